@@ -38,8 +38,8 @@ from .options import (
     Votes,
 )
 from .planning.plan import Plan
+from .results.comparison import criteria_of_results
 from .results.rank_results import RankResults, fit
-from .results.weightings import criteria_of_results
 from .storage.json_format import from_text, read_text
 
 
@@ -342,7 +342,7 @@ def dml_rank(
     -------
     RankResults
         The scores with their covariance, and methods for intervals, tests, ranks, groups, plans and figures. For
-        several criteria a :class:`~dmlrank.results.weightings.Criteria`, with their joint covariance.
+        several criteria a :class:`~dmlrank.results.comparison.Criteria`, with their joint covariance.
 
     Raises
     ------

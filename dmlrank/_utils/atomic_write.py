@@ -19,6 +19,14 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
         new_file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
+def text_or_file(path: str | os.PathLike[str] | None, text: str) -> str | None:
+    """Return the text where there is no path; otherwise write it."""
+    if path is None:
+        return text
+    write_file(path, text)
+    return None
+
+
 @contextmanager
 def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new file, in the folder of ``path`` and with its ending, that replaces ``path`` after the ``with`` block.

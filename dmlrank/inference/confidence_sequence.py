@@ -64,7 +64,7 @@ class Boundary:
 
     def critical(self, a: float) -> float:
         """Return the half-width of the two-sided interval of level 1 - a, in standard errors."""
-        return float(np.sqrt((1 + 1 / self.tau) * (np.log1p(self.tau) - 2 * np.log(a))))
+        return float(np.sqrt(self.squared_radius(a, 1)))
 
     def one_sided_critical(self, a: float) -> float:
         """Return the distance of the one-sided limit of level 1 - a from the estimate, in standard errors."""
@@ -81,24 +81,24 @@ class Boundary:
 
     def p_values(self, z: FloatArray) -> FloatArray:
         """Return two-sided p-values of z statistics, (J,); NaN where z is NaN."""
-        return np.asarray(np.exp(np.minimum(0.0, -self._log_two_sided(z))))
+        return self.joint_p_values(np.square(z), 1)
 
     def one_sided_p_values(self, z: FloatArray) -> FloatArray:
         """Return p-values against alternatives for which z, (J,), is large; NaN where z is NaN."""
         return np.asarray(np.exp(np.minimum(0.0, -self._log_one_sided(z))))
 
-    def joint_p_value(self, statistic: float, n_contrasts: int) -> float:
-        """Return the p-value of a Wald statistic of ``n_contrasts`` contrasts."""
-        log_martingale = statistic * self.tau / (2 * (1 + self.tau)) - n_contrasts / 2 * np.log1p(self.tau)
-        return float(np.exp(min(0.0, -log_martingale)))
+    def joint_p_values(self, statistic: FloatArray | float, n_contrasts: int) -> FloatArray:
+        """Return the p-values of Wald statistics of ``n_contrasts`` contrasts; NaN where a statistic is NaN."""
+        return np.asarray(np.exp(np.minimum(0.0, -self._log_joint(statistic, n_contrasts))))
 
-    def _log_two_sided(self, z: FloatArray) -> FloatArray:
-        """Return the logarithm of the two-sided martingale."""
-        return np.asarray(np.square(z) * self.tau / (2 * (1 + self.tau)) - np.log1p(self.tau) / 2)
+    def _log_joint(self, statistic: FloatArray | float, n_contrasts: int) -> FloatArray:
+        """Return the logarithm of the joint martingale; that of one contrast is two-sided."""
+        return np.asarray(statistic * self.tau / (2 * (1 + self.tau)) - n_contrasts / 2 * np.log1p(self.tau))
 
     def _log_one_sided(self, z: FloatArray) -> FloatArray:
         """Return the logarithm of the one-sided martingale."""
-        return np.asarray(np.log(2) + log_ndtr(z * np.sqrt(self.tau / (1 + self.tau))) + self._log_two_sided(z))
+        below = log_ndtr(z * np.sqrt(self.tau / (1 + self.tau)))
+        return np.asarray(np.log(2) + below + self._log_joint(np.square(z), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,7 @@ class ConfidenceSequence:
 
         In each case E >= 1 / alpha, and Ville's inequality bounds the probability that E ever reaches 1 / alpha.
         """
-        n_pairs = len(z)
-        if not n_pairs:
-            return np.empty(0), np.empty(0)
-        boundary = self.boundary(n_pairs)
+        n_pairs, boundary = len(z), self.boundary(len(z))
         both_signs = np.concatenate([z, -z])
         stepped = holm(boundary.one_sided_p_values(both_signs))
         single_step = np.where(both_signs > 0, np.minimum(1.0, n_pairs * boundary.p_values(both_signs)), 1.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
@@ -17,7 +17,14 @@ from scipy.linalg import block_diag
 
 from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.influence import CentredValues, unit_sums
+from ..estimation.influence import (
+    CentredValues,
+    CompressedInfluence,
+    Influence,
+    InfluenceInGroups,
+    ProjectedInfluence,
+    unit_sums,
+)
 from ..exceptions import DataError, IntervalWarning
 
 # Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's.
@@ -36,44 +43,23 @@ _EXACT = 1e-13
 _MAX_RATIO = 1e6
 
 
-class CentredInfluence(Protocol):
-    """Influence values of every context, for covariances: of scores, of projections, or of several estimates."""
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedInfluence(CentredValues):
+    """Influence values of several estimates side by side.
 
-    @property
-    def centred(self) -> FloatArray:
-        """phi, (n, d), with mean zero."""
-        ...
+    centred (n, d): phi of all estimates, each with mean zero.
+    centred_correction (q, d): Their corrections by block, centred; zero in the columns of other estimates.
+    block_context (q,): Context of each block.
+    """
 
-    @property
-    def centred_correction(self) -> FloatArray:
-        """Corrections by block, (q, d), centred."""
-        ...
-
-    @property
-    def block_context(self) -> IntArray:
-        """Context of each block, (q,)."""
-        ...
+    centred: FloatArray
+    centred_correction: FloatArray
+    block_context: IntArray
 
 
-class CentredSums(Protocol):
-    """Sums of influence values, for covariances: the values may be stored by context or by group of contexts."""
-
-    @property
-    def n_contexts(self) -> int:
-        """Number of contexts, n."""
-        ...
-
-    def second_moment(self) -> FloatArray:
-        """Return the sum of phi phi' over all contexts, (d, d)."""
-        ...
-
-    def sums_by(self, unit: IntArray) -> FloatArray:
-        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
-        ...
-
-    def by_context(self) -> CentredInfluence:
-        """Return the influence values of every context."""
-        ...
+# Influence values of every context, and those that may be stored by group of contexts.
+CentredInfluence: TypeAlias = Influence | ProjectedInfluence | StackedInfluence
+CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | InfluenceInGroups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,13 +336,11 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
             "another column as groups, or leave cov_type out"
         )
     if min(counts) <= _FEW_CLUSTERS:
-        hint = (
-            WEBB_HINT
-            if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB
-            else "; so few clusters say next to nothing of how much they vary"
-            if len(groups) == 1
-            else "; use columns with more clusters, if their clusters still keep dependent votes together"
-        )
+        hint = "; use columns with more clusters, if their clusters still keep dependent votes together"
+        if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB:
+            hint = WEBB_HINT
+        elif len(groups) == 1:
+            hint = "; so few clusters say next to nothing of how much they vary"
         warn(
             f"there are only {min(counts)} clusters, and with {_FEW_CLUSTERS} clusters or fewer standard errors are "
             f"too small on average{hint}",
@@ -396,21 +380,6 @@ def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
     is_fixed = np.square(basis).sum(axis=1) < 1e-9
     projected[is_fixed] = projected[:, is_fixed] = 0.0
     return np.asarray((projected + projected.T) / 2)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side.
-
-    centred (n, d): Influence values of all estimates.
-    centred_correction (q, d): Corrections by block. Each estimate has rows of its own, one for each of its blocks,
-        which are zero in the columns of the other estimates.
-    block_context (q,): Context of each block.
-    """
-
-    centred: FloatArray
-    centred_correction: FloatArray
-    block_context: IntArray
 
 
 def stack_influences(

@@ -184,14 +184,28 @@ class MultiplierBootstrap:
             if len(self.units) > STUDENTISED:
                 yield _standardised_draws(scores, contrasts, scale)
             else:
-                yield _studentised_draws(
-                    scores,
-                    contrasts,
-                    multipliers,
-                    units=self.units / scale,
-                    added=self.added / scale**2,
-                    small_sample=self.small_sample,
-                )
+                yield self._studentised_draws(scores, contrasts, multipliers, scale)
+
+    def _studentised_draws(
+        self, scores: FloatArray, contrasts: Contrasts, multipliers: FloatArray, scale: float
+    ) -> DrawContrasts:
+        """Return a function that computes draws of contrasts, each divided by the standard error in the same draw."""
+        units, added = np.pad(self.units / scale, ((0, 0), (0, 1))), np.pad(self.added / scale**2, (0, 1))
+        squares = np.square(multipliers)
+
+        def draw_contrasts(selected: IntArray) -> Draws:
+            first, second = contrasts.first[selected], contrasts.second[selected]
+            unit_contrasts = units[:, first] - units[:, second]
+            total = unit_contrasts.T @ multipliers
+            variance = np.square(unit_contrasts).T @ squares - np.square(total) / len(units)
+            added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
+            # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to
+            # rounding. A lower limit keeps the t statistic finite, though very large.
+            smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
+            std_error = np.sqrt(self.small_sample * np.maximum(variance, smallest) + added_variance[:, None])
+            return np.asarray((scores[first] - scores[second]) / std_error)
+
+        return draw_contrasts
 
     def _split_units(self) -> tuple[FloatArray, FloatArray]:
         """Return the units that are multiplied one by one, (m, d), and the covariance of the remaining sum, (d, d)."""
@@ -256,38 +270,6 @@ def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> Dr
     return draw_contrasts
 
 
-def _studentised_draws(
-    scores: FloatArray,
-    contrasts: Contrasts,
-    multipliers: FloatArray,
-    *,
-    units: FloatArray,
-    added: FloatArray,
-    small_sample: float,
-) -> DrawContrasts:
-    """Return a function that computes draws of contrasts, each divided by the standard error in the same draw.
-
-    Shapes: scores (d + 1, b), multipliers (g, b), units (g, d), added (d, d).
-    """
-    units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
-    squares = np.square(multipliers)
-    n_units = len(units)
-
-    def draw_contrasts(selected: IntArray) -> Draws:
-        first, second = contrasts.first[selected], contrasts.second[selected]
-        unit_contrasts = units[:, first] - units[:, second]
-        total = unit_contrasts.T @ multipliers
-        variance = np.square(unit_contrasts).T @ squares - np.square(total) / n_units
-        added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
-        # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to rounding.
-        # A lower limit keeps the t statistic finite, though very large.
-        smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
-        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + added_variance[:, None])
-        return np.asarray((scores[first] - scores[second]) / std_error)
-
-    return draw_contrasts
-
-
 # Draws from the joint null distribution of t statistics.
 TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap
 
@@ -300,18 +282,6 @@ _SMALLEST_SHARE = 1e-6
 # A quantile of the draws is used only where at least this number of draws lies beyond the quantile. In the same way,
 # the share of draws beyond a t statistic is used only where it is the share of at least this number of draws.
 _FEWEST_BEYOND = 10
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepDown:
-    """Result of a step-down test of a family of m hypotheses.
-
-    p_adjusted (m,): Adjusted p-values in the order of the family.
-    max_t (draws,): Draws of the max-t statistic of the whole family.
-    """
-
-    p_adjusted: FloatArray
-    max_t: Draws
 
 
 def holm(p: FloatArray) -> FloatArray:
@@ -332,7 +302,7 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
     n_contrasts = len(contrasts.first)
     is_tested = np.zeros(n_contrasts, dtype=bool)
-    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0].max_t
+    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0][1]
 
 
 def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int, normal: bool = True) -> float:
@@ -414,11 +384,11 @@ def step_down(
     absolute: bool = False,
     p: FloatArray | None = None,
     is_tested: NDArray[np.bool_] | None = None,
-) -> list[StepDown]:
+) -> list[tuple[FloatArray, Draws]]:
     """Test families of hypotheses by step-down max-t.
 
     Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
-    before it.
+    before it. Returns the adjusted p-values of each family, in its order, with the draws of its max-t statistic.
 
     Shapes: t (J,), p (J,), is_tested (J,).
 
@@ -451,5 +421,5 @@ def step_down(
         share[~tested[by_size]] = 1.0
         adjusted = np.empty(len(t))
         adjusted[by_size] = np.maximum.accumulate(share[::-1])[::-1]
-        results.append(StepDown(adjusted[family], max_t))
+        results.append((adjusted[family], max_t))
     return results

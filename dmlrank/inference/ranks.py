@@ -49,6 +49,7 @@ and Hsu (1983), Multiple comparisons with the best treatment, Journal of the Ame
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,21 +90,34 @@ def ranks_of(scores: FloatArray) -> IntArray:
     return 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
 
 
+def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]]) -> dict[str, IntArray]:
+    """Return ranks before and after, the gain in rank, and its limits, which hold where both rank sets do, (K,) each.
+
+    Shapes: of each of the two ``scores`` (K,), of ``above``, see :func:`rank_bounds`, (K, K).
+    """
+    before, after = map(ranks_of, scores)
+    (best, worst), (later_best, later_worst) = map(rank_bounds, above)
+    return {
+        "before": before,
+        "after": after,
+        "change": before - after,
+        "conf_low": best - later_worst,
+        "conf_high": worst - later_best,
+    }
+
+
 def power_of(difference: float, std_error: float, critical: float) -> float:
     """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
-    return float(
-        scipy.stats.norm.cdf(difference / std_error - critical)
-        + scipy.stats.norm.cdf(-difference / std_error - critical)
-    )
+    z = difference / std_error
+    return float(norm.cdf(z - critical) + norm.cdf(-z - critical))
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
     """Return the smallest true difference whose test has a given power."""
     # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
     largest = 40.0 + critical
-    return std_error * float(
-        scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
-    )
+    gap = scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
+    return std_error * float(gap)
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
@@ -202,7 +216,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
     z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
     if covariance is not None:
         return np.nan_to_num(Family.of_contrasts(covariance, std_errors=std_error).p_values(z), nan=1.0)
-    unadjusted = np.nan_to_num(2 * scipy.stats.norm.sf(np.abs(z)), nan=1.0)
+    unadjusted = np.nan_to_num(2 * norm.sf(np.abs(z)), nan=1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(len(z) * np.log1p(-unadjusted)))
 

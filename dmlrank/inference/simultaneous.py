@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -26,7 +26,6 @@ from .multiple_testing import (
     Draws,
     MultiplierBootstrap,
     NormalDraws,
-    StepDown,
     differences,
     holm,
     max_abs_normal_draws,
@@ -58,13 +57,14 @@ class Family:
 
     varies (J,): Which of the estimates vary; the others are not in the family.
     draw: Returns draws of the largest absolute t statistic; None where one test decides all.
-    covariance: Covariance of normal draws; None for draws of a bootstrap.
+    covariance: Covariance of the estimates, whose degrees of freedom quantiles have.
+    normal: Whether draws are normal, and not those of a bootstrap.
     """
 
     def __init__(
-        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance | None
+        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance, normal: bool = True
     ) -> None:
-        self.varies, self._draw, self._covariance = varies, draw, covariance
+        self.varies, self._draw, self._covariance, self._normal = varies, draw, covariance, normal
 
     @classmethod
     def of_contrasts(
@@ -87,9 +87,8 @@ class Family:
         """Return the half-width of simultaneous intervals, in standard errors."""
         critical = float(scipy.stats.norm.isf(alpha / 2))
         if self._maxima is not None:
-            n_tests, is_normal = int(self.varies.sum()), self._covariance is not None
-            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, n_tests, is_normal)
-        return critical if self._covariance is None else self._covariance.from_normal(critical)
+            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
+        return self._covariance.from_normal(critical)
 
     @one_thread()
     def p_values(self, z: FloatArray) -> FloatArray:
@@ -99,10 +98,9 @@ class Family:
         """
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
-            is_normal = self._covariance is not None
-            t = np.abs(z[tested]) if self._covariance is None else self._covariance.to_normal(np.abs(z[tested]))
+            t = self._covariance.to_normal(np.abs(z[tested]))
             p = 2 * scipy.stats.norm.sf(t)
-            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, is_normal)
+            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
         return adjusted
 
 
@@ -129,7 +127,14 @@ class MaxT:
     ) -> None:
         self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
-        self._step_down: tuple[FloatArray, StepDown] | None = None
+        if bootstrap is not None:
+            # Draws of the bootstrap need no quantiles of Student's t.
+            self.covariance = replace(self.covariance, df=np.inf)
+        self._step_down: tuple[FloatArray, tuple[FloatArray, Draws]] | None = None
+
+    def __reduce__(self) -> tuple[type[MaxT], tuple[object, ...]]:
+        # Files and copies hold what is needed to draw again.
+        return type(self), (self.covariance, self._seed, self.bootstrap, self._n_draws)
 
     @cached_property
     def draws(self) -> NormalDraws | MultiplierBootstrap:
@@ -154,18 +159,15 @@ class MaxT:
     def _bootstrapped(self, combinations: FloatArray) -> Family:
         """Return the family of d combinations of scores, (d, d), drawn by the bootstrap."""
         assert self.bootstrap is not None
-        bootstrap = replace(
-            self.bootstrap,
-            units=self.bootstrap.units @ combinations.T,
-            added=combinations @ self.bootstrap.added @ combinations.T,
-        )
-        matrix, places = combinations @ self.covariance.matrix @ combinations, np.arange(len(combinations))
-        scores = differences(Covariance(matrix, combinations), places, np.full(len(places), len(places)))
+        units, added = self.bootstrap.units @ combinations.T, combinations @ self.bootstrap.added @ combinations.T
+        bootstrap = replace(self.bootstrap, units=units, added=added)
+        covariance = Covariance(combinations @ self.covariance.matrix @ combinations, combinations)
+        places = np.arange(len(combinations))
+        scores = differences(covariance, places, np.full(len(places), len(places)))
         varies = scores.std_error > 0
         varying = scores.take(varies)
-        if not len(varying.first):
-            return Family(varies, None, None)
-        return Family(varies, lambda: max_t_draws(bootstrap, varying, absolute=True), None)
+        draw = partial(max_t_draws, bootstrap, varying, absolute=True) if varies.any() else None
+        return Family(varies, draw, covariance, normal=False)
 
     @cached_property
     def _pairs(self) -> Contrasts:
@@ -180,7 +182,7 @@ class MaxT:
         It is the largest t statistic of both directions of all differences, which step-down tests have drawn.
         """
         if self._step_down is not None:
-            return self._step_down[1].max_t
+            return self._step_down[1][1]
         return max_t_draws(self.draws, self._pairs, absolute=True)
 
     def critical(self, alpha: float, method: str = "max-t") -> float:
@@ -211,12 +213,6 @@ class MaxT:
         self._require_max_t(method, PAIR_METHODS[:2])
         return method
 
-    def _to_normal(self, z: FloatArray) -> FloatArray:
-        return z if self.bootstrap is not None else self.covariance.to_normal(z)
-
-    def _from_normal(self, critical: float) -> float:
-        return critical if self.bootstrap is not None else self.covariance.from_normal(critical)
-
     def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
@@ -233,22 +229,22 @@ class MaxT:
 
         Shapes: z (J,).
         """
-        z = self._to_normal(z)
+        z = self.covariance.to_normal(z)
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
             n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
-            return p, _BY_P_VALUES[method](p), self._from_normal(float(scipy.stats.norm.isf(tail / n_adjusted)))
+            critical = float(scipy.stats.norm.isf(tail / n_adjusted))
+            return p, _BY_P_VALUES[method](p), self.covariance.from_normal(critical)
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
         if method == "step-down":
-            result = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
-            adjusted, maxima = result.p_adjusted, result.max_t
+            adjusted, maxima = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
         else:
             is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
             maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
             adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
         critical = max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
-        return p, adjusted, self._from_normal(critical)
+        return p, adjusted, self.covariance.from_normal(critical)
 
     @one_thread()
     def step_down(
@@ -260,28 +256,27 @@ class MaxT:
 
         Shapes: z (J,).
         """
-        z = self._to_normal(z)
+        z = self.covariance.to_normal(z)
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
             first, second = contrasts.first, contrasts.second
-            both = Contrasts(
-                np.concatenate([first, second]), np.concatenate([second, first]), np.tile(contrasts.std_error, 2)
-            )
-            t = np.concatenate([z, -z])
+            first, second = np.concatenate([first, second]), np.concatenate([second, first])
+            both, t = Contrasts(first, second, np.tile(contrasts.std_error, 2)), np.concatenate([z, -z])
             of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
             results = step_down(self.draws, both, t, families=of_both, p=scipy.stats.norm.sf(t), is_tested=t > 0)
             if families is None:
                 self._step_down = (z, results[0])
-        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p in (result.p_adjusted for result in results)]
+        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p, _ in results]
 
     @one_thread()
     def critical_of_pairs(self, alpha: float) -> float:
         """Return the critical value of two-sided tests of all differences; NaN where no difference varies."""
-        if not len(self._pairs.first):
-            return float("nan")
         n_pairs = len(self._pairs.first)
-        return self._from_normal(max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal))
+        if not n_pairs:
+            return float("nan")
+        critical = max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal)
+        return self.covariance.from_normal(critical)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,8 +389,6 @@ class Separation:
     """Which models are above which other models, with control of the family-wise error over all K (K - 1) statements.
 
     p_above (K, K): Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
-    p_single (K, K): Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as
-        large as the smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
     critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
     alpha: Family-wise error rate.
     above (K, K): Whether model j is above model k at level ``alpha``.
@@ -404,7 +397,6 @@ class Separation:
     """
 
     p_above: FloatArray
-    p_single: FloatArray
     critical: float
     alpha: float
     above: NDArray[np.bool_] = field(init=False)
@@ -426,15 +418,14 @@ def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> 
 
     Shapes: estimate (K,).
     """
-    p_above, p_single = np.ones((len(estimate), len(estimate))), np.ones((len(estimate), len(estimate)))
+    p_above = np.ones((len(estimate), len(estimate)))
     contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
     if not len(z):
-        return Separation(p_above, p_single, float("nan"), alpha)
+        return Separation(p_above, float("nan"), alpha)
     first, second = contrasts.first, contrasts.second
     p_above[first, second], p_above[second, first] = simultaneous.step_down(contrasts, z)[0]
-    _, single, critical = simultaneous.adjust(contrasts, z, method="max-t", alternative=TWO_SIDED, alpha=alpha)
-    p_single[first, second] = p_single[second, first] = single
-    return Separation(p_above, p_single, critical, alpha)
+    critical = simultaneous.adjust(contrasts, z, method="max-t", alternative=TWO_SIDED, alpha=alpha)[2]
+    return Separation(p_above, critical, alpha)
 
 
 def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> NDArray[np.bool_]:

@@ -242,12 +242,8 @@ class WaldTestResults:
     def summary(self) -> str:
         """Return statistic, p-value and degrees of freedom as text."""
         kind = f"({self.law})" if self.sequence is None else f"valid {self.sequence.clause}"
-        df = (
-            f"df_denom={self.df_denom:g}"
-            if self.df_num is None
-            else f"df_num={self.df_num}, df_denom={self.df_denom:g}"
-        )
-        numbers = f"statistic={self.statistic}, p-value={self.pvalue}, {df}"
+        df_num = "" if self.df_num is None else f"df_num={self.df_num}, "
+        numbers = f"statistic={self.statistic}, p-value={self.pvalue}, {df_num}df_denom={self.df_denom:g}"
         return f"<Wald test {kind}: {numbers}>"
 
     def __str__(self) -> str:
@@ -331,7 +327,8 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
         if np.isinf(covariance.df):
             return WaldTestResults(statistic, p, rank)
         return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
-    return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
+    p = float(sequence.boundary(1, rank).joint_p_values(statistic, rank))
+    return WaldTestResults(statistic, p, rank, sequence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -388,9 +385,8 @@ def wald_test_of_difference(
     coordinates = directions.T @ estimated_difference
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
     std_errors = (difference if unanimous_covariance is None else difference.plus(unanimous_covariance)).std_errors
-    if null is None:
-        pvalue, n_draws = float(scipy.stats.chi2.sf(statistic, df)), 0
-    else:
+    pvalue, n_draws = float(scipy.stats.chi2.sf(statistic, df)), 0
+    if null is not None:
         draws = null(directions, rng)
         n_draws = len(draws)
         # Statistics that differ by rounding count as equal.

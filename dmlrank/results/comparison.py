@@ -1,37 +1,43 @@
-"""Comparison of results: scores and ranks side by side, and tests between results."""
+"""Comparison of results, side by side and by tests between them; several criteria, and scores of any weighting."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, permutations
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from .._utils.argument_checks import real_number
 from .._utils.computation import collected_warnings, one_thread
+from .._utils.number_text import decimals
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.graph import Graph
-from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.ranks import rank_bounds, ranks_of
-from ..inference.simultaneous import METHODS, MaxT, compare_differences, separate
+from ..inference.covariance import Covariance
+from ..inference.ranks import rank_changes, ranks_of
+from ..inference.simultaneous import METHODS, compare_differences, separate
 from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary, move_sentence
 from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names
 from ..report.page.board import Board
+from ..report.page.render_page import Weighting
 from ..report.statements import functional_unit
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
-from .joint_results import Changes, changes_between, joint_results, why_not_comparable
-from .rank_results import RankResults
+from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
+from .rank_results import RankResults, result_of
 from .ranking import make_board
 from .requirements import Needs
 from .views import alpha_or_default
@@ -57,6 +63,10 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
 
 _NEEDS = Needs(models="puts scores of models side by side", one_look="tests between results hold for one look only")
 _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+
+# Draws for intervals at all weightings of criteria, and the largest number of weightings of a grid.
+_DRAWS, _MOST_WEIGHTINGS = 20_000, 2000
+_SEED = 7_041_963
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -101,27 +111,24 @@ class Comparison(JointBoards):
     @property
     def models(self) -> list[str]:
         """Models of all results: those of the first result by score, then the others by name."""
-        names: dict[str, None] = {}
-        for result in self.results:
-            names |= dict.fromkeys(result.params.sort_values(ascending=False, kind="stable").index)
-        of_first = self.results[0].models
-        return [name for name in names if name in of_first] + sorted(name for name in names if name not in of_first)
+        first = self.results[0].params.sort_values(ascending=False, kind="stable").index.tolist()
+        return first + sorted({name for result in self.results for name in result.models} - set(first))
 
     @property
     def params(self) -> pd.DataFrame:
         """Scores: a row per model, a column per result; NaN where a result does not have the model."""
-        return self._table([result.params for result in self.results])
+        return self._columns([result.params for result in self.results])
 
     @property
     def bse(self) -> pd.DataFrame:
         """Standard errors: a row per model, a column per result."""
-        return self._table([result.bse for result in self.results])
+        return self._columns([result.bse for result in self.results])
 
     @property
     def ranks(self) -> pd.DataFrame:
         """Ranks by score within each result: a row per model, a column per result."""
         ranks = [pd.Series(ranks_of(r.estimates.estimate), index=r.models) for r in self.results]
-        return self._table(ranks).astype("Int64")
+        return self._columns(ranks).astype("Int64")
 
     @property
     def rank_changes(self) -> pd.DataFrame:
@@ -131,7 +138,7 @@ class Comparison(JointBoards):
             shared = [name for name in self.results[0].models if name in result.models]
             before, after = (ranks_of(r.params[shared].to_numpy()) for r in (self.results[0], result))
             changes.append(pd.Series(before - after, index=shared))
-        return self._table(changes).astype("Int64")
+        return self._columns(changes).astype("Int64")
 
     @property
     def joint(self) -> JointEstimates:
@@ -255,27 +262,12 @@ class Comparison(JointBoards):
                 raise OptionError(f"{name!r} is an estimate without intervals: {e.why_no_intervals}")
             above.append(separate(e.estimate, result.simultaneous, level).above)
         first, frames = self.results[0], []
-        for number, (name, result) in enumerate(zip(self.names[1:], self.results[1:], strict=True), start=1):
+        for name, result, later in zip(self.names[1:], self.results[1:], above[1:], strict=True):
             shared = [model for model in self.models if model in first.models and model in result.models]
-            ranks, ends = [], []
-            for place, one in ((0, first), (number, result)):
-                chosen = [one.models.index(model) for model in shared]
-                ranks.append(ranks_of(one.estimates.estimate[chosen]))
-                ends.append(rank_bounds(above[place][np.ix_(chosen, chosen)]))
-            (best, worst), (later_best, later_worst) = ends
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "result": name,
-                        "model": shared,
-                        "before": ranks[0],
-                        "after": ranks[1],
-                        "change": ranks[0] - ranks[1],
-                        "conf_low": best - later_worst,
-                        "conf_high": worst - later_best,
-                    }
-                )
-            )
+            places = [[one.models.index(model) for model in shared] for one in (first, result)]
+            scores = [one.estimates.estimate[at] for one, at in zip((first, result), places, strict=True)]
+            of_shared = [pairs[np.ix_(at, at)] for pairs, at in zip((above[0], later), places, strict=True)]
+            frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
         return pd.concat(frames, ignore_index=True)
 
     def test_unchanged(self) -> WaldTestResults:
@@ -304,14 +296,10 @@ class Comparison(JointBoards):
         DataFrame
             Columns ``result term estimate std_error rank rank_change``.
         """
-        parts = []
-        for name, result in zip(self.names, self.results, strict=True):
-            columns = {"estimate": result.params, "std_error": result.bse, "rank": self.ranks[name][result.models]}
-            part = pd.DataFrame(columns | {"rank_change": self.rank_changes[name][result.models]})
-            part = part.loc[[model for model in self.models if model in result.models]]
-            parts.append(part.rename_axis("term").reset_index().assign(result=name))
-        frame = pd.concat(parts, ignore_index=True)
-        return frame[["result", "term", "estimate", "std_error", "rank", "rank_change"]]
+        tables = {"estimate": self.params, "std_error": self.bse, "rank": self.ranks, "rank_change": self.rank_changes}
+        frame = pd.DataFrame({name: table.unstack() for name, table in tables.items()})
+        # A result has no rank of a model of others.
+        return frame[frame["rank"].notna()].rename_axis(["result", "term"]).reset_index()
 
     def reversals(self) -> pd.DataFrame:
         """Return pairs of models that two results order differently, with tests of both orders.
@@ -352,7 +340,7 @@ class Comparison(JointBoards):
         pairs = [(j, k) for j, k in permutations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
         tests = compare_differences(
             joint.estimate,
-            MaxT(joint.covariance, joint.seed),
+            joint.max_t,
             *np.array(pairs).T,
             method="step-down",
             alternative=Alternative("larger"),
@@ -368,11 +356,9 @@ class Comparison(JointBoards):
         frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         shown = choose_models(self.models, range(len(self.models)), models, top)
-        return self._side_by_side(shown=shown).with_title(title)
+        return self._side_by_side(shown=shown)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
@@ -493,7 +479,7 @@ class Comparison(JointBoards):
             note = f"The {confidence} intervals hold for all scores of one result at once, not across results."
         return ScoreIntervals(of_result, f"{confidence} interval", note)
 
-    def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
+    def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
 
 
@@ -663,3 +649,225 @@ def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = 
         counts[name] = counts.get(name, 0) + 1
         unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return tuple(unique)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Criteria(Comparison):
+    """Scores of K models on M criteria with one covariance: a fit of ``"accuracy + style ~ 1 | model"``.
+
+    ``results`` are the leaderboards of the criteria, and tests name scores as ``"style: gpt-4"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> task, model = (index.ravel() for index in np.indices((200, 3)))
+    >>> noise = np.random.default_rng(0).normal(size=(2, 600))
+    >>> table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model]})
+    >>> table = table.assign(right=model + noise[0], style=-2 * model + noise[1])
+    >>> res = dr.dml_rank("right + style ~ 1 | model", table, context="task", rng=0)
+    >>> res.weighted({"right": 0.9, "style": 0.1}).params.idxmax(), res.weighted({"style": 1}).params.idxmax()
+    ('c', 'a')
+    >>> res.first_for_some_weighting()["shown"].to_dict()
+    {'a': True, 'b': False, 'c': True}
+    """
+
+    def weighted(self, weights: Mapping[str, float]) -> RankResults:
+        """Return the leaderboard of one weighting that was chosen before the data were seen.
+
+        Parameters
+        ----------
+        weights : mapping
+            A number of at least zero by criterion; criteria that are not named have none. Weights are divided by their
+            sum.
+
+        Returns
+        -------
+        RankResults
+            Its intervals, tests and rank sets are those of the weighted scores. For weightings that are tried out, use
+            :meth:`at_weights`.
+
+        Raises
+        ------
+        OptionError
+            If a criterion is unknown, or weights are no positive numbers.
+        """
+        w, first = self._weights(weights), self.results[0].estimates
+        n_models = len(first.models)
+        matrix: FloatArray = np.asarray(np.kron(w, np.eye(n_models)), dtype=np.float64)
+        by_criterion = np.stack([result.estimates.plugin for result in self.results])
+        label = " + ".join(f"{share:.3g} {name}" for name, share in zip(self.names, w, strict=True) if share)
+        estimates = replace(
+            first,
+            functional_label=f"weighted mean: {label}",
+            estimate=matrix @ self.joint.estimate,
+            plugin=w @ by_criterion,
+            covariance=mapped_covariance(self.joint.covariance, matrix),
+            fixed=np.zeros(n_models, dtype=bool),
+        )
+        return result_of(estimates)
+
+    def at_weights(self, weights: Mapping[str, float], alpha: float | None = None) -> pd.DataFrame:
+        """Return scores of a weighting with intervals that hold for all weightings and models at once.
+
+        Parameters
+        ----------
+        weights : mapping
+            As for :meth:`weighted`; weightings may be tried out, as on the page.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: ``score``, ``std_error``, ``lower`` and ``upper``.
+
+        Raises
+        ------
+        OptionError
+            If a criterion is unknown, or weights are no positive numbers.
+
+        Notes
+        -----
+        The interval of model j at weights w is w'theta_j +- c sqrt(w' V_j w), where V_j is the covariance of the
+        model's scores on the criteria. By Scheffe's argument it holds for all w together if c^2 is the quantile of the
+        largest (theta_j - true theta_j)' V_j^- (theta_j - true theta_j) over models, which is drawn.
+        """
+        w, joint = self._weights(weights), self.joint
+        error = np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, self._blocks, w), 0.0))
+        score = w @ joint.estimate.reshape(len(w), -1)
+        half_width = self._critical(alpha, of_pairs=False) * error
+        columns = {"score": score, "std_error": error, "lower": score - half_width, "upper": score + half_width}
+        return pd.DataFrame(columns, index=self.results[0].models)
+
+    @one_thread()
+    def first_for_some_weighting(self, alpha: float | None = None) -> pd.DataFrame:
+        """Say which models are first for some weighting of the criteria, and which for none.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Probability that any statement is wrong; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: ``shown`` (for some weighting the model is shown to be above all others), ``possible`` (for
+            some weighting it is not shown to be below any other), and a column per criterion with the weighting at
+            which it does best. All statements hold together; they are about a grid of up to 2,000 weightings.
+        """
+        joint, n_models = self.joint, len(self.results[0].models)
+        critical = self._critical(alpha, of_pairs=True)
+        grid = _weightings(len(self.names))
+        least = np.full((2, n_models), -np.inf)
+        best = np.zeros(n_models, dtype=np.intp)
+        for place, w in enumerate(grid):
+            matrix = np.kron(w, np.eye(n_models))
+            score, covariance = matrix @ joint.estimate, matrix @ joint.covariance.matrix @ matrix.T
+            variance = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2 * covariance
+            half_width = critical * np.sqrt(np.maximum(variance, 0.0))
+            gap = score[:, None] - score + np.where(np.eye(n_models), np.inf, 0.0)
+            low, high = (gap - half_width).min(axis=1), (gap + half_width).min(axis=1)
+            best = np.where(low > least[0], place, best)
+            least = np.maximum(least, [low, high])
+        columns = {"shown": least[0] > 0, "possible": least[1] >= 0}
+        columns |= {name: grid[best, place] for place, name in enumerate(self.names)}
+        return pd.DataFrame(columns, index=self.results[0].models)
+
+    @property
+    def _blocks(self) -> FloatArray:
+        """The covariance of the scores of each model, (K, M, M)."""
+        size = len(self.names)
+        matrix = self.joint.covariance.matrix.reshape(size, -1, size, self.joint.covariance.matrix.shape[0] // size)
+        return np.einsum("mjnj->jmn", matrix)
+
+    def _critical(self, alpha: float | None, *, of_pairs: bool) -> float:
+        """Return the half-width in standard errors of intervals at all weightings, of scores or of differences."""
+        level = alpha_or_default(alpha, self.joint.alpha)
+        maxima = _largest_distances(self.joint.covariance, len(self.names), of_pairs, self.joint.seed)
+        return float(np.sqrt(np.quantile(maxima, 1 - level)))
+
+    def _weights(self, weights: Mapping[str, float]) -> FloatArray:
+        """Return the weights of all criteria, (M,), which sum to one."""
+        if not isinstance(weights, Mapping):
+            raise OptionTypeError(
+                f"weights={shown(weights)} is not allowed: give a number for each criterion in a dictionary"
+            )
+        for name, weight in weights.items():
+            if name not in self.names:
+                close = nearest(str(name), self.names)
+                raise OptionError(f"there is no criterion {shown(name)}{close} (criteria: {listed(self.names)})")
+            number = real_number(weight)
+            if number is None or not 0 <= number < np.inf:
+                raise OptionError(f"the weight of {name!r} is {shown(weight)}; a weight is a number of at least zero")
+        values = np.array([float(weights.get(name, 0.0)) for name in self.names])
+        if not values.sum() > 0:
+            raise OptionError("all weights are zero; give at least one criterion a positive weight")
+        return np.asarray(values / values.sum())
+
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
+        heading, boards, tables = Comparison._page(self, alpha)
+        return heading.replace("Leaderboards", "Criteria"), boards, tables
+
+    def _weighting(self, alpha: float | None) -> Weighting:
+        possible = self.first_for_some_weighting(alpha)
+        errors = np.sqrt(np.maximum(np.einsum("jmm->jm", self._blocks), 0.0))
+        level = alpha_or_default(alpha, self.joint.alpha)
+        return Weighting(
+            criteria=self.names,
+            models=tuple(self.results[0].models),
+            scores=self.joint.estimate.reshape(len(self.names), -1),
+            covariance=self._blocks,
+            critical=self._critical(alpha, of_pairs=False),
+            digits=decimals(errors.ravel(), fewest=3),
+            note=(
+                f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
+                f"may be tried out. Shown to be first for some weighting: "
+                f"{listed(possible.index[possible['shown']], 25) or 'none'}. First for no weighting: "
+                f"{listed(possible.index[~possible['possible']], 25) or 'none'}."
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Criteria: {', '.join(self.names)}; {len(self.models)} models>"
+
+
+def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:
+    """Return the fits of several criteria with one covariance."""
+    comparison = named_results(list(results), list(results.values()))
+    models = {tuple(result.models) for result in results.values()}
+    if len(models) > 1:
+        raise OptionError(
+            f"the criteria {listed(list(results))} have different models; every model needs scores on every criterion"
+        )
+    return Criteria(comparison.names, comparison.results, comparison.joint, comparison.samples)
+
+
+def _weightings(n_criteria: int) -> FloatArray:
+    """Return the weightings of a regular grid on the simplex, (g, M)."""
+    steps = max(n for n in range(1, 201) if comb(n + n_criteria - 1, n_criteria - 1) <= _MOST_WEIGHTINGS or n == 1)
+    grid: list[list[int]] = [[]]
+    for _ in range(n_criteria - 1):
+        grid = [[*parts, next_part] for parts in grid for next_part in range(steps - sum(parts) + 1)]
+    return np.array([[*parts, steps - sum(parts)] for parts in grid]) / steps
+
+
+@lru_cache(maxsize=8)
+@one_thread()
+def _largest_distances(covariance: Covariance, n_criteria: int, of_pairs: bool, seed: int) -> FloatArray:
+    """Return draws of the largest squared Mahalanobis distance of the scores of a model, or of a pair, (draws,)."""
+    n_models = len(covariance.matrix) // n_criteria
+    factor = covariance.factor.reshape(n_criteria, n_models, -1)
+    if of_pairs:
+        first, second = np.triu_indices(n_models, 1)
+        factor = factor[:, first] - factor[:, second]
+    rng = np.random.default_rng([_SEED, seed])
+    drawn = rng.standard_normal((_DRAWS, factor.shape[2]))
+    largest = np.zeros(_DRAWS)
+    for of_one in np.moveaxis(factor, 1, 0):
+        # The draws in an orthonormal basis of the directions in which the scores vary.
+        _, size, basis = np.linalg.svd(of_one, full_matrices=False)
+        varies = size > 1e-9 * size.max(initial=0.0)
+        np.maximum(largest, np.square(drawn @ basis[varies].T).sum(axis=1), out=largest)
+    return largest

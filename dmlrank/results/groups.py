@@ -1,22 +1,22 @@
-"""Scores in groups of prompts from one fit, with the covariance between the groups, and their pictures."""
+"""How scores vary with the prompt: scores in groups, projections on functions of the prompt, and their pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
 from .._utils.computation import one_thread, warn
+from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
-from ..exceptions import DataError, HypothesisError, OptionError, listed
+from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.direct_fits import win_share
 from ..fit.estimates import Estimates
@@ -28,17 +28,17 @@ from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..plotting.heat_maps import group_heat_map
-from ..plotting.intervals import grouped_forest_plot
+from ..plotting.intervals import band_plot, grouped_forest_plot
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
-from ..plotting.theme import level_words, models_words
-from ..report.joint_tables import GroupFacts, group_summary
+from ..plotting.theme import level_words, literal, models_words
+from ..report.joint_tables import GroupFacts, group_summary, projection_summary
 from ..report.leaderboard import best_by_interval, rows_to_show
 from ..report.page.board import Board
 from ..tables.summary_table import Summary
-from .context_variables import ContextGroups
-from .joint_estimates import JointBoards, JointEstimates, score_label
+from .context_variables import ContextDesign, ContextGroups
+from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
 from .ranking import make_board
-from .requirements import check_picture, names_or_all, place_of
+from .requirements import ModelTable, check_picture, names_or_all, place_of
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ Result = TypeVar("Result")
 
 # Labelled prompts or clusters below which a warning says that a group is small.
 _SMALL_GROUP = 30
+# Points of a grid along a numeric variable, and models in a picture of bands where the caller names none.
+_POINTS, _MODELS_IN_PICTURE = 25, 5
 GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 
 
@@ -194,9 +196,8 @@ class GroupResults(JointBoards, Generic[Result]):
             )
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, np.eye(n_models)[places])
-        labels = tuple(
-            f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen
-        )
+        first, *others = self.groups
+        labels = tuple(f"{group}: {name} - {first}: {name}" for group in others for name in chosen)
         # The groups together have the units of the fit.
         covariance = replace(self.joint.covariance, df=self.estimates.covariance.df)
         joint = replace(self.joint, covariance=covariance)
@@ -212,12 +213,10 @@ class GroupResults(JointBoards, Generic[Result]):
             Holm's method. NaN where a score does not vary.
         """
         # A row of indices per group, a column per model.
-        index_of_score = np.arange(len(self.joint.estimate)).reshape(len(self), -1)
+        index_of_score, estimate = np.arange(len(self.joint.estimate)).reshape(len(self), -1), self.joint.estimate
         matrix = self.joint.covariance.matrix
-        rows = np.array(
-            [equality_test(self.joint.estimate[scores], matrix[np.ix_(scores, scores)]) for scores in index_of_score.T]
-        )
-        frame = pd.DataFrame(rows, columns=["statistic", "df", "p_value"], index=self.models)
+        rows = [equality_test(estimate[scores], matrix[np.ix_(scores, scores)]) for scores in index_of_score.T]
+        frame = pd.DataFrame(np.array(rows), columns=["statistic", "df", "p_value"], index=self.models)
         is_tested = frame["p_value"].notna().to_numpy()
         adjusted = np.full(len(frame), np.nan)
         adjusted[is_tested] = holm(frame["p_value"].to_numpy()[is_tested])
@@ -242,9 +241,7 @@ class GroupResults(JointBoards, Generic[Result]):
         z = [z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))]
         return self._tidy(np.concatenate(z), alpha, method)
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         try:
             equality: WaldTestResults | str = self.test_equal()
         except (HypothesisError, OptionError) as error:
@@ -261,7 +258,7 @@ class GroupResults(JointBoards, Generic[Result]):
             is_partition=self.is_partition,
             left_out=self.left_out,
             shown=rows_to_show(self.estimates, models, top),
-        ).with_title(title)
+        )
 
     def plot(
         self,
@@ -339,14 +336,7 @@ class GroupResults(JointBoards, Generic[Result]):
         """Return the estimates of a group as if they came from a fit of their own, without a critical value."""
         e, fact, covariance = self.estimates, self.facts[group], self.joint.covariance
         place = slice(group * len(e.models), (group + 1) * len(e.models))
-        description = replace(
-            e.description,
-            n_contexts=fact.n_contexts,
-            n_unlabelled=fact.n_unlabelled,
-            n_comparisons=fact.n_comparisons,
-            n_votes=fact.n_votes,
-            smallest_pair=fact.smallest_pair,
-        )
+        sizes = ("n_contexts", "n_unlabelled", "n_comparisons", "n_votes", "smallest_pair")
         return replace(
             e,
             estimate=self.joint.estimate[place],
@@ -362,7 +352,7 @@ class GroupResults(JointBoards, Generic[Result]):
             ),
             judge=None,
             votes=fact.votes,
-            description=description,
+            description=replace(e.description, **{name: getattr(fact, name) for name in sizes}),
             diagnostics=replace(
                 e.diagnostics,
                 effective_contexts=fact.effective_contexts,
@@ -389,6 +379,263 @@ class GroupResults(JointBoards, Generic[Result]):
 
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Projection(JointResults, ModelTable):
+    """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
+
+    Tests name coefficients as ``"length: gpt-4"``.
+
+    Attributes
+    ----------
+    design : ContextDesign
+        The functions of the prompt.
+    estimates : Estimates
+        Estimates of the fit.
+    joint : JointEstimates
+        Coefficients of all models with their covariance, coefficient by coefficient.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, functional="bt", rng=0)
+    >>> projection = res.project("~ length")
+    >>> projection.coefficients, projection.test_terms().index.tolist()
+    (['Intercept', 'length'], ['length'])
+    """
+
+    design: ContextDesign
+    estimates: Estimates
+    joint: JointEstimates
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models."""
+        return list(self.estimates.models)
+
+    @property
+    def coefficients(self) -> list[str]:
+        """Names of the P coefficients."""
+        return list(self.design.names)
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """Coefficients: a row per coefficient, a column per model."""
+        return self.joint.table(self.joint.estimate)
+
+    @property
+    def bse(self) -> pd.DataFrame:
+        """Standard errors: a row per coefficient, a column per model."""
+        return self.joint.table(self.joint.covariance.std_errors)
+
+    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Return one row per coefficient and model with estimate, standard error, test and interval.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``coefficient term estimate std_error statistic p_value conf_low conf_high``. Intervals are
+            simultaneous over all coefficients and models. A coefficient is tested against zero. The constant is tested
+            against the neutral value of a score, and has no test where there is no such value.
+        """
+        null = np.zeros((len(self.coefficients), len(self.models)))
+        if self.design.constant:
+            null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
+        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors)
+        return self._tidy(z, alpha, method)
+
+    def test_terms(self) -> pd.DataFrame:
+        """Test for every term of the formula, by a Wald test, that no model's scores vary with the term.
+
+        Returns
+        -------
+        DataFrame
+            A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
+            where a term cannot be tested, for example because there are fewer clusters than restrictions.
+        """
+        rows, joint = {}, self.joint
+        n_models, identity = len(self.models), np.eye(len(joint.estimate))
+        for term, columns in self.design.terms:
+            places = [column * n_models + j for column in columns for j in range(n_models)]
+            labels = tuple(joint.names[place] for place in places)
+            try:
+                test = wald_test(joint, LinearHypothesis(identity[places], np.zeros(len(places)), labels))
+                rows[term] = (float(test.statistic), test.rank, float(test.pvalue))
+            except HypothesisError:
+                rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "p_value"])
+
+    def bands(
+        self,
+        variable: str,
+        grid: Sequence[object] | None = None,
+        *,
+        at: Mapping[str, object] | None = None,
+        models: Sequence[str] | None = None,
+        alpha: float | None = None,
+    ) -> pd.DataFrame:
+        """Return projected scores along one variable, with bands that hold at all points and for all models at once.
+
+        Parameters
+        ----------
+        variable : str
+            A variable of the formula.
+        grid : sequence, optional
+            Values of the variable. By default 25 values from the smallest to the largest for numbers, and all values
+            otherwise.
+        at : mapping, optional
+            Values of the other variables. By default the mean of numbers and the most frequent of other values.
+        models : sequence of str, optional
+            Models of the bands; all when None. Bands of fewer models are narrower.
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model and point: ``variable``, model, estimate, std_error, lower, upper.
+
+        Raises
+        ------
+        ColumnError
+            If the formula has no such variable.
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If the grid is empty, or ``at`` names a variable that does not exist.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, rng=0)
+        >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
+        ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
+        """
+        alpha = alpha_or_default(alpha, self.joint.alpha)
+        values = self._grid(variable, grid)
+        chosen = names_or_all(models, self.models)
+        v = self.design.at(self._points(variable, values, at or {}))
+        n_models = len(self.models)
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
+        covariance = self.joint.covariance
+        variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
+        std_error = np.sqrt(np.maximum(variance, 0.0))
+        estimate = contrasts @ self.joint.estimate
+        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * std_error
+        return pd.DataFrame(
+            {
+                variable: np.tile(np.asarray(values), len(chosen)),
+                "model": np.repeat(np.array(chosen, dtype=object), len(values)),
+                "estimate": estimate,
+                "std_error": std_error,
+                "lower": estimate - half_width,
+                "upper": estimate + half_width,
+            }
+        )
+
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+        return projection_summary(
+            self.estimates,
+            self.params,
+            self.bse,
+            formula=self.design.formula,
+            terms=self.test_terms(),
+            note=self.joint.covariance.note,
+            shown=rows_to_show(self.estimates, models, top),
+        )
+
+    def plot(
+        self,
+        variable: str,
+        grid: Sequence[object] | None = None,
+        *,
+        at: Mapping[str, object] | None = None,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+        alpha: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw :meth:`bands`; this needs matplotlib.
+
+        Parameters
+        ----------
+        variable : str
+            As for :meth:`bands`.
+        grid : sequence, optional
+            As for :meth:`bands`.
+        at : mapping, optional
+            As for :meth:`bands`.
+        models : sequence of str, optional
+            The models in the picture, for which the bands hold jointly; the five best models when None.
+        top : int, optional
+            Number of the best models in the picture.
+        alpha : float, optional
+            As for :meth:`bands`.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes of the picture.
+
+        Raises
+        ------
+        OptionError
+            If there are too many models to tell their bands apart.
+        """
+        n_best = _MODELS_IN_PICTURE if models is None and top is None else top
+        chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
+        alpha = alpha_or_default(alpha, self.joint.alpha)
+        frame = self.bands(variable, grid, at=at, models=chosen, alpha=alpha)
+        frame = frame.rename(columns={"lower": "low", "upper": "high"}).set_index(variable)
+        bands = {str(model): rows for model, rows in frame.groupby("model", sort=False)}
+        held = f"{level_words(alpha, 'bands')}, {models_words(len(bands), len(self.models))}"
+        title = f"Projection on {literal(self.design.formula)}\n{held}"
+        return band_plot(bands, variable=variable, label=score_label(self.estimates), title=title, ax=ax)
+
+    def __repr__(self) -> str:
+        n_coefficients, n_models = len(self.coefficients), len(self.models)
+        return f"<Projection: {self.design.formula}, {n_coefficients} coefficients of {n_models} models>"
+
+    def _grid(self, variable: str, grid: Sequence[object] | None) -> list[object]:
+        """Return the values of the variable at which bands are computed."""
+        table = self.design.table
+        require_columns([variable], list(table.columns), f"bands() of {self.design.formula!r}")
+        if grid is not None:
+            if not len(grid):
+                raise OptionError("grid is empty; give at least one value")
+            return list(grid)
+        column = table[variable]
+        if column.dtype.kind in "fiu" and column.nunique() > _POINTS:
+            return list(np.linspace(column.min(), column.max(), _POINTS))
+        return sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
+
+    def _points(self, variable: str, values: Sequence[object], at: Mapping[str, object]) -> pd.DataFrame:
+        """Return the variables at the points of the grid, a row per point."""
+        table = self.design.table
+        for name in at:
+            if name not in table.columns or name == variable:
+                allowed = [column for column in table.columns if column != variable]
+                raise OptionError(
+                    f"at: {name!r} is none of the other variables{nearest(name, allowed)} ({listed(allowed)})"
+                )
+        columns = {}
+        for name in table.columns:
+            column = table[name]
+            usual = column.mean() if column.dtype.kind in "fiu" else column.mode().iloc[0]
+            columns[name] = list(values) if name == variable else [at.get(name, usual)] * len(values)
+        return pd.DataFrame(columns)
 
 
 @one_thread()
@@ -437,6 +684,13 @@ def group_facts(
             n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
             votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
+        n_clusters = []
+        if units.clusters is not None:
+            by_context = (units.clusters.of_context, units.clusters.second_of_context)
+            n_clusters = [len(np.unique(codes[inside])) for codes in by_context if codes is not None]
+            if units.annotator is not None:
+                annotators = units.annotator[inside[steps.influence.by_context().block_context]]
+                n_clusters.append(len(np.unique(annotators[annotators >= 0])))
         squares = np.square(influence.centred_in(group))
         square = squares.sum(axis=0)
         effective = square**2 / np.maximum(np.square(squares).sum(axis=0), 1e-300)
@@ -450,7 +704,7 @@ def group_facts(
                 n_comparisons=n_comparisons,
                 n_votes=n_votes,
                 smallest_pair=int(votes[edges].min()),
-                n_clusters=_clusters_in(steps, inside),
+                n_clusters=tuple(n_clusters),
                 unseen=tuple(name for name, n in zip(data.items, votes.sum(axis=0), strict=True) if n == 0),
                 plugin=plugin[group],
                 shares=shares[group],
@@ -460,20 +714,6 @@ def group_facts(
         )
     _check_sizes(groups, facts)
     return tuple(facts)
-
-
-def _clusters_in(steps: FitState, inside: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return how many clusters have contexts or votes in a group, (n,), for every column of clusters."""
-    clusters = steps.units.clusters
-    if clusters is None:
-        return ()
-    counts = [len(np.unique(clusters.of_context[inside]))]
-    if clusters.second_of_context is not None:
-        counts.append(len(np.unique(clusters.second_of_context[inside])))
-    if steps.units.annotator is not None:
-        annotators = steps.units.annotator[inside[steps.influence.by_context().block_context]]
-        counts.append(len(np.unique(annotators[annotators >= 0])))
-    return tuple(counts)
 
 
 def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:

@@ -42,9 +42,8 @@ from ..fit.post_estimation import (
 from ..fit.state import FitState
 from ..inference.covariance import CentredSums, Covariance, clip_to_limits, degrees_of_freedom, transport_map
 from .context_variables import read_design, read_groups, read_overlapping_groups
-from .groups import GroupResults, Result, group_facts
+from .groups import GroupResults, Projection, Result, group_facts
 from .joint_estimates import JointEstimates
-from .projection import Projection
 from .requirements import require_intervals
 
 
@@ -80,10 +79,7 @@ GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
 
 
 def scores_by_group(
-    estimates: Estimates,
-    steps: FitState,
-    columns: Sequence[GroupColumns],
-    as_result: Callable[[Estimates], Result],
+    estimates: Estimates, steps: FitState, columns: Sequence[GroupColumns], as_result: Callable[[Estimates], Result]
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`."""
     _require_mean(estimates, "by")
@@ -98,10 +94,9 @@ def scores_by_group(
             "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one "
             "list of columns of booleans"
         )
-    weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
-    _require_weight(
-        max((int((groups.members @ (w > 0) == 0).sum()) for w in weights), default=0), "groups", groups.names
-    )
+    for repetition in steps.repetitions:
+        is_weighted = repetition.one_step_result.target.value_weight > 0
+        _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
     if steps.likelihood:
         scores = [likelihood_scores_in_groups(steps, groups.members)]
         unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
@@ -162,14 +157,12 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
                 steps.units.annotator,
             )
         if len(by_repetition) > 1:
-            covariance = covariance.with_repetition_variance(
-                np.stack([repetition.part(place).estimate for repetition in by_repetition])
-            )
+            repeated = [repetition.part(place).estimate for repetition in by_repetition]
+            covariance = covariance.with_repetition_variance(np.stack(repeated))
         n_votes = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
-        of_group = replace(
-            estimates.style, estimate=single.estimate, covariance=covariance, n_votes=n_votes, n_votes_left=n_votes
-        )
-        groups.append(of_group.rescaled(estimates.scale.factor, estimates.scale.shift))
+        style = replace(estimates.style, estimate=single.estimate, covariance=covariance)
+        style = replace(style, n_votes=n_votes, n_votes_left=n_votes)
+        groups.append(style.rescaled(estimates.scale.factor, estimates.scale.shift))
     return tuple(groups)
 
 
@@ -186,8 +179,33 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     design = read_design(steps, formula)
     # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in
     # which they are about 1, because the products of functions in very different units lose digits or overflow.
-    unit = column_units(design.matrix)
-    projected, covariance = _project(steps, design.matrix / unit, design.names, estimates.scale)
+    unit, scale = column_units(design.matrix), estimates.scale
+    scaled = design.matrix / unit
+    repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
+    for estimate in (steps.influence, *repeated):
+        weighted = np.sqrt(estimate.value_weight)[:, None] * scaled / np.sqrt(np.square(scaled).mean(axis=0))
+        _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
+    influence = _in_unit(steps.influence.by_context(), scale)
+
+    def projection(fixed: bool) -> ProjectedInfluence:
+        if steps.likelihood:
+            return project_likelihood(steps, influence, scaled, fixed_prompts=fixed, factor=scale.factor)
+        return project_influence(influence, scaled, fixed, with_blocks=steps.units.annotator is not None)
+
+    if steps.likelihood:
+        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, scaled))
+    else:
+        unanimous_covariance = unanimous_covariance_by_column(steps, scaled)
+    by_repetition = (_in_unit(estimate.by_context(), scale) for estimate in repeated)
+    covariance = _joint_covariance(
+        steps,
+        projection,
+        n_columns=scaled.shape[1],
+        scale=scale,
+        unanimous_covariance=unanimous_covariance,
+        repeated=[project_influence(values, scaled, with_blocks=False).estimate for values in by_repetition],
+    )
+    projected = projection(steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
@@ -204,40 +222,6 @@ def _require_mean(estimates: Estimates, method: str) -> None:
             f"update(estimator='debiased')"
         )
     require_intervals(estimates, f"{method}()")
-
-
-def _project(
-    steps: FitState, design: FloatArray, names: Sequence[str], scale: Scale
-) -> tuple[ProjectedInfluence, Covariance]:
-    """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
-
-    Shapes: design (n, P).
-    """
-    repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
-    for estimate in (steps.influence, *repeated):
-        weighted = np.sqrt(estimate.value_weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0))
-        _require_weight(len(names) - int(np.linalg.matrix_rank(weighted)), "columns", names)
-    influence = _in_unit(steps.influence.by_context(), scale)
-    rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
-
-    def projected(fixed: bool) -> ProjectedInfluence:
-        if steps.likelihood:
-            return project_likelihood(steps, influence, design, fixed_prompts=fixed, factor=scale.factor)
-        return project_influence(influence, design, fixed, with_blocks=steps.units.annotator is not None)
-
-    if steps.likelihood:
-        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, design))
-    else:
-        unanimous_covariance = unanimous_covariance_by_column(steps, design)
-    covariance = _joint_covariance(
-        steps,
-        projected,
-        n_columns=design.shape[1],
-        scale=scale,
-        unanimous_covariance=unanimous_covariance,
-        repeated=[project_influence(values, design, with_blocks=False).estimate for values in rescaled],
-    )
-    return projected(steps.options.prompts == "fixed"), covariance
 
 
 def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatArray:
@@ -306,12 +290,6 @@ def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:
     """Return the influence of scores in another unit."""
-    variance_correction = (
-        None if influence.variance_correction is None else influence.variance_correction * scale.factor**2
-    )
-    return replace(
-        influence,
-        value=scale.of(influence.value),
-        correction=scale.factor * influence.correction,
-        variance_correction=variance_correction,
-    )
+    value, correction, square = scale.of(influence.value), influence.correction, influence.variance_correction
+    square = None if square is None else square * scale.factor**2
+    return replace(influence, value=value, correction=scale.factor * correction, variance_correction=square)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -13,12 +13,12 @@ from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
-from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test
+from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test, z_tests
 from ..report.page.board import Board
 from ..report.page.render_page import Weighting, check_page_extra, render_page, write_page
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, joined_names
-from .score_tests import ZTestResults, t_test
+from .score_tests import ZTestResults
 from .views import alpha_or_default
 
 
@@ -35,11 +35,16 @@ class JointEstimates(NamedEstimates):
     index: Block and model of each of the d estimates, or the name of each.
     alpha: One minus the level of intervals by default.
     seed: Seed of the fit, from which critical values are drawn.
+    max_t: Critical values and adjusted p-values; what is drawn is kept.
     """
 
     index: pd.Index
     alpha: float
     seed: int = 0
+    max_t: MaxT = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_t", MaxT(self.covariance, self.seed))
 
     @classmethod
     def by_block(
@@ -106,8 +111,7 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance, or alpha or the method cannot be used.
         """
-        joint = self.joint
-        max_t = MaxT(joint.covariance, joint.seed)
+        joint, max_t = self.joint, self.joint.max_t
         half_width = max_t.critical(alpha_or_default(alpha, joint.alpha), method) * max_t.covariance.std_errors
         limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
         return pd.DataFrame(limits, index=joint.index)
@@ -135,7 +139,7 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance.
         """
-        return t_test(self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
+        return z_tests(ZTestResults, self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
 
     def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions on estimates jointly, see :meth:`RankResults.wald_test`.

@@ -20,10 +20,10 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
 from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
-from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, MaxT, compare_differences
-from ..inference.wald import WaldTestResults, two_sided_p_values, wald_test, z_statistics
+from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, compare_differences
+from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..report.statements import counted
-from .joint_estimates import JointEstimates
+from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
 
 # Stands for a missing annotator, and sorts before every name.
@@ -78,10 +78,8 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str]) -> SharedCon
     else:
         joint = _clusters_by_name(steps, clusters, places, n_contexts)
     if joint is None:
-        return (
-            f"{' and '.join(map(repr, names))} have no joint covariance: the clusters of the results contain different "
-            f"prompts"
-        )
+        all_names = " and ".join(map(repr, names))
+        return f"{all_names} have no joint covariance: the clusters of the results contain different prompts"
     return SharedContexts(n_contexts, places, joint)
 
 
@@ -119,12 +117,8 @@ def _why_unmatched(first: FitState, other: FitState) -> str:
 def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]) -> bool:
     """Return whether the clusters of results of the same contexts put the same contexts together."""
     for name in ("of_context", "second_of_context"):
-        codes = []
-        for fit, place in zip(steps, places, strict=True):
-            of_context = getattr(fit.units.clusters, name)
-            if of_context is not None:
-                codes.append(np.empty_like(of_context))
-                codes[-1][place] = of_context
+        of_contexts = [getattr(fit.units.clusters, name) for fit in steps]
+        codes = [of[np.argsort(at)] for of, at in zip(of_contexts, places, strict=True) if of is not None]
         for other in codes[1:]:
             n_pairs = len(np.unique(np.stack([codes[0], other], axis=1), axis=0))
             if not n_pairs == len(np.unique(codes[0])) == len(np.unique(other)):
@@ -320,27 +314,24 @@ def _covariance_by_influence(
             shared.clusters,
             np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if by_annotator else None,
         )
-    between_repetitions = _between_repetitions(estimates, steps, shared.is_same)
-    matrix = match_blocks(joint.matrix + between_repetitions, [e.covariance for e in estimates])
+    # The covariance between repetitions is joint for results with the same folds, otherwise by result.
+    repetitions = []
+    for e, fit in zip(estimates, steps, strict=True):
+        repeated = [repetition.target.estimate for repetition in fit.repetitions]
+        repetitions.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
+    folds = {(len(of), fit.options.seed) for of, fit in zip(repetitions, steps, strict=True) if len(of) > 1}
+    if shared.is_same and len(folds) == 1:
+        count = max(len(of) for of in repetitions)
+        between = covariance_of_mean(np.hstack([np.broadcast_to(of, (count, of.shape[1])) for of in repetitions]))
+    else:
+        between = np.asarray(block_diag(*map(covariance_of_mean, repetitions)))
+    matrix = match_blocks(joint.matrix + between, [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
     return replace(joint, matrix=matrix, basis=basis)
 
 
-def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitState], is_same: bool) -> FloatArray:
-    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result."""
-    by_result = []
-    for e, fit in zip(estimates, steps, strict=True):
-        repeated = [repetition.target.estimate for repetition in fit.repetitions]
-        by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
-    folds = [(len(e), fit.options.seed) for e, fit in zip(by_result, steps, strict=True) if len(e) > 1]
-    n_repetitions = max((count for count, _ in folds), default=1)
-    if is_same and len(set(folds)) == 1:
-        return covariance_of_mean(np.hstack([np.broadcast_to(e, (n_repetitions, e.shape[1])) for e in by_result]))
-    return np.asarray(block_diag(*(covariance_of_mean(e) for e in by_result)))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class Changes(JointResults):
     """Scores of the models that all results share, in each later result minus the first one.
 
     joint: The changes by result and model, with their covariance; models are in the order of the first result's scores.
@@ -363,30 +354,17 @@ class Changes:
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
-        change, errors = self.joint.estimate, self.joint.covariance.std_errors
-        z = z_statistics(change, errors)
-        p = adjusted = two_sided_p_values(z, self.joint.covariance)
-        max_t = MaxT(self.joint.covariance, self.joint.seed)
-        half_width = max_t.critical(alpha, method) * errors
+        errors = self.joint.covariance.std_errors
+        z = z_statistics(self.joint.estimate, errors)
+        frame = self._tidy(z, alpha, method).rename(columns={"term": "model"})
+        adjusted = frame["p_value"].to_numpy()
         if method == "max-t":
-            adjusted = max_t.adjusted_p_values(z, centred=False)
+            adjusted = self.joint.max_t.adjusted_p_values(z, centred=False)
         elif method == "bonferroni":
-            adjusted = np.minimum(1.0, p * max(1, int((errors > 0).sum())))
-        return pd.DataFrame(
-            {
-                "result": self.joint.index.get_level_values("result"),
-                "model": self.joint.index.get_level_values("model"),
-                "before": np.tile(self.before, len(self.after)),
-                "after": self.after.ravel(),
-                "estimate": change,
-                "std_error": errors,
-                "statistic": z,
-                "p_value": p,
-                "p_adjusted": adjusted,
-                "conf_low": change - half_width,
-                "conf_high": change + half_width,
-            }
-        )
+            adjusted = np.minimum(1.0, adjusted * max(1, int((errors > 0).sum())))
+        before, after = np.tile(self.before, len(self.after)), self.after.ravel()
+        frame = frame.assign(before=before, after=after, p_adjusted=adjusted)
+        return frame[["result", "model", "before", "after", *TEST_COLUMNS]]
 
     @one_thread()
     def of_pairs(self, alpha: float, method: str) -> pd.DataFrame:
@@ -395,8 +373,7 @@ class Changes:
         joint, n_models = self.joint, len(self.before)
         pairs = np.triu_indices(n_models, 1)
         first, second = (np.concatenate([places + n_models * r for r in range(len(self.after))]) for places in pairs)
-        max_t = MaxT(joint.covariance, joint.seed)
-        tests = compare_differences(joint.estimate, max_t, first, second, method=method, alpha=alpha)
+        tests = compare_differences(joint.estimate, joint.max_t, first, second, method=method, alpha=alpha)
         models = joint.index.get_level_values("model")
         columns = {
             "result": joint.index.get_level_values("result")[first],

@@ -79,9 +79,7 @@ class Pareto(ModelTable):
         """Names of the models, the cheapest first."""
         return list(self.table["model"])
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         e, frame = self.estimates, self.table
         which = rows_to_show(e, models, top)
         kept = [e.models[j] for j in which.places]
@@ -106,9 +104,8 @@ class Pareto(ModelTable):
         )
         columns = (("score", 1), ("[interval]", 2), ("cost", 1), ("[interval]", 2), ("status", 1), ("dominated by", 1))
         notes = (self.sentence(), which.note("Statuses and intervals"))
-        return Summary(
-            "Score against Cost", header, columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7, 8)
-        ).with_title(title)
+        said = tuple(filter(None, notes))
+        return Summary("Score against Cost", header, columns, tuple(rows), said, text_columns=(7, 8))
 
     def sentence(self) -> str:
         """Return what the statuses mean, in words."""
@@ -186,14 +183,12 @@ def score_against_cost(
     else:
         costs, of_costs = _known_costs(e.models, cost), None
     # In units of the scores' errors, so that both parts of the joint covariance have one size.
-    unit = 1.0
+    unit, (first, second) = 1.0, np.triu_indices(n_models, 1)
     if of_costs is not None:
         unit = float(np.median(of_costs) / np.median(e.covariance.std_errors)) or 1.0
         scale = np.repeat([1.0, 1 / unit], n_models)
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(scale, scale))
         values = np.concatenate([values, costs / unit])
-    first, second = np.triu_indices(n_models, 1)
-    if of_costs is not None:
         first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")
@@ -290,13 +285,8 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
             f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
         )
     n = len(values)
-    influence = Influence(
-        value=values,
-        correction=np.zeros_like(values),
-        block_context=np.arange(n),
-        block_weight=np.ones(n),
-        weight=np.ones(n) if units.context_weight is None else units.context_weight,
-    )
+    weight = np.ones(n) if units.context_weight is None else units.context_weight
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
     if steps.options.prompts == "fixed" or (values == values[0]).all():
         return influence.estimate, None, e.covariance
     costs_of_models = [f"{column} of {name}" for name in e.models]

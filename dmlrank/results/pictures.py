@@ -26,14 +26,12 @@ from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
 from ..report.leaderboard import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
-from .ellipsoid import Ellipsoid
-from .groups import GroupResults
+from .groups import GroupResults, Projection
 from .heterogeneity import influence_values
-from .hypothesis_tables import PairwiseResults
 from .joint_estimates import score_label
-from .projection import Projection
-from .ranking import RankSets
+from .ranking import PairwiseResults, RankSets
 from .requirements import check_picture, require_steps
+from .score_tests import Ellipsoid
 from .views import alpha_of, critical_value_of
 
 if TYPE_CHECKING:

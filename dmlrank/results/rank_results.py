@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_whole, resolve_seed
-from .._utils.atomic_write import write_file
+from .._utils.atomic_write import text_or_file
 from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
@@ -62,50 +62,42 @@ from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
-from .ellipsoid import Ellipsoid, confidence_ellipsoid
-from .groups import GroupResults
-from .heterogeneity import (
-    GroupColumns,
-    influence_values,
-    project_scores,
-    scores_by_group,
-    scores_of_prompts,
-)
-from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
-from .judge_audit import JudgeAudit, audit_judges
+from .groups import GroupResults, Projection
+from .heterogeneity import GroupColumns, influence_values, project_scores, scores_by_group, scores_of_prompts
+from .judges import JudgeAudit, JudgeReport, audit_judges, judge_table
 from .pareto import Pareto, score_against_cost
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
-from .projection import Projection
-from .ranking import RankSets, make_boards, pairs_to_compare, places_to_compare
-from .requirements import (
-    AS_SHOWN,
-    GROUPS_AT_ONE_LOOK,
-    NO_BOUNDS,
-    NO_MEAN,
-    NO_PLAN,
-    NO_PREFERENCES,
-    ORDER,
-    Needs,
-    members,
-    named_estimates,
-    names_or_all,
-    place_of,
-    require_steps,
+from .ranking import (
+    CycleResults,
+    PairwiseResults,
+    RankSets,
+    certified_cycles,
+    make_boards,
+    pairs_to_compare,
+    places_to_compare,
 )
+from .requirements import Needs, members, named_estimates, names_or_all, place_of, require_steps
 from .run_table import table_of_runs
 from .score_tests import (
+    Ellipsoid,
     RestrictionTest,
     WinProbability,
     ZTestResults,
     bradley_terry_test,
+    confidence_ellipsoid,
     t_test_of_scores,
     win_probability_of,
 )
-from .sensitivity_analysis import analyse_fragility, analyse_sensitivity, score_bounds
-from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
+from .sensitivity_results import (
+    FragilityResults,
+    ScoreBounds,
+    SensitivityResults,
+    analyse_fragility,
+    analyse_sensitivity,
+    score_bounds,
+)
 from .style_results import StyleResults
 from .views import (
-    SLOPES_AT_ONE_LOOK,
     adjusted_p_values,
     alpha_of,
     critical_value_of,
@@ -120,6 +112,14 @@ from .views import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+# What several methods say where a result does not have them.
+_ORDER = "puts models in an order"
+_AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
+_NO_PREFERENCES = (
+    "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -398,7 +398,7 @@ class RankResults(Summarised):
         named = named_estimates(self.estimates)
         return wald_test(named, named.hypothesis(hypothesis))
 
-    @Needs(unadjusted=AS_SHOWN, no_means=NO_PREFERENCES)
+    @Needs(unadjusted=_AS_SHOWN, no_means=_NO_PREFERENCES)
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
@@ -431,7 +431,7 @@ class RankResults(Summarised):
         """
         return win_probability_of(self.estimates, self.steps, first, second, alpha=self._alpha(alpha))
 
-    @Needs(unadjusted=AS_SHOWN, data=True, no_means=NO_PREFERENCES)
+    @Needs(unadjusted=_AS_SHOWN, data=True, no_means=_NO_PREFERENCES)
     def predict(self, newdata: object = None) -> pd.DataFrame:
         """Return the scores of single prompts, F(mu(x)).
 
@@ -465,7 +465,7 @@ class RankResults(Summarised):
 
     # --- order --------------------------------------------------------------------------------------------------------
 
-    @Needs(models=ORDER, intervals=True, drawn=True)
+    @Needs(models=_ORDER, intervals=True, drawn=True)
     def t_test_pairwise(
         self,
         method: str = "max-t",
@@ -557,7 +557,7 @@ class RankResults(Summarised):
             looks="" if e.sequence is None else e.sequence.clause,
         )
 
-    @Needs(models=ORDER, intervals=True, drawn=True)
+    @Needs(models=_ORDER, intervals=True, drawn=True)
     def ranks(self, alpha: float | None = None, simultaneous: bool = True) -> RankSets:
         """Return ranks with confidence sets, and groups of models that are not separated.
 
@@ -624,7 +624,7 @@ class RankResults(Summarised):
             looks="" if e.sequence is None else e.sequence.clause,
         )
 
-    @Needs(models=ORDER, intervals=True, drawn=True)
+    @Needs(models=_ORDER, intervals=True, drawn=True)
     def best_set(self, n_best: int = 1, alpha: float | None = None) -> list[str]:
         """Return the models that may be among the ``n_best`` best.
 
@@ -663,10 +663,7 @@ class RankResults(Summarised):
 
     @Needs(intervals=True)
     def ellipsoid(
-        self,
-        alpha: float | None = None,
-        models: Sequence[str] | None = None,
-        contrasts: HypothesisLike | None = None,
+        self, alpha: float | None = None, models: Sequence[str] | None = None, contrasts: HypothesisLike | None = None
     ) -> Ellipsoid:
         """Return the joint confidence region of scores, or of contrasts of scores.
 
@@ -720,7 +717,7 @@ class RankResults(Summarised):
         return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
 
     @Needs(
-        no_style=NO_BOUNDS,
+        no_style="its bounds are those of scores of all votes without adjustment",
         one_look="intervals of its bounds hold for one look only",
         data=True,
     )
@@ -787,7 +784,11 @@ class RankResults(Summarised):
         """
         with one_thread(), self._computing():
             if self.estimates.are_means:
-                return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, gamma, score_range)
+                if gamma is not None:
+                    raise OptionError(
+                        "gamma= is about votes, and these are means of scores, with bounds by score_range="
+                    )
+                return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, score_range)
             if score_range is not None:
                 raise OptionError("score_range= is about means of scores, and these are scores of votes; leave it out")
             gammas = (1, 1.1, 1.25, 1.5, 2) if gamma is None else gamma
@@ -844,7 +845,7 @@ class RankResults(Summarised):
         with self._computing():
             return analyse_fragility(self.estimates, self._fit, self.simultaneous, hypothesis, unit, target)
 
-    @Needs(one_look="its p-value holds for one look only", data=True, no_means=NO_PREFERENCES)
+    @Needs(one_look="its p-value holds for one look only", data=True, no_means=_NO_PREFERENCES)
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
@@ -886,7 +887,11 @@ class RankResults(Summarised):
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    @Needs(models="gives scores of models by group", one_look=GROUPS_AT_ONE_LOOK, data=True)
+    @Needs(
+        models="gives scores of models by group",
+        one_look="tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group",
+        data=True,
+    )
     def by(
         self, *columns: GroupColumns, executor: object = None, progress: bool | Report = False
     ) -> GroupResults[RankResults]:
@@ -963,7 +968,8 @@ class RankResults(Summarised):
 
     @Needs(
         models="describes scores of models",
-        unadjusted=NO_MEAN,
+        unadjusted="scores at equal style are no mean of scores of single prompts, because slopes are those of all "
+        "prompts together",
         one_look="its bands and tests hold for one look only",
         data=True,
     )
@@ -1014,10 +1020,10 @@ class RankResults(Summarised):
         return project_scores(self.estimates, self._fit, formula)
 
     @Needs(
-        unadjusted=AS_SHOWN,
+        unadjusted=_AS_SHOWN,
         one_look="its tests of all win shares hold for one look only",
         data=True,
-        no_means=NO_PREFERENCES,
+        no_means=_NO_PREFERENCES,
     )
     def cycles(self, alpha: float | None = None) -> CycleResults:
         """Return the triples of models a > b > c > a that the data support; > means a win share above one half.
@@ -1203,7 +1209,7 @@ class RankResults(Summarised):
         """
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
-    @Needs(models=ORDER, intervals=True)
+    @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None) -> Pareto:
         """Set scores against costs: which models are dominated, which are on the front, and which are open.
 
@@ -1252,7 +1258,8 @@ class RankResults(Summarised):
         return score_against_cost(self.estimates, self.steps, cost, alpha)
 
     @Needs(
-        no_style=NO_PLAN,
+        no_style="it plans labels for scores without adjustment, and the style of answers is not known before they are "
+        "shown",
         one_look="widths and power of a plan are those of one look",
         data=True,
     )
@@ -1337,16 +1344,7 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), len(plan.sample(rng=1))
         (1000, 2000)
         """
-        options = PlanOptions(
-            budget=budget,
-            criterion=criterion,
-            contrasts=contrasts,
-            costs=costs,
-            min_propensity=min_propensity,
-            one_pair=one_pair,
-            explore=explore,
-            until=until,
-        )
+        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
         with one_thread(), self._computing(executor, progress):
             return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
 
@@ -1411,7 +1409,7 @@ class RankResults(Summarised):
             return slim_summary(e, level, shown).with_title(title)
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
 
-    @Needs(models=ORDER, intervals=True, drawn=True)
+    @Needs(models=_ORDER, intervals=True, drawn=True)
     def verdict(self, alpha: float | None = None) -> str:
         """Return the result in three to five sentences for those who decide.
 
@@ -1759,19 +1757,15 @@ class RankResults(Summarised):
                     f"{name} is a {type(given).__name__}; allowed is what the method {name}() of a result returned, or "
                     f"None"
                 )
-        if sensitivity is not None and not sensitivity.is_of(self.estimates):
-            raise OptionError(
-                "sensitivity= was computed from another result: its contrasts have other models or estimates than this "
-                "result; pass what the method sensitivity() of this result, in this unit, returned"
-            )
-        if pareto is not None and not pareto.is_of(self.estimates):
-            raise OptionError(
-                "pareto= was computed from another result: its models or scores differ; pass what the method pareto() "
-                "of this result, in this unit, returned"
-            )
+            if isinstance(given, SensitivityResults | Pareto) and not given.is_of(self.estimates):
+                raise OptionError(
+                    f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
+                    f"of this result; pass what the method {name}() of this result, in this unit, returned"
+                )
         remarks = tuple(part.page_section() for part in (sensitivity, judge_audit) if part is not None)
         pictures = () if pareto is None else (pareto.page_section(),)
-        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks, pictures=pictures)
+        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha))
+        boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
         heading = page_title(boards[0]) if title is None else title
         # At equal style the page begins with the three leaderboards side by side.
         style = None if self.style is None or self.style.kind == "balanced" else self.style
@@ -1864,11 +1858,7 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
-        text = to_text(self.estimates)
-        if path is None:
-            return text
-        write_file(path, text)
-        return None
+        return text_or_file(path, to_text(self.estimates))
 
     def __copy__(self) -> Self:
         return type(self)(self.estimates, self.steps, self.simultaneous)
@@ -2009,7 +1999,7 @@ class RankResults(Summarised):
             other = other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
         return other if sequence is None else other.sequential(sequence.planned, sequence.start)
 
-    @Needs(unadjusted=SLOPES_AT_ONE_LOOK, intervals=True)
+    @Needs(unadjusted="slopes on style and rank changes have intervals for one look only", intervals=True)
     def sequential(self, planned: int, start: int = DEFAULT_START) -> RankResults:
         """Return a view of the result whose intervals, tests and rank sets hold at all looks at growing data at once.
 
@@ -2119,10 +2109,8 @@ class RankResults(Summarised):
                 f"separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The result itself "
                 f"has Student's quantiles"
             )
-        said, doubts = (
-            tuple(text.replace(WEBB_HINT, "") for text in texts)
-            for texts in (e.diagnostics.warnings, e.diagnostics.doubts)
-        )
+        said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
+        said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))
         e = replace(e, diagnostics=replace(e.diagnostics, warnings=said, doubts=doubts))
         bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
         return replace(self, estimates=e, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))

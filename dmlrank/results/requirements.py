@@ -42,6 +42,10 @@ class TitledTable(Summarised):
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
+        return self._table().with_title(title)
+
+    def _table(self) -> Summary:
+        """Return the table under its default title."""
         raise NotImplementedError
 
 
@@ -79,14 +83,17 @@ class ModelTable(Summarised):
         OptionError
             If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
+        return self._table(models, top).with_title(title)
+
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+        """Return the table of some models under its default title."""
         raise NotImplementedError
 
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:
     """Return the estimates in the form that tests take."""
-    return NamedEstimates(
-        estimates.estimate, estimates.covariance, estimates.names, estimates.reason, estimates.sequence
-    )
+    e = estimates
+    return NamedEstimates(e.estimate, e.covariance, e.names, e.reason, e.sequence)
 
 
 def place_of(names: Sequence[str], name: str, noun: str = "model") -> int:
@@ -111,11 +118,7 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     Where two joined names would be equal, parts that contain the separator are quoted.
     """
     texts = [tuple(map(str, name_parts)) for name_parts in parts]
-    quotations: tuple[Callable[[str], str], ...] = (
-        lambda part: part,
-        lambda part: repr(part) if separator in part else part,
-        repr,
-    )
+    quotations: tuple[Callable[[str], str], ...] = (str, lambda part: repr(part) if separator in part else part, repr)
     names: list[str] = []
     for quote in quotations:
         names = [separator.join(map(quote, name_parts)) for name_parts in texts]
@@ -135,23 +138,6 @@ def check_picture(name: object, names: Iterable[str]) -> None:
 
 
 Member = TypeVar("Member")
-
-ORDER = "puts models in an order"
-# Why methods of a result need scores without adjustment for style.
-AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
-NO_MEAN = (
-    "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
-)
-NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
-# Why groups have no sequential form.
-GROUPS_AT_ONE_LOOK = (
-    "tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group"
-)
-# Why methods of a result of preferences have no meaning for means of scores.
-NO_PREFERENCES = (
-    "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
-)
-NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
 
 
 @dataclass(frozen=True, slots=True)

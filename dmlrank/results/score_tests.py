@@ -1,29 +1,36 @@
-"""Tests of linear combinations of scores, win probabilities, and the test of the Bradley-Terry model, with tables."""
+"""Tests and regions of linear combinations of scores, win probabilities, the test of the Bradley-Terry model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import scipy
-from scipy.special import expit, logit
+from scipy.special import expit, gammaln, logit
 
+from .._utils.argument_checks import array_of_numbers
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..exceptions import GraphError, NoIntervalError, OptionError
+from ..data.preferences import FloatArray
+from ..exceptions import GraphError, HypothesisError, NoIntervalError, OptionError, listed, shown
 from ..fit.estimand import unlabelled_pairs
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
-from ..inference.wald import TWO_SIDED, Alternative, NamedEstimates, ZTests, read_alternative, z_tests
+from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
+from ..plotting.intervals import ellipse_plot
 from ..report.leaderboard import choose_models
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, place_of, require_intervals, require_steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason, "
@@ -32,6 +39,8 @@ _CHOSEN_BY_DATA = (
 # Largest standard error, in units of p (1 - p), for which the interval of a win probability is computed on the logit
 # scale.
 _MAX_LOGIT_ERROR = 2.0
+# A direction counts as fixed by the functional where its free part is below this share of the longest contrast.
+_FIXED_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -117,13 +126,6 @@ class ZTestResults(Summarised, ZTests):
         return pd.DataFrame(columns, index=self.c_names)
 
 
-def t_test(
-    estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
-) -> ZTestResults:
-    """Test every row of a hypothesis by a z test."""
-    return z_tests(ZTestResults, estimates, hypothesis, alternative)
-
-
 @dataclass(frozen=True, slots=True)
 class WinProbability(TitledTable):
     """Share of comparisons that ``first`` wins against ``second``.
@@ -152,19 +154,15 @@ class WinProbability(TitledTable):
     sequence: ConfidenceSequence | None = None
 
     def __str__(self) -> str:
-        digits = self._digits
+        digits = decimals(np.array([self.std_error]))
         level = f"{100 * (1 - self.alpha):g} %" + ("" if self.sequence is None else f" {self.sequence.clause}")
         limits = f"{self.conf_low:.{digits}f} to {self.conf_high:.{digits}f}"
         return f"{self.first} wins {self.estimate:.{digits}f} against {self.second} ({level}: {limits})"
 
-    @property
-    def _digits(self) -> int:
-        """Number of decimals, which follows the standard error."""
-        return decimals(np.array([self.std_error]))
-
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         numbers = (self.estimate, self.std_error, self.conf_low, self.conf_high)
-        row = (f"{self.first} against {self.second}", *(f"{number:.{self._digits}f}" for number in numbers))
+        digits = decimals(np.array([self.std_error]))
+        row = (f"{self.first} against {self.second}", *(f"{number:.{digits}f}" for number in numbers))
         level = f"{100 * (1 - self.alpha):g}"
         columns = (("win share", 1), ("std err", 1), (f"[{level}% CI]", 2))
         note = (
@@ -172,7 +170,7 @@ class WinProbability(TitledTable):
             f"prompts. With {level} % confidence the interval contains the true share; it holds for this share alone."
         )
         notes = (note,) if self.sequence is None else (note, self.sequence.promise)
-        return Summary("Win Probability", (), columns, (row,), notes, row_head="pair").with_title(title)
+        return Summary("Win Probability", (), columns, (row,), notes, row_head="pair")
 
 
 @one_thread()
@@ -234,18 +232,15 @@ class RestrictionTest(ModelTable):
 
     is_natural: bool = True
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         names = [str(name) for name in self.frame.index]
         ranking = np.argsort(-self.frame["restricted"].to_numpy(), kind="stable").tolist()
-        shown = choose_models(names, ranking, models, top)
+        chosen = choose_models(names, ranking, models, top)
         digits = decimals(self.frame["std_error"].to_numpy(), fewest=fewest_decimals(self.is_natural))
         scores = self.frame[["restricted", "unrestricted", "difference", "std_error"]].to_numpy()
-        z = self.frame["z"].to_numpy()
-        z_texts = [fixed_text(number, 2) if np.isfinite(number) else "n/a" for number in z]
+        z_texts = [fixed_text(number, 2) if np.isfinite(number) else "n/a" for number in self.frame["z"]]
         rows = tuple(
-            (names[j], *(fixed_text(number, digits) for number in scores[j]), z_texts[j]) for j in shown.places
+            (names[j], *(fixed_text(number, digits) for number in scores[j]), z_texts[j]) for j in chosen.places
         )
         how = f"{self.n_draws:,} samples of labels from the model" if self.n_draws else "the chi-squared distribution"
         header = (("Statistic:", f"chi2({self.df}) = {self.statistic:.2f}", "P:", p_value_text(self.pvalue)),)
@@ -257,7 +252,7 @@ class RestrictionTest(ModelTable):
         )
         columns = (("restricted", 1), ("unrestricted", 1), ("difference", 1), ("std err", 1), ("z", 1))
         table = Summary("Test of the Bradley-Terry Model", header, columns, rows, notes)
-        return table.with_notes(shown.note("The statistic and its P")).with_title(title)
+        return table.with_notes(chosen.note("The statistic and its P"))
 
 
 @one_thread()
@@ -271,13 +266,8 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
         )
     require_intervals(estimates, "restriction_test")
     test = restricted_against_projection(steps)
-    columns = {
-        "restricted": test.restricted,
-        "unrestricted": test.unrestricted,
-        "difference": test.unrestricted - test.restricted,
-        "std_error": test.std_errors,
-        "z": test.z,
-    }
+    columns = {"restricted": test.restricted, "unrestricted": test.unrestricted}
+    columns |= {"difference": test.unrestricted - test.restricted, "std_error": test.std_errors, "z": test.z}
     frame = pd.DataFrame(columns, index=list(estimates.models))
     return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws, estimates.scale.natural)
 
@@ -288,7 +278,7 @@ def t_test_of_scores(
     """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
     contrasts = named.hypothesis(hypothesis)
-    tests = t_test(named, contrasts, alternative)
+    tests = z_tests(ZTestResults, named, contrasts, alternative)
     if not estimates.of_models or len(estimates.models) < 3:
         return tests
     top = np.argsort(-estimates.estimate, kind="stable")[:2]
@@ -328,3 +318,212 @@ def win_probability_of(
         )
     share, covariance = pair_win_probability(fit_steps, j, k)
     return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ellipsoid(TitledTable):
+    """Joint confidence region: the points theta with (theta - center)' cov^- (theta - center) <= radius2.
+
+    The functional may fix directions, such as the sum of the scores; the region extends in the free directions only.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Names of the d scores, or labels of the d contrasts of scores.
+    center : ndarray, shape (d,)
+        The estimates.
+    cov : ndarray, shape (d, d)
+        Covariance of the estimates.
+    basis : ndarray, shape (d, df)
+        Orthonormal columns that span the free directions.
+    radius2 : float
+        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks, and
+        Hotelling's with fewer than 100 prompts or clusters.
+    alpha : float
+        One minus the level.
+    scores : bool
+        Whether the region is one of scores, not of contrasts of scores.
+    is_natural : bool
+        Whether the scores have the functional's own unit.
+    sequence : ConfidenceSequence or None
+        Where the region holds at all looks, what was fixed before the first look.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, [P eq:ci_ellipsoid]. The inverse in the paper does not exist for scores whose sum
+    is constant; the region therefore uses the free directions.
+    """
+
+    models: tuple[str, ...]
+    center: FloatArray
+    cov: FloatArray
+    basis: FloatArray
+    radius2: float
+    alpha: float = 0.05
+    scores: bool = True
+    is_natural: bool = True
+    sequence: ConfidenceSequence | None = None
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom: the structural rank."""
+        return self.basis.shape[1]
+
+    @property
+    @one_thread()
+    def volume(self) -> float:
+        """Volume of the region in its df dimensions."""
+        determinant = np.linalg.slogdet(self._reduced)[1]
+        ball = self.df / 2 * np.log(np.pi) - gammaln(self.df / 2 + 1)
+        return float(np.exp(ball + self.df / 2 * np.log(self.radius2) + determinant / 2))
+
+    @one_thread()
+    def contains(self, theta: Sequence[float] | FloatArray) -> bool:
+        """Whether a point lies inside the region.
+
+        Parameters
+        ----------
+        theta : array_like, shape (d,)
+            Scores in the order of ``models``.
+
+        Raises
+        ------
+        HypothesisError
+            If the point has another length, or contradicts what the functional fixes (such as a sum of zero).
+        """
+        point = array_of_numbers(theta, 1)
+        if point is None or point.shape != self.center.shape or not np.isfinite(point).all():
+            raise HypothesisError(
+                f"theta is {shown(theta)}; give {len(self.center)} finite numbers, for {listed(self.models)}"
+            )
+        from_center = point - self.center
+        distance = np.abs(from_center - self.basis @ (self.basis.T @ from_center)).max()
+        if distance > 1e-6 * max(1.0, np.abs(point).max()):
+            raise HypothesisError(
+                "the point contradicts what the functional fixes: a weighted sum of these scores is constant, and the "
+                f"point is {distance:.3g} away from the points with this sum; give a point with the same weighted sum "
+                f"as the estimates"
+            )
+        coordinates = self.basis.T @ from_center
+        return bool(coordinates @ np.linalg.solve(self._reduced, coordinates) <= self.radius2)
+
+    @one_thread()
+    def axes(self) -> tuple[FloatArray, FloatArray]:
+        """Return half-lengths, (df,), and directions, (d, df), of the principal axes, the longest first."""
+        values, vectors = np.linalg.eigh(self._reduced)
+        return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
+
+    @one_thread()
+    def outline(self, n_points: int = 200) -> FloatArray:
+        """Return points on the boundary of a region of two scores, (n, 2).
+
+        Where only one direction is free, the region is a line segment, and the points are its two ends.
+
+        Parameters
+        ----------
+        n_points : int
+            Number of points, n, where both directions are free.
+
+        Raises
+        ------
+        OptionError
+            If the region is not one of two scores or contrasts.
+        """
+        if len(self.models) != 2:
+            raise OptionError(
+                f"a region of {len(self.models)} scores has no outline in the plane, only one of two scores has; "
+                f"ask for two, such as ellipsoid(models=[{listed(self.models, 2)}])"
+                if len(self.models) > 2
+                else f"a region of {listed(self.models)} alone is an interval, which has no outline; ask for two scores"
+            )
+        lengths, directions = self.axes()
+        angle = np.linspace(0, 2 * np.pi, n_points)
+        circle = np.stack([np.cos(angle), np.sin(angle)]) if self.df == 2 else np.array([[-1.0, 1.0]])
+        return self.center + ((directions * lengths) @ circle).T
+
+    def _table(self) -> Summary:
+        std_errors = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
+        digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
+        reach, lengths = np.sqrt(self.radius2) * std_errors, self.axes()[0]
+        numbers = np.column_stack([self.center, std_errors, self.center - reach, self.center + reach])
+        rows = tuple(
+            (name, *(fixed_text(number, digits) for number in row))
+            for name, row in zip(self.models, numbers, strict=True)
+        )
+        noun = "score" if self.scores else "contrast"
+        size = f"{len(rows)} {noun.title()}{'s' * (len(rows) != 1)}"
+        header = (
+            ("Level:", f"{self._level} %", "Degrees of freedom:", f"{self.df}"),
+            ("Squared radius:", f"{self.radius2:.2f}", "Volume:", f"{self.volume:.3g}"),
+            ("Longest half-axis:", f"{lengths[0]:.{digits}f}", "Shortest half-axis:", f"{lengths[-1]:.{digits}f}"),
+        )
+        note = (
+            f"With {self._level} % confidence the region contains the true {noun}s jointly. Its ends are the smallest "
+            f"and the largest value that each {noun} has in the region. Not every combination of values between the "
+            f"ends lies in the region; contains() tells of a point."
+        )
+        columns = (("estimate", 1), ("std err", 1), ("[ends of the region]", 2))
+        notes = (note,) if self.sequence is None else (note, self.sequence.promise)
+        return Summary(f"Joint Confidence Region of {size}", header, columns, rows, notes, noun)
+
+    @property
+    def _level(self) -> str:
+        """The level of confidence as a percentage."""
+        return f"{100 * (1 - self.alpha):.4g}"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a region of two scores with its centre, with matplotlib.
+
+        Dashed lines mark equal scores, or contrasts of zero. Where the region does not touch the line of equal scores
+        (or the point where both contrasts are zero), the data exclude it.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw in; new ones when None.
+
+        Raises
+        ------
+        OptionError
+            If the region is not one of two scores or contrasts.
+        """
+        title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
+        title += "" if self.sequence is None else f"\n{self.sequence.clause}"
+        return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
+
+    @property
+    def _reduced(self) -> FloatArray:
+        """Covariance in the free directions, (df, df)."""
+        return self.basis.T @ self.cov @ self.basis
+
+
+@one_thread()
+def confidence_ellipsoid(
+    estimates: NamedEstimates,
+    contrasts: LinearHypothesis,
+    alpha: float,
+    *,
+    scores: bool = False,
+    is_natural: bool = True,
+) -> Ellipsoid:
+    """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values."""
+    covariance, matrix, about = estimates.covariance.widened, contrasts.matrix, listed(contrasts.labels)
+    left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
+    basis = left_vectors[:, sizes > _FIXED_BELOW * np.linalg.norm(matrix, axis=1).max()]
+    cov = matrix @ covariance.matrix @ matrix.T
+    if basis.shape[1] == 0:
+        raise HypothesisError(
+            f"there is no region of {about}, because the functional fixes the values whatever the data say: "
+            f"{estimates.reason}. Ask for scores or contrasts that the functional leaves free"
+        )
+    spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
+    if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
+        raise HypothesisError(
+            f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
+            f"them out"
+        )
+    center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
+    radius2 = float(covariance.wald_law(df).ppf(1 - alpha))
+    if sequence is not None:
+        radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
+    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, alpha, scores, is_natural, sequence)

@@ -1,30 +1,68 @@
-"""Results of sensitivity and fragility analyses, with their tables and pictures."""
+"""Sensitivity and fragility of a result: what is refused, default hypotheses, the analyses and their results."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import scipy
 
-from .._utils.atomic_write import write_file
+from .._utils.argument_checks import real_number
+from .._utils.atomic_write import text_or_file
+from .._utils.computation import one_thread, warn
 from .._utils.number_text import decimals
-from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError, listed, nearest
+from ..data.derived_pairs import DerivedPairs
+from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
+from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import Influence
+from ..estimation.omitted_variables import robustness_value
+from ..exceptions import (
+    HypothesisError,
+    IntervalWarning,
+    OptionError,
+    OptionTypeError,
+    check_choice,
+    listed,
+    nearest,
+    shown,
+)
 from ..fit.estimates import Estimates
+from ..fit.fit_covariance import make_covariance
+from ..fit.state import FitState
+from ..inference.simultaneous import Family, MaxT, Simultaneous
 from ..plotting.diagnostic_charts import bound_chart, strength_contour
-from ..sensitivity.fragility import MAX_REFITS
+from ..report.statements import functional_unit
+from ..sensitivity.benchmark import benchmark_frame, scales_of_bias
+from ..sensitivity.fragility import (
+    MAX_REFITS,
+    Question,
+    RefitFrames,
+    answer,
+    answer_of_nearest,
+    contrast_error,
+    units_of,
+)
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
-from ..sensitivity.vote_bounds import SensitivityNumbers
+from ..sensitivity.vote_bounds import (
+    BoundEvaluation,
+    SensitivityNumbers,
+    distances,
+    extend_to_tipping_points,
+    tipping_gammas,
+)
 from ..tables.summary_table import Summary
-from .requirements import TitledTable
+from .requirements import TitledTable, require_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_SIDES = ("lower", "upper", "conf_lower", "conf_upper")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -87,8 +125,8 @@ class SensitivityResults(TitledTable):
         """Return one sentence: how strongly voting may depend on the label before the first result changes."""
         return tipping_sentence(self.tipping)
 
-    def summary(self, title: str | None = None) -> Summary:
-        return sensitivity_summary(self.numbers).with_title(title)
+    def _table(self) -> Summary:
+        return sensitivity_summary(self.numbers)
 
     def page_section(self) -> tuple[str, tuple[str, ...]]:
         """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
@@ -163,8 +201,7 @@ class SensitivityResults(TitledTable):
         """
         place = self._place(hypothesis)
         numbers, curve = self.numbers, self.numbers.curve
-        sides = ("lower", "upper", "conf_lower", "conf_upper")
-        bounds = pd.DataFrame({side: getattr(curve, side)[:, place] for side in sides}, index=curve.gamma)
+        bounds = pd.DataFrame({side: getattr(curve, side)[:, place] for side in _SIDES}, index=curve.gamma)
         return bound_chart(
             bounds[curve.gamma <= max(*numbers.gammas, 2.0)],
             float(numbers.hypothesis.value[place]),
@@ -226,18 +263,11 @@ class SensitivityResults(TitledTable):
         str or None
             The text; None where it was written to a file.
         """
-        tables = {
-            name: frame.replace([np.inf, -np.inf], np.nan).astype(object).where(lambda f: f.notna(), None)
-            for name, frame in (("result_frame", self.result_frame), ("tipping", self.tipping))
-        }
-        content = {name: table.to_dict("records") for name, table in tables.items()}
-        text = (
-            json.dumps({"alpha": self.numbers.alpha, "functional": self.numbers.functional, **content}, indent=1) + "\n"
-        )
-        if path is None:
-            return text
-        write_file(path, text)
-        return None
+        content: dict[str, object] = {"alpha": self.numbers.alpha, "functional": self.numbers.functional}
+        for name, frame in (("result_frame", self.result_frame), ("tipping", self.tipping)):
+            known = frame.replace([np.inf, -np.inf], np.nan).astype(object).where(lambda f: f.notna(), None)
+            content[name] = known.to_dict("records")
+        return text_or_file(path, json.dumps(content, indent=1) + "\n")
 
     def _place(self, hypothesis: str | None) -> int:
         """Return the number of a hypothesis among those of the analysis; 0 for None."""
@@ -286,7 +316,7 @@ class ScoreBounds(TitledTable):
     score_range: tuple[float, float]
     n_missing: int
 
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         numbers = self.result_frame.iloc[:, 1:].to_numpy()
         digits = decimals(np.abs(numbers[:, 3] - numbers[:, 2]) / 4, fewest=1)
         rows = tuple(
@@ -296,12 +326,12 @@ class ScoreBounds(TitledTable):
         header = (
             ("Missing scores:", f"{self.n_missing:,}", "Range of scores:", "{:g} to {:g}".format(*self.score_range)),
         )
-        columns = tuple((head, 1) for head in ("lower", "upper", "conf_lower", "conf_upper"))
+        columns = tuple((head, 1) for head in _SIDES)
         notes = (
             "lower counts every missing score as the worst for the contrast, upper as the best; nothing is assumed "
             "about why scores are missing. The interval contains both bounds with the confidence of the result.",
         )
-        return Summary("Bounds for Missing Scores", header, columns, rows, notes, "hypothesis").with_title(title)
+        return Summary("Bounds for Missing Scores", header, columns, rows, notes, "hypothesis")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -349,7 +379,7 @@ class FragilityResults(TitledTable):
     def __repr__(self) -> str:
         return f"<FragilityResults: {len(self.result_frame)} results, unit {self.unit!r}, target {self.target!r}>"
 
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         frame, digits = self.result_frame, decimals(self.std_error, fewest=1)
         rows = tuple(
             (
@@ -382,7 +412,7 @@ class FragilityResults(TitledTable):
             "errors measure something else: how much estimates vary between samples of the same population.",
             *self.notes,
         )
-        return Summary("Fragility of the Ranking", header, columns, rows, notes, "result").with_title(title)
+        return Summary("Fragility of the Ranking", header, columns, rows, notes, "result")
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Return or write the table and the identifiers as JSON.
@@ -405,8 +435,311 @@ class FragilityResults(TitledTable):
             "result_frame": frame.to_dict("records"),
             "dropped": {name: [str(identifier) for identifier in units] for name, units in self.dropped.items()},
         }
-        text = json.dumps(content, indent=1, default=lambda value: value.item()) + "\n"
-        if path is None:
-            return text
-        write_file(path, text)
-        return None
+        return text_or_file(path, json.dumps(content, indent=1, default=lambda value: value.item()) + "\n")
+
+
+# A contrast is fixed by the functional where its standard error is below this share of the largest standard error of a
+# score, times the largest absolute coefficient of the contrast.
+_FIXED = 1e-9
+
+
+def analyse_sensitivity(
+    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
+) -> SensitivityResults:
+    """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`."""
+    gammas = _read_gammas(gamma)
+    _require_debiased_fit(estimates, steps)
+    contrasts, value, critical = _contrasts(estimates, simultaneous, hypothesis)
+    scale, alpha = estimates.scale, estimates.alpha
+    evaluation = BoundEvaluation.of(steps, contrasts.matrix, critical)
+    if not evaluation.battles.n_unvoted:
+        warn(
+            "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
+            "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
+            "wide; keep the battles without a vote in the data",
+            stacklevel=3,
+            kind=IntervalWarning,
+        )
+    bounds = extend_to_tipping_points(
+        evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
+    )
+    estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
+    scales = scales_of_bias(steps, contrasts.matrix)
+    spread, of_every_cell = (np.mean([getattr(one, b) for one in scales], axis=0) for b in ("aggregate", "every_cell"))
+    of_bounds, of_limits = distances(bounds, value)
+    # At gamma = 1 both bounds are the estimate.
+    distance, beyond_interval = np.abs(of_bounds[0]), np.maximum(of_limits[0], 0.0)
+    tipping = {
+        "hypothesis": list(contrasts.labels),
+        "gamma_estimate": tipping_gammas(bounds.gamma, of_bounds),
+        "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
+        "rv": robustness_value(distance, spread),
+        "rv_alpha": robustness_value(beyond_interval, spread),
+        "rv_every_cell": robustness_value(distance, of_every_cell),
+        "rv_alpha_every_cell": robustness_value(beyond_interval, of_every_cell),
+    }
+    shift = scale.shift * contrasts.matrix.sum(axis=1)
+    shown_bounds = replace(
+        bounds,
+        lower=scale.factor * bounds.lower + shift,
+        upper=scale.factor * bounds.upper + shift,
+        lower_error=scale.factor * bounds.lower_error,
+        upper_error=scale.factor * bounds.upper_error,
+    )
+    # A row per hypothesis and gamma that the user asked for.
+    rows, n_contrasts = np.flatnonzero(np.isin(bounds.gamma, gammas)), len(contrasts.labels)
+    columns = {
+        "hypothesis": np.repeat(np.array(contrasts.labels, dtype=object), len(rows)),
+        "gamma": np.tile(bounds.gamma[rows], n_contrasts),
+        **{name: getattr(shown_bounds, name)[rows].T.ravel() for name in _SIDES},
+    }
+    numbers = SensitivityNumbers(
+        result_frame=pd.DataFrame(columns),
+        tipping=pd.DataFrame(tipping),
+        names=tuple(estimates.names),
+        hypothesis=contrasts,
+        estimate=scale.factor * estimate + shift,
+        std_error=scale.factor * std_error,
+        critical=float(bounds.critical[0]),
+        spread=scale.factor * spread,
+        curve=shown_bounds,
+        gammas=gammas,
+        alpha=alpha,
+        functional=functional_unit(estimates),
+        is_natural=scale.natural,
+        n_shown=len(evaluation.battles),
+        n_unvoted=evaluation.battles.n_unvoted,
+        is_sharp=evaluation.is_sharp,
+        is_linear=steps.setup.functional.linear,
+        is_chosen_by_data=hypothesis is None,
+    )
+    return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
+
+
+def score_bounds(
+    estimates: Estimates,
+    steps: FitState,
+    simultaneous: Simultaneous,
+    hypothesis: HypothesisLike | None,
+    score_range: object,
+) -> ScoreBounds:
+    """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
+    assert steps.data.scores is not None
+    scores = steps.data.scores.mean
+    is_missing = np.isnan(scores)
+    if not is_missing.any():
+        raise OptionError(
+            "sensitivity() of means of scores bounds what missing scores could change, and this fit has none; fit the "
+            "table with its gaps (missing='model')"
+        )
+    known = scores[~is_missing]
+    low, high = float(known.min()), float(known.max())
+    if score_range is not None:
+        given = [real_number(end) for end in score_range] if isinstance(score_range, (tuple, list)) else []
+        numbers = [end for end in given if end is not None]
+        if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
+            raise OptionError(
+                f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), such as (0, 1)"
+            )
+        if low < numbers[0] or high > numbers[1]:
+            raise OptionError(
+                f"score_range={shown(score_range)}: the scores lie between {low:g} and {high:g}; give a range that "
+                f"contains them"
+            )
+        low, high = numbers
+    contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
+    matrix, filled = contrasts.matrix, np.where(is_missing, 0.0, scores)
+    ends = np.stack([matrix * low, matrix * high])
+    values = [filled @ matrix.T + is_missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
+    n = len(scores)
+    weight = np.ones(n) if steps.units.context_weight is None else steps.units.context_weight
+    influence = Influence(np.hstack(values), np.zeros((n, 2 * len(matrix))), np.arange(n), np.ones(n), weight)
+    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
+    # Every prompt counts here, so that the degrees of freedom are those of all prompts.
+    critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
+    scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
+    (lower, upper), (of_lower, of_upper) = (
+        part.reshape(2, -1) * scale for part in (influence.estimate, covariance.std_errors)
+    )
+    frame = pd.DataFrame(
+        {
+            "hypothesis": list(contrasts.labels),
+            "lower": lower + shift,
+            "upper": upper + shift,
+            "conf_lower": lower + shift - critical * of_lower,
+            "conf_upper": upper + shift + critical * of_upper,
+        }
+    )
+    return ScoreBounds(frame, (low, high), int(is_missing.sum()))
+
+
+def _read_gammas(gamma: object) -> tuple[float, ...]:
+    """Return the values of gamma, sorted, each once."""
+    numbers = set()
+    for value in np.atleast_1d(np.asarray(gamma, dtype=object)).ravel():
+        number = real_number(value)
+        if number is None:
+            raise OptionTypeError(f"gamma holds {shown(value)}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
+        if not (np.isfinite(number) and number >= 1):
+            raise OptionError(
+                f"gamma holds {shown(value)}; allowed: finite numbers of at least 1, because gamma bounds an odds "
+                f"ratio from above and 1/gamma bounds it from below"
+            )
+        numbers.add(number)
+    if not numbers:
+        raise OptionError("gamma is empty; give at least one number, such as gamma=1.5")
+    return tuple(sorted(numbers))
+
+
+def _require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
+    """Raise for fits that have no bounds."""
+    options = steps.options
+    if isinstance(steps.source.data, DerivedPairs):
+        raise OptionError(
+            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
+            "voting cannot depend on the label; fit a frame of battles"
+        )
+    no_formula = "the bounds have no formula for"
+    refusals = (
+        (
+            not estimates.estimated_by.is_unrestricted_one_step,
+            f"estimator={estimates.estimator!r}",
+            "the bounds are those of the debiased estimator",
+            "estimator='debiased'",
+        ),
+        (options.judge is not None, "judge=", f"{no_formula} verdicts, which exist without votes", "judge=None"),
+        (options.adjust is not None, "adjust=", f"{no_formula} an adjustment for style", "adjust=None"),
+        (
+            options.average != "scores",
+            f"average={options.average!r}",
+            "the bounds are those of the mean scores of the prompts",
+            "average='scores'",
+        ),
+        (steps.sample is not None, "subsample=", "the bounds need the preferences in all prompts", "subsample=None"),
+    )
+    for is_refused, option, why, change in refusals:
+        if is_refused:
+            raise OptionError(f"sensitivity() with {option}: {why}; use update({change}).sensitivity()")
+    require_intervals(estimates, "sensitivity")
+
+
+def _contrasts(
+    estimates: Estimates, simultaneous: Simultaneous, hypothesis: HypothesisLike | None
+) -> tuple[LinearHypothesis, FloatArray, float]:
+    """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family."""
+    if hypothesis is not None:
+        return *_free_contrasts(estimates, hypothesis), 0.0
+    ranking, one_each = _ranking(estimates, "sensitivity"), np.eye(len(estimates.names))
+    neighbours = _free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
+    return *neighbours, _critical_of_pairs(estimates, simultaneous)
+
+
+def _ranking(estimates: Estimates, method: str) -> IntArray:
+    """Return the places of the models, the best first, from which a method takes its default hypotheses."""
+    if not estimates.of_models:
+        raise OptionError(
+            f"{method}() of a functional whose outputs are not scores of models needs a hypothesis about these "
+            f"outputs, such as {estimates.names[0]!r}"
+        )
+    return np.argsort(-estimates.estimate, kind="stable")
+
+
+def _critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
+    """Return the critical value of the differences of all pairs; sensitivity and fragility are not of all looks."""
+    assert isinstance(simultaneous, MaxT)
+    return simultaneous.critical_of_pairs(estimates.alpha)
+
+
+def _free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:
+    """Return contrasts with their values in the functional's own unit; raise where the functional fixes one."""
+    contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
+    matrix = contrasts.matrix
+    error = np.sqrt(np.square(matrix @ estimates.covariance.factor).sum(axis=1))
+    largest = max(estimates.covariance.std_errors.max(), 1e-300)
+    is_fixed = error <= _FIXED * largest * np.abs(matrix).max(axis=1)
+    if is_fixed.any():
+        label = contrasts.labels[int(np.flatnonzero(is_fixed)[0])]
+        raise HypothesisError(
+            f"{label} has the same value whatever the data are ({estimates.reason}); give a contrast that can vary, "
+            f"such as the difference of two models"
+        )
+    return contrasts, (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
+
+
+TARGETS = ("sign", "significance")
+
+
+@one_thread()
+def analyse_fragility(
+    estimates: Estimates,
+    steps: FitState,
+    simultaneous: Simultaneous,
+    hypothesis: HypothesisLike | None,
+    unit: str,
+    target: str,
+) -> FragilityResults:
+    """Return how few units turn results, see :meth:`RankResults.fragility`."""
+    check_choice(target, TARGETS, "target")
+    if not isinstance(unit, str):
+        raise OptionTypeError(
+            f"unit is a {type(unit).__name__}; allowed: 'context', 'vote', 'cluster' or the name of a column"
+        )
+    if unit == "vote" and steps.options.average != "scores":
+        raise OptionError(
+            f"unit='vote' with average={steps.options.average!r}: the influence of single votes is known for "
+            f"average='scores'; use unit='context'"
+        )
+    if unit == "vote" and steps.options.adjust is not None:
+        raise OptionError(
+            "unit='vote' with adjust=: the influence of single votes is known without an adjustment for style; use "
+            "unit='context', or update(adjust=None)"
+        )
+    frames = RefitFrames.of(steps)
+    units = units_of(steps, unit)
+    by_significance, critical = target == "significance", 0.0
+    if hypothesis is None:
+        # Whether the first model stays before each of the others.
+        ranking, one_each = _ranking(estimates, "fragility"), np.eye(len(estimates.names))
+        rivals = read_hypothesis(one_each[ranking[0]] - one_each[ranking[1:]], estimates.names)
+        if by_significance:
+            critical = _critical_of_pairs(estimates, simultaneous)
+        questions = [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
+        answers = [answer_of_nearest(steps, frames, units, questions)]
+    else:
+        contrasts, value = _free_contrasts(estimates, hypothesis)
+        if by_significance:
+            critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
+        rows = zip(contrasts.labels, contrasts.matrix, value.tolist(), strict=True)
+        answers = [answer(steps, frames, units, Question(*row, critical)) for row in rows]
+    scale, numbers, identifiers, errors, notes = estimates.scale, [], {}, [], list[str]()
+    for one in answers:
+        label, contrast, dropped = one.question.label, one.question.contrast, one.dropped
+        shift = scale.shift * contrast.sum()
+        numbers.append(
+            {
+                "hypothesis": label,
+                "dropped": pd.NA if dropped is None else len(dropped),
+                "share": np.nan if dropped is None else len(dropped) / len(units),
+                "before": scale.factor * one.before + shift,
+                "after": scale.factor * one.after + shift,
+                "confirmed": one.confirmed,
+            }
+        )
+        identifiers[label] = [] if dropped is None else units.identifiers[dropped].tolist()
+        errors.append(scale.factor * contrast_error(steps.covariance, contrast))
+        if dropped is None:
+            remark = "by the influence values, no set of at most half of the units turns the result if it is dropped"
+        elif not len(dropped):
+            what = "the interval contains the hypothetical value" if by_significance else "the difference is 0"
+            remark = f"nothing has to be dropped, because {what} in the fit"
+        elif one.failure:
+            remark = f"the refit failed, so that the result is not confirmed: {one.failure}"
+        else:
+            remark = (
+                f"the result did not turn in {one.n_refits} refits. The table shows the last refit and the units that "
+                f"it left out"
+            )
+        if dropped is None or not len(dropped) or not one.confirmed:
+            notes.append(f"{label}: {remark}.")
+    frame = pd.DataFrame(numbers).astype({"dropped": "Int64"})
+    return FragilityResults(frame, identifiers, units.name, target, len(units), np.array(errors), tuple(notes))

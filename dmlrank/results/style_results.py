@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ..data.hypotheses import HypothesisLike
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..inference.ranks import rank_bounds, ranks_of
+from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
 from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
 from ..plotting.rank_charts import leaderboards_plot
@@ -76,15 +76,9 @@ class StyleResults(JointResults):
     @property
     def joint(self) -> JointEstimates:
         """The slopes with their covariance."""
-        style, e = self._equal, self.estimates
-        return JointEstimates(
-            estimate=style.slopes,
-            covariance=style.slope_covariance,
-            names=style.columns,
-            reason="no slope is fixed",
-            index=pd.Index(style.columns),
-            alpha=e.alpha,
-        )
+        style, terms = self._equal, pd.Index(self._equal.columns)
+        covariance, reason = style.slope_covariance, "no slope is fixed"
+        return JointEstimates(style.slopes, covariance, style.columns, reason, index=terms, alpha=self.estimates.alpha)
 
     @property
     def params(self) -> pd.Series:
@@ -104,10 +98,8 @@ class StyleResults(JointResults):
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted."""
-        values = two_sided_p_values(
-            z_statistics(self.params.to_numpy(), self.bse.to_numpy()), self._equal.slope_covariance
-        )
-        return pd.Series(values, index=self.columns, name="pvalues")
+        z = z_statistics(self.params.to_numpy(), self.bse.to_numpy())
+        return pd.Series(two_sided_p_values(z, self._equal.slope_covariance), index=self.columns, name="pvalues")
 
     def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
         """Return confidence intervals of the slopes, by default each of which holds by itself.
@@ -150,11 +142,11 @@ class StyleResults(JointResults):
         and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
         ``rank_equal``. Models are in the order of ``equal``.
         """
-        style, columns = self._equal, dict[str, FloatArray]()
+        style, columns = self._equal, dict[str, FloatArray | IntArray]()
         for board in _BOARDS:
             columns |= {board: style.scores(board), f"{board}_se": style.errors(board)}
-        ranks = {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
-        table = pd.DataFrame({**columns, **ranks}, index=pd.Index(self.estimates.models, name="model"))
+        columns |= {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
+        table = pd.DataFrame(columns, index=pd.Index(self.estimates.models, name="model"))
         return table.sort_values("equal", ascending=False, kind="stable")
 
     def rank_changes(self, alpha: float | None = None) -> pd.DataFrame:
@@ -180,38 +172,28 @@ class StyleResults(JointResults):
         """
         style, alpha = self._equal, alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
-        bounds = []
-        for board in ("raw", "equal"):
+        raw, equal = (style.scores(board) for board in ("raw", "equal"))
+        above = []
+        for board, scores in (("raw", raw), ("equal", equal)):
             covariance = replace(self.estimates.covariance, matrix=style.score_covariance(board), basis=basis)
-            max_t = MaxT(covariance, self.estimates.description.seed)
-            bounds.append(rank_bounds(separate(style.scores(board), max_t, alpha / 2).above))
-        (raw_best, raw_worst), (equal_best, equal_worst) = bounds
-        raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
-        joint = replace(
-            covariance,
-            matrix=style.score_covariance("raw", "equal"),
-            basis=np.asarray(np.kron(np.eye(2), basis), dtype=np.float64),
-        )
+            above.append(separate(scores, MaxT(covariance, self.estimates.description.seed), alpha / 2).above)
+        of_both: FloatArray = np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
+        joint = replace(covariance, matrix=style.score_covariance("raw", "equal"), basis=of_both)
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
-        shift = style.scores("equal") - style.scores("raw")
+        shift = equal - raw
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
         family = Family.of_contrasts(joint, contrasts)
         critical = family.critical(alpha)
-        return pd.DataFrame(
-            {
-                "rank_raw": raw,
-                "rank_equal": equal,
-                "change": raw - equal,
-                "change_low": raw_best - equal_worst,
-                "change_high": raw_worst - equal_best,
-                "shift": shift,
-                "shift_se": errors,
-                "shift_low": shift - critical * errors,
-                "shift_high": shift + critical * errors,
-                "p_adjusted": family.p_values(z_statistics(shift, errors)),
-            },
-            index=pd.Index(self.estimates.models, name="model"),
-        ).sort_values("rank_equal", kind="stable")
+        names = {"before": "rank_raw", "after": "rank_equal", "conf_low": "change_low", "conf_high": "change_high"}
+        moves = pd.DataFrame(rank_changes((raw, equal), above), index=pd.Index(self.estimates.models, name="model"))
+        shifts = {
+            "shift": shift,
+            "shift_se": errors,
+            "shift_low": shift - critical * errors,
+            "shift_high": shift + critical * errors,
+            "p_adjusted": family.p_values(z_statistics(shift, errors)),
+        }
+        return moves.rename(columns=names).assign(**shifts).sort_values("rank_equal", kind="stable")
 
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """Return one row per slope.
@@ -261,18 +243,11 @@ class StyleResults(JointResults):
             The axes with the picture.
         """
         style = self._equal
-        titles = ("raw", "averaged over style", "equal style")
-        boards = {
-            title: pd.DataFrame(
-                {
-                    "score": style.scores(board),
-                    "std_error": style.errors(board),
-                    "rank": ranks_of(style.scores(board)),
-                },
-                index=list(self.estimates.models),
-            )
-            for title, board in zip(titles, _BOARDS, strict=True)
-        }
+        boards = {}
+        for board, title in zip(_BOARDS, ("raw", "averaged over style", "equal style"), strict=True):
+            scores = style.scores(board)
+            columns = {"score": scores, "std_error": style.errors(board), "rank": ranks_of(scores)}
+            boards[title] = pd.DataFrame(columns, index=list(self.estimates.models))
         return leaderboards_plot(boards, listed(self.columns).replace("'", ""), ax)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:

@@ -9,24 +9,16 @@ import numpy as np
 
 from .._utils.argument_checks import check_alpha, check_whole, real_number
 from ..data.preferences import FloatArray
-from ..exceptions import (
-    OptionError,
-    OptionTypeError,
-    UnknownModelError,
-    check_choice,
-    listed,
-    nearest,
-    shown,
-)
+from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import z_statistics
 from ..report.statements import SummaryLevel
+from .requirements import place_of
 
 _MOST_WITH_LETTERS = 20
-SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"
 
 
 def simultaneous_of(estimates: Estimates) -> Simultaneous:
@@ -143,7 +135,7 @@ _LARGEST_FACTOR, _LARGEST_SHIFT = 1e100, 1e8
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
     """Return the scale that a user asks for."""
     name, factor = _factor(estimates, scale)
-    natural = natural_scores(estimates)
+    natural = (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
     if mean is not None and anchor is not None:
         raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
     if mean is not None:
@@ -156,12 +148,7 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
                 f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
             )
         model, value = pairs[0][0], _shift(f"the value of {pairs[0][0]!r}", pairs[0][1], factor)
-        if model not in estimates.names:
-            raise UnknownModelError(
-                f"anchor: there is no model {model!r}{nearest(model, estimates.names)} "
-                f"(models: {listed(estimates.names, 25)})"
-            )
-        shift = value - factor * float(natural[estimates.names.index(model)])
+        shift = value - factor * float(natural[place_of(estimates.names, model)])
         return Scale(name, factor, shift, anchor=(model, value))
     return Scale(name, factor, 0.0)
 
@@ -173,25 +160,21 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
     shift does not change the width of any interval, and the anchor keeps its interval. z statistics, p-values, ranks
     and win shares do not change.
     """
-    old, factor, shift = estimates.scale, scale.factor, scale.shift
-    multiplier = factor / old.factor
-    covariance = estimates.covariance
-    neutral = None if estimates.neutral is None else factor * ((estimates.neutral - old.shift) / old.factor) + shift
+    e, old = estimates, estimates.scale
+    multiplier, neutral = scale.factor / old.factor, e.neutral
+    natural, natural_plugin = ((scores - old.shift) / old.factor for scores in (e.estimate, e.plugin))
+    if neutral is not None:
+        neutral = scale.factor * ((neutral - old.shift) / old.factor) + scale.shift
     return replace(
-        estimates,
-        estimate=factor * natural_scores(estimates) + shift,
-        plugin=factor * ((estimates.plugin - old.shift) / old.factor) + shift,
-        covariance=covariance.scaled(multiplier),
+        e,
+        estimate=scale.of(natural),
+        plugin=scale.of(natural_plugin),
+        covariance=e.covariance.scaled(multiplier),
         neutral=neutral,
-        reason=_PREFIX_OF_REASON + estimates.reason.removeprefix(_PREFIX_OF_REASON),
+        reason=_PREFIX_OF_REASON + e.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,
-        style=None if estimates.style is None else estimates.style.rescaled(multiplier, shift - multiplier * old.shift),
+        style=None if e.style is None else e.style.rescaled(multiplier, scale.shift - multiplier * old.shift),
     )
-
-
-def natural_scores(estimates: Estimates) -> FloatArray:
-    """Return the scores in the functional's own unit, (K,)."""
-    return (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
 
 
 def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:

@@ -13,8 +13,8 @@ from scipy.stats import chi2, norm
 from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.wald import NamedEstimates, wald_test
-from dmlrank.results.score_tests import t_test
+from dmlrank.inference.wald import NamedEstimates, wald_test, z_tests
+from dmlrank.results.score_tests import ZTestResults
 
 NAMES = ["a", "b", "c", "d"]
 REASON = "scores sum to 1"
@@ -41,6 +41,10 @@ def answer(test, estimate, covariance, matrix, value=None, labels=None):
     labels = labels or [f"row {place}" for place in range(len(matrix))]
     hypothesis = LinearHypothesis(matrix, value, tuple(labels))
     return test(NamedEstimates(estimate, covariance, NAMES, REASON), hypothesis)
+
+
+def t_test(estimates, hypothesis):
+    return z_tests(ZTestResults, estimates, hypothesis)
 
 
 def free_of(regression):

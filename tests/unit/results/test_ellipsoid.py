@@ -11,7 +11,7 @@ from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError, OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.wald import NamedEstimates
-from dmlrank.results.ellipsoid import confidence_ellipsoid as confidence_region
+from dmlrank.results.score_tests import confidence_ellipsoid as confidence_region
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -8,8 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.results.comparison import Comparison
-from dmlrank.results.groups import GroupResults
-from dmlrank.results.projection import Projection
+from dmlrank.results.groups import GroupResults, Projection
 
 JOINT = (GroupResults, Projection, Comparison)
 

@@ -231,7 +231,7 @@ def test_the_page_of_300_models_is_below_one_megabyte(arena_result):
     tests = PairTests(first, second, difference, std_error, difference / std_error, p, p, p, p, 4.5)
     above = np.ones((n_models, n_models))
     above[first, second] = np.where(difference > 4.5 * std_error, 0.01, 1.0)
-    separation = Separation(above, above, 4.5, 0.05)
+    separation = Separation(above, 4.5, 0.05)
     level = SummaryLevel(0.05, 3.8, separation, letter_groups(separation.separated, scores))
     page = render_page("Three hundred models", [Board("Leaderboard", estimates, level, tests)])
     assert names_in(page) == list(names)

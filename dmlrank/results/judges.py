@@ -1,4 +1,4 @@
-"""What judges prefer more than humans do: position, length and other style, and models of their own family."""
+"""Judges: agreement with humans, the precision that verdicts add, and what they prefer more than humans do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from .._utils.argument_checks import as_names
 from .._utils.computation import one_thread
@@ -17,21 +18,174 @@ from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray
 from ..data.style_columns import read_style_differences
 from ..exceptions import DataError, HypothesisError, JudgeError, OptionError, OptionTypeError, listed, shown
+from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.post_estimation import judged_winners
+from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_winners
 from ..fit.state import FitState
 from ..inference.covariance import stack_influences
-from ..inference.simultaneous import MaxT
-from ..inference.wald import WaldTestResults
+from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import TitledTable, joined_names, place_of
-from .views import alpha_or_default
+from .requirements import TitledTable, joined_names, place_of, require_intervals
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.
 _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
+
+
+_ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
+_HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
+_COLUMNS = tuple((head, 1) for head in _HEADS)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JudgeReport(TitledTable):
+    """How often judges agree with humans, and how much precision their verdicts add.
+
+    Attributes
+    ----------
+    figures : JudgeFigures
+        The numbers of the report.
+    models : tuple of str
+        The K models.
+    factor : float
+        Factor by which scores are multiplied in the unit in which the result shows them.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
+    >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "tie")
+    >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.4)
+    >>> formula = "winner ~ 1 | model_a + model_b"
+    >>> res = dr.dml_rank(formula, battles, functional="bt", judge="verdict", position_bias=False, rng=0)
+    >>> bool(res.judge.worth > 100), bool(res.judge.variance_ratio.mean() < 0.9)
+    (True, True)
+    """
+
+    figures: JudgeFigures
+    models: tuple[str, ...]
+    factor: float = 1.0
+
+    @property
+    def agreement(self) -> pd.DataFrame:
+        """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
+
+        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
+        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
+        """
+        f = self.figures
+        numbers = {"pairs": f.compared, "agreement": f.agreement, "kappa": f.kappa}
+        columns = {f"{name}{of}": n[:, i] for i, of in enumerate(("", "_decided")) for name, n in numbers.items()}
+        return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+
+    @property
+    def position(self) -> pd.DataFrame:
+        """Shares of verdicts for the answer shown first, the answer shown second, and ties: a row per judge.
+
+        Columns that start with ``human_`` have the same shares of the human votes on the pairs that the judge saw.
+        ``both_orders`` counts the pairs judged in both display orders, ``consistent`` those with the same winner.
+        """
+        f = self.figures
+        shares = {"": f.position, "human_": f.human_position}
+        columns = {f"{whose}{name}": share[:, i] for whose, share in shares.items() for i, name in _ANSWERS}
+        frame = pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+        return frame.assign(both_orders=f.both_orders[:, 0], consistent=f.both_orders[:, 1])
+
+    @property
+    def log_loss(self) -> pd.Series:
+        """Out-of-fold log-loss of the human labels on judged pairs.
+
+        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
+        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        """
+        return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
+
+    @property
+    def variance_ratio(self) -> pd.Series:
+        """Variance with the judge divided by the variance without the judge, by model; NaN where the latter is zero."""
+        f = self.figures
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(f.alone_errors > 0, np.square(f.errors / f.alone_errors), np.nan)
+        return pd.Series(ratio, index=list(self.models), name="variance_ratio")
+
+    @property
+    def worth(self) -> float:
+        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
+
+        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
+        """
+        return self.figures.worth
+
+    @property
+    def without(self) -> pd.DataFrame:
+        """Scores and standard errors of the same fit without the judge: a row per model."""
+        f = self.figures
+        columns = {"coef": f.alone * self.factor, "std_error": f.alone_errors * self.factor}
+        return pd.DataFrame(columns, index=list(self.models))
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def as_text(self) -> str:
+        """Return the report as plain text."""
+        return self.summary().as_text()
+
+    def _table(self) -> Summary:
+        f, rows = self.figures, []
+        for name, compared, agreement, kappa, *positions in zip(
+            f.names, f.compared, f.agreement, f.kappa, f.position, f.human_position, strict=True
+        ):
+            # All pairs, and pairs that are no tie.
+            agreed = [(f"{n:,}", f"{a:.3f}", f"{k:.3f}") for n, a, k in zip(compared, agreement, kappa, strict=True)]
+            shares, of_humans = (
+                [""] * 3 if np.isnan(position).any() else [f"{share:.2f}" for share in position]
+                for position in positions
+            )
+            rows.append((name, *agreed[0], *agreed[1], *shares))
+            rows.append(("  human votes", *[""] * 6, *of_humans))
+        header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
+        return Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
+
+    def _notes(self) -> list[str]:
+        """Return the notes: columns, precision gained, consistency between display orders, log-loss."""
+        f = self.figures
+        ratio = float(np.nanmean(self.variance_ratio))
+        variance = f"The variances of the scores with the verdicts are on average {ratio:.2f} times those without."
+        if f.worth < 0:
+            gain = "The verdicts add no precision."
+        elif np.isinf(f.worth):
+            gain = (
+                f"The {f.n_votes:,} human votes and any number of further human votes on these prompts would not reach "
+                f"this precision."
+            )
+        else:
+            gain = (
+                f"The gain in precision is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human "
+                f"votes are used."
+            )
+        notes = [
+            '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
+            'Cohen\'s kappa. "decided" counts the pairs on which neither the judge nor the human votes give a tie; '
+            '"agree dec." and "kappa dec." refer to these pairs. "first", "second" and "tie" are the shares of '
+            'verdicts for the answer shown first, for the answer shown second, and of ties. The row "human votes" has '
+            "the same shares of the human votes on the judge's pairs.",
+            f"{variance} {gain}",
+        ]
+        for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
+            if n_both:
+                notes.append(
+                    f"{name} judged {counted(int(n_both), 'pair')} in both display orders and named the same winner in "
+                    f"{n_same / n_both:.0%} of them."
+                )
+        without, mu, given_verdict = f.log_loss
+        notes.append(
+            f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
+            f"the outcome model that uses the judge, and {given_verdict:.4f} for a model that predicts the label from "
+            f"the features and the verdict."
+        )
+        return notes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,19 +222,11 @@ class JudgeAudit(JointResults, TitledTable):
             judge gives 5 wins more than humans did to the answer that is shown first, longer by one unit, or of the
             judge's family.
         """
-        joint, limits = self.joint, self.conf_int(alpha)
+        joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
-        z = np.full(len(is_tested), np.nan)
-        varies = is_tested & (joint.covariance.std_errors > 0)
-        z[varies] = joint.estimate[varies] / joint.covariance.std_errors[varies]
-        columns = {
-            "estimate": joint.estimate,
-            "std_error": joint.covariance.std_errors,
-            "conf_low": limits["lower"],
-            "conf_high": limits["upper"],
-            "p_adjusted": MaxT(joint.covariance, joint.seed).adjusted_p_values(z, centred=False),
-        }
-        return pd.DataFrame(columns, index=joint.index).reset_index()
+        z = np.where(is_tested, z_statistics(joint.estimate, joint.covariance.std_errors), np.nan)
+        frame = self._tidy(z, alpha, "max-t").drop(columns=["statistic", "p_value"]).rename(columns={"term": "effect"})
+        return frame.assign(p_adjusted=joint.max_t.adjusted_p_values(z, centred=False))
 
     def test(self, judge: str | None = None) -> WaldTestResults:
         """Test by one Wald test that a judge, or all judges, prefer nothing more than humans do.
@@ -109,24 +255,17 @@ class JudgeAudit(JointResults, TitledTable):
             chosen &= index.get_level_values("judge") == judge
         return self.wald_test(np.eye(len(index))[chosen])
 
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         table = self.table()
         digits = decimals(table["std_error"].to_numpy(), fewest=3)
-        numbers = ("estimate", "std_error", "conf_low", "conf_high")
         rows = tuple(
-            (
-                row["judge"],
-                row["effect"],
-                *(fixed_text(row[name], digits) for name in numbers),
-                _p_text(row["p_adjusted"]),
-            )
-            for row in table.to_dict("records")
+            (judge, effect, *(fixed_text(number, digits) for number in numbers), "" if np.isnan(p) else p_value_text(p))
+            for judge, effect, *numbers, p in table.itertuples(index=False, name=None)
         )
         heads = (("effect", 1), ("estimate", 1), ("std err", 1), ("[interval]", 2), ("P", 1))
         header = tuple((f"{name}:", f"{counted(count, 'pair')} with votes") for name, count in self.pairs.items())
-        return Summary(
-            "What Judges Prefer", header, heads, rows, tuple(self.sentences()), row_head="judge", text_columns=(1,)
-        ).with_title(title)
+        notes = tuple(self.sentences())
+        return Summary("What Judges Prefer", header, heads, rows, notes, row_head="judge", text_columns=(1,))
 
     def sentences(self) -> list[str]:
         """Return what the numbers are, and the joint test of each judge."""
@@ -151,21 +290,15 @@ class JudgeAudit(JointResults, TitledTable):
         table, texts = self.table(), []
         digits = decimals(table["std_error"].to_numpy(), fewest=3)
         for name, rows in table.groupby("judge", sort=False):
-            parts = [
-                f"{row['effect']} {fixed_text(row['estimate'], digits)} ({fixed_text(row['conf_low'], digits)} to "
-                f"{fixed_text(row['conf_high'], digits)})"
-                for row in rows.to_dict("records")
-            ]
+            parts = []
+            for effect, *numbers in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy():
+                estimate, low, high = (fixed_text(number, digits) for number in numbers)
+                parts.append(f"{effect} {estimate} ({low} to {high})")
             texts.append(f"{name}, {counted(self.pairs[str(name)], 'pair')}: {'; '.join(parts)}.")
         return "What judges prefer", (*texts, *self.sentences())
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"
-
-
-def _p_text(p: float) -> str:
-    """Return a p-value as text; nothing where there is no test."""
-    return "" if np.isnan(p) else p_value_text(p)
 
 
 @one_thread()
@@ -219,15 +352,8 @@ def audit_judges(
         clusters = replace(clusters, names=clusters.names[:1], of_vote=None)
     covariance = clustered_covariance(stacked, np.empty((0, len(rows))), clusters, None)
     index = pd.MultiIndex.from_tuples(rows, names=["judge", "effect"])
-    joint = JointEstimates(
-        np.concatenate(estimates),
-        covariance,
-        joined_names(rows, ": "),
-        "",
-        index=index,
-        alpha=alpha_or_default(alpha, steps.options.alpha),
-        seed=steps.options.seed,
-    )
+    joined, seed = joined_names(rows, ": "), steps.options.seed
+    joint = JointEstimates(np.concatenate(estimates), covariance, joined, "", index=index, alpha=alpha, seed=seed)
     return JudgeAudit(joint, counts)
 
 
@@ -273,7 +399,28 @@ def _members(
         )
     for judge in families:
         place_of(list(judges), judge, "judge")
-    return {
-        judge: [place_of(list(items), name) for name in as_names(models, "families")]
-        for judge, models in families.items()
+    members = {judge: as_names(models, "families") for judge, models in families.items()}
+    return {judge: [place_of(list(items), name) for name in names] for judge, names in members.items()}
+
+
+def judge_table(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataFrame:
+    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model."""
+    figures, scale = estimates.judge, estimates.scale
+    if figures is None or steps.verdicts is None:
+        raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
+    require_intervals(estimates, "judge_table")
+    influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
+    score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
+    half_width = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) * error
+    columns = {
+        "humans": scale.of(figures.alone),
+        "humans_se": figures.alone_errors * scale.factor,
+        "both": estimates.estimate,
+        "both_se": estimates.covariance.std_errors,
+        "judge": score,
+        "judge_se": error,
+        "judge_lower": score - half_width,
+        "judge_upper": score + half_width,
+        "judge_differs": np.abs(score - estimates.estimate) > half_width,
     }
+    return pd.DataFrame(columns, index=list(estimates.names))
