@@ -8,10 +8,11 @@ the words for the slots and the sentences by category.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from string import Formatter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,42 +31,13 @@ CATEGORIES = tuple(sorted(OPENINGS))
 SHARES = np.array([0.22, 0.12, 0.14, 0.16, 0.14, 0.22])
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A sentence as literals and slots in turn: ``literals[0] slots[0] literals[1] ...``.
+# A sentence: for each part, the words from which it is drawn; a fixed text is its own only word.
+_Template: TypeAlias = list[list[str]]
 
-    literals: Fixed texts, one more than there are slots.
-    slots: For each slot, the words from which it is filled.
-    """
 
-    literals: tuple[str, ...]
-    slots: tuple[list[str], ...]
-
-    @classmethod
-    def parse(cls, text: str) -> Template:
-        """Return the template of a text in which ``{slot}`` stands for a word of the list of this name."""
-        literals, slots, literal = [], [], ""
-        for before, slot, _, _ in Formatter().parse(text):
-            literal += before
-            if slot is not None:
-                literals.append(literal)
-                slots.append(WORDS[slot])
-                literal = ""
-        return cls((*literals, literal), tuple(slots))
-
-    def fill(self, uniforms: FloatArray) -> str:
-        """Return the sentence with a word in each slot, selected by uniform random numbers, at least one per slot."""
-        parts = [self.literals[0]]
-        for words, literal, uniform in zip(self.slots, self.literals[1:], uniforms, strict=False):
-            parts += [words[int(uniform * len(words))], literal]
-        return "".join(parts)
-
-    def lengths(self) -> FloatArray:
-        """Return the probability of each length in characters, 0, 1, 2, ..."""
-        pmf = np.eye(1, sum(map(len, self.literals)) + 1, sum(map(len, self.literals)))[0]
-        for words in self.slots:
-            pmf = np.convolve(pmf, np.bincount([len(word) for word in words]) / len(words))
-        return pmf
+def _template(text: str) -> _Template:
+    """Return the template of a text in which ``{slot}`` stands for a word of the list of this name."""
+    return [WORDS[part] if place % 2 else [part] for place, part in enumerate(re.split(r"\{(\w+)\}", text))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +49,35 @@ class Sentence:
     """
 
     probability: float
-    templates: tuple[Template, ...]
+    templates: tuple[_Template, ...]
 
     @property
     def n_uniforms(self) -> int:
         """Number of uniform random numbers for one draw: one for presence, one for the template, and one per slot."""
-        return 2 + max(len(template.slots) for template in self.templates)
+        return 2 + max(len(template) // 2 for template in self.templates)
 
     def fill(self, uniforms: FloatArray) -> str:
         """Return the sentence that uniform random numbers select; an empty text where it is not present."""
         if uniforms[0] >= self.probability:
             return ""
-        return self.templates[int(uniforms[1] * len(self.templates))].fill(uniforms[2:])
+        parts = self.templates[int(uniforms[1] * len(self.templates))]
+        of_parts = np.zeros(len(parts))
+        of_parts[1::2] = uniforms[2 : 2 + len(parts) // 2]
+        return "".join(words[int(uniform * len(words))] for words, uniform in zip(parts, of_parts, strict=True))
 
     def lengths(self, before: int) -> FloatArray:
-        """Return the probability of each length, with ``before`` blanks added where the sentence is present."""
-        pmfs = [template.lengths() for template in self.templates]
-        total = np.zeros(max(map(len, pmfs)) + before)
-        for pmf in pmfs:
-            total[before : before + len(pmf)] += self.probability * pmf / len(pmfs)
+        """Return the probability of each length in characters, 0, 1, ..., after ``before`` blanks where it is present.
+
+        The lengths of words in different slots are independent.
+        """
+        total = np.zeros(1)
+        for template in self.templates:
+            fixed = sum(len(text) for (text,) in template[::2])
+            pmf = np.eye(1, fixed + 1, fixed)[0]
+            for words in template[1::2]:
+                pmf = np.convolve(pmf, np.bincount([len(word) for word in words]) / len(words))
+            total = np.pad(total, (0, max(0, before + len(pmf) - len(total))))
+            total[before : before + len(pmf)] += self.probability * pmf / len(self.templates)
         total[0] += 1 - self.probability
         return total
 
@@ -104,7 +86,7 @@ class Sentence:
 def sentences(category: str) -> tuple[Sentence, ...]:
     """Return the sentences of a category's prompts. The first sentence is always present."""
     rows = [(1.0, OPENINGS[category]), *DETAILS[category], *COMMON]
-    return tuple(Sentence(probability, tuple(map(Template.parse, texts))) for probability, texts in rows)
+    return tuple(Sentence(probability, tuple(map(_template, texts))) for probability, texts in rows)
 
 
 def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, list[str]]:
