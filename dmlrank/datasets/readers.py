@@ -187,12 +187,12 @@ def _with_questions(votes: pd.DataFrame, file: Path) -> pd.DataFrame:
     if len(unknown):
         raise DataError(f"{str(file)!r} has no question_id {listed(unknown)}, but there are votes on it")
     turns = votes["turn"] if "turn" in votes else pd.Series(1, index=votes.index)
-    prompts = []
-    for question, turn, texts in zip(votes["question_id"], turns, by_id.loc[votes["question_id"], "turns"], strict=True):
+    prompts, asked = [], votes["question_id"]
+    for question, turn, texts in zip(asked, turns, by_id.loc[asked, "turns"], strict=True):
         if turn not in range(1, len(texts) + 1):
             raise DataError(f"question_id {question!r} has {len(texts)} turns in {str(file)!r}, a vote is on {turn!r}")
         prompts.append(texts[int(turn) - 1])
-    return votes.assign(category=by_id.loc[votes["question_id"], "category"].to_numpy(), prompt=prompts)
+    return votes.assign(category=by_id.loc[asked, "category"].to_numpy(), prompt=prompts)
 
 
 def _judge_names(judge: object) -> object:

@@ -100,8 +100,8 @@ def group_summary(
     )
     relation = "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
     if not is_partition:
-        relation = "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account of "
-        relation += "prompts that groups share."
+        relation = "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account "
+        relation += "of prompts that groups share."
     elif fit.averages_preferences:
         relation = "Scores in a group are computed from the mean preferences of the group, so that their mean over "
         relation += "groups is not the score over all prompts."
@@ -112,13 +112,13 @@ def group_summary(
     ]
     if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
         notes.append(
-            f"Some models have no vote in a group: {unseen}. Their scores there are predictions of the outcome model that "
-            f"no vote corrects."
+            f"Some models have no vote in a group: {unseen}. Their scores there are predictions of the outcome model "
+            f"that no vote corrects."
         )
     if without_pair := ", ".join(group.name for group in groups if group.smallest_pair == 0):
         notes.append(
-            f"In some groups a compared pair has no vote: {without_pair}. The part of the scores that comes from such a "
-            f"pair is predicted by the outcome model."
+            f"In some groups a compared pair has no vote: {without_pair}. The part of the scores that comes from such "
+            f"a pair is predicted by the outcome model."
         )
     sizes = (f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups)
     notes.append(f"Groups: {', '.join(sizes)}.")

@@ -12,6 +12,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
+from ..fit.judge_value import JudgeFigures
 from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
 from ..options import OPTIONS
@@ -199,14 +200,18 @@ def _conditions(results: Estimates) -> list[str]:
     elif style is not None:
         sentences.append(f"Slopes on {listed(style.columns)} are removed{_SEE_STYLE}.")
     if judge is not None:
-        noun = "judge" if len(judge.names) == 1 else "judges"
-        names = ", ".join(map(repr, judge.names))
-        sentences.append(f"Verdicts of the {noun} {names} on {counted(judge.n_verdicts, 'pair')} are used{_SEE_JUDGE}.")
+        sentences.append(f"{verdicts_of(judge)} are used{_SEE_JUDGE}.")
     if extension is not None:
         again = "again on all rows" if extension.refitted else "not again"
         trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
         sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
+
+
+def verdicts_of(judge: JudgeFigures) -> str:
+    """Return the verdicts that a fit uses as the subject of a sentence."""
+    noun = "judge" if len(judge.names) == 1 else "judges"
+    return f"Verdicts of the {noun} {', '.join(map(repr, judge.names))} on {counted(judge.n_verdicts, 'pair')}"
 
 
 def fit_warnings(results: Estimates) -> list[str]:
