@@ -149,13 +149,13 @@ def zip_member(archive: zipfile.ZipFile, name: str, file: Path) -> bytes | None:
         raise DataError(f"{str(file)!r}: {name} says that it expands to {member.file_size:,} bytes; {_TRUST}")
     if member.compress_type != _ZIP_ZSTANDARD:
         with archive.open(member) as content:
-            return _expanded(content, member.compress_size, file)
+            return expanded(content, member.compress_size, file)
     # The local header has 30 bytes, then a name and further fields whose lengths stand at byte 26.
     with file.open("rb") as raw:
         raw.seek(member.header_offset + 26)
         raw.seek(sum(struct.unpack("<HH", raw.read(4))), os.SEEK_CUR)
         compressed = io.BytesIO(raw.read(member.compress_size))
-    return _expanded(_zstandard(compressed), member.compress_size, file)
+    return expanded(_zstandard(compressed), member.compress_size, file)
 
 
 _TRUST = "a file that was made to fill the memory looks like this; expand it yourself if you trust it"
@@ -165,13 +165,13 @@ def _limit(size: int) -> int:
     return max(_LARGEST_EXPANDED, _LARGEST_RATIO * size)
 
 
-def _expanded(content: Any, size: int, file: Path) -> bytes:
+def expanded(content: Any, size: int, file: object, smallest_limit: int | None = None) -> bytes:
     """Return what the ``size`` compressed bytes of an open file expand to; raise where this is too much."""
-    limit = _limit(size)
-    expanded: bytes = content.read(limit + 1)
-    if len(expanded) > limit:
+    limit = _limit(size) if smallest_limit is None else max(smallest_limit, _LARGEST_RATIO * size)
+    found: bytes = content.read(limit + 1)
+    if len(found) > limit:
         raise DataError(f"{str(file)!r} expands to more than {limit:,} bytes; {_TRUST}")
-    return expanded
+    return found
 
 
 def _zstandard(file: Any) -> Any:
@@ -194,7 +194,7 @@ def _opened(file: Path) -> io.BufferedReader:
 def _content(file: Path) -> bytes:
     """Return all bytes of a file."""
     with readable(file), _opened(file) as content:
-        return _expanded(content, file.stat().st_size, file)
+        return expanded(content, file.stat().st_size, file)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from ..inference.simultaneous import (
 from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names
-from ..report.page.board import Board
+from ..report.page.render_page import Board
 from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .requirements import ModelTable, names_or_all, place_of

@@ -16,8 +16,7 @@ from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 from ..inference.covariance import Covariance
-from ..report.page.board import Board
-from ..report.page.render_page import Weighting
+from ..report.page.render_page import Board, Weighting
 from ..tables.summary_table import Summary
 from .comparison import Comparison, named_results
 from .joint_results import mapped_covariance
