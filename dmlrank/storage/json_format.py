@@ -176,10 +176,8 @@ def _decode(value: object, kind: object, entry: str) -> object:
         if numbers.ndim > _MAX_DEPTH:
             raise StorageError(f"{entry} has lists in lists in lists; it must hold numbers, or rows of numbers")
         dtype = np.dtype(get_args(parts[1])[0])
-        reader: Callable[[object, str], Any] = {
-            "b": _SCALARS[bool],
-            "i": partial(_whole_number, most=MAX_COUNT),
-        }.get(dtype.kind, _number)
+        count: Callable[[object, str], Any] = partial(_whole_number, most=MAX_COUNT)
+        reader = {"b": _SCALARS[bool], "i": count}.get(dtype.kind, _number)
         return np.array([reader(number, entry) for number in numbers.flat], dtype=dtype).reshape(numbers.shape)
     if origin is tuple:
         items = _require(value, list, entry)
