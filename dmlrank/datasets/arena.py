@@ -284,14 +284,9 @@ class Arena:
             A row per prompt: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
         """
         groups, prompts = draw_prompts(check_count(n, "n"), generator(rng))
-        return pd.DataFrame(
-            {
-                "question_id": np.arange(n),
-                "prompt": prompts,
-                "category": np.array(CATEGORIES)[groups],
-                "length": np.array([len(prompt) for prompt in prompts]),
-            }
-        )
+        lengths = np.array([len(prompt) for prompt in prompts])
+        columns = {"question_id": np.arange(n), "prompt": prompts, "category": np.array(CATEGORIES)[groups]}
+        return pd.DataFrame(columns | {"length": lengths})
 
     def mu(self, contexts: pd.DataFrame) -> FloatArray:
         """Return mu, the probabilities of the outcome categories for every ordered pair and prompt.
@@ -449,14 +444,8 @@ def simulate_arena(
     >>> battles.loc[0, ["category", "model_a", "model_b", "winner"]].isna().sum()
     np.int64(0)
     """
-    arena = Arena(
-        coefficients,
-        position_effect=position_effect,
-        interaction=interaction,
-        no_vote=no_vote,
-        n_judges=n_judges,
-    )
-    return arena.sample(n, rng)
+    effects = {"position_effect": position_effect, "interaction": interaction}
+    return Arena(coefficients, **effects, no_vote=no_vote, n_judges=n_judges).sample(n, rng)
 
 
 def _category_places(contexts: pd.DataFrame) -> IntArray:

@@ -149,7 +149,15 @@ class _Table:
         runs = int(table["run"].nunique()) if "run" in first else 1
         baseline = _baseline(table) if is_votes else None
         if is_votes:
-            self.notes += _notes_of_pairs(table, baseline)
+            judges = table["judge"].unique()
+            of_pair = table.groupby(["prompt", "model_a", "model_b"])["judge"] if len(judges) > 1 else None
+            if of_pair is not None and (of_pair.nunique() > 1).any():
+                self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
+            if baseline is not None:
+                self.notes.append(
+                    f"every model was compared with {baseline!r} only: two other models are compared through it, in "
+                    f"the log-odds of bt"
+                )
         elif again := int(table.duplicated(["prompt", "model", "run"]).sum()):
             self.notes.append(f"{again:,} rows repeat a prompt, model and run, and a fit uses the mean of such rows")
         formula = "winner ~ 1 | model_a + model_b" if is_votes else "score ~ 1 | model"
@@ -340,11 +348,6 @@ def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _in_words(error: Any) -> str:
-    """Return an error or limit, which may be an object with a message or a type, as a short text."""
-    return str((error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error)[:200]
-
-
 # --- inspect_ai -------------------------------------------------------------------------------------------------------
 
 
@@ -392,8 +395,9 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
             error = error or (sample.get("limit") if np.isnan(score) else None)
             timing = {name: sample[name] for name in ("total_time", "limit") if name in sample}
             further = _plain(sample.get("metadata")) | _plain(timing)
-            said = _in_words(error) if error else None
-            table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said)
+            # An error or a limit may be an object with a message or a type.
+            said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
+            table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said and str(said)[:200])
     table.notes += [
         f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did both see "
         f"one version of the task?"
@@ -621,19 +625,6 @@ def _baseline(table: pd.DataFrame) -> str | None:
     pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
     shared = frozenset.intersection(*pairs)
     return str(*shared) if len(shared) == 1 and len(pairs) > 1 else None
-
-
-def _notes_of_pairs(table: pd.DataFrame, baseline: str | None) -> list[str]:
-    """Return what is to be known of the pairs and judges of a table of votes."""
-    judges = table["judge"].unique()
-    several = len(judges) > 1 and bool((table.groupby(["prompt", "model_a", "model_b"])["judge"].nunique() > 1).any())
-    notes = [f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}"] if several else []
-    if baseline is not None:
-        notes.append(
-            f"every model was compared with {baseline!r} only: two other models are compared through it, in the "
-            f"log-odds of bt"
-        )
-    return notes
 
 
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------

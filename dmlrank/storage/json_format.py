@@ -91,8 +91,8 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
     except (ValueError, RecursionError) as error:
         # The text is no JSON, or it has a number of thousands of digits or lists that are nested too deeply.
         raise StorageError(f"{source} is not JSON that can be read: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
+    found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or found_format != FORMAT:
         raise StorageError(
             f"{source} does not hold a result of dmlrank: its format is {found_format!r}, not {FORMAT!r}"
         )
@@ -184,9 +184,7 @@ def _decode(value: object, kind: object, entry: str) -> object:
         kinds = [parts[0]] * len(items) if parts[-1] is Ellipsis else parts
         if len(kinds) != len(items):
             raise StorageError(f"{entry} has {len(items)} entries; it must have {len(kinds)}")
-        return tuple(
-            _decode(item, kind, f"{entry}[{i}]") for i, (item, kind) in enumerate(zip(items, kinds, strict=True))
-        )
+        return tuple(_decode(item, kinds[place], f"{entry}[{place}]") for place, item in enumerate(items))
     if origin is dict:
         content = _require(value, dict, entry)
         return {name: _decode(item, parts[1], f"{entry}.{name}") for name, item in content.items()}
@@ -199,17 +197,13 @@ def _decode_object(value: object, kind: type, entry: str) -> object:
     """Return an object of JSON as a dataclass."""
     content, hints = _require(value, dict, entry), get_type_hints(kind)
     names = [item.name for item in fields(kind)]
-    for name in content:
-        if name not in names:
-            raise StorageError(
-                f"{entry} has an unknown entry {name!r}{nearest(name, names)}; a newer version may have written it"
-            )
-    missing = [
-        item.name
-        for item in fields(kind)
-        if item.name not in content and item.default is item.default_factory is MISSING
-    ]
-    if missing:
+    unknown = next((name for name in content if name not in names), None)
+    if unknown is not None:
+        raise StorageError(
+            f"{entry} has an unknown entry {unknown!r}{nearest(unknown, names)}; a newer version may have written it"
+        )
+    needed = [item.name for item in fields(kind) if item.default is item.default_factory is MISSING]
+    if missing := [name for name in needed if name not in content]:
         raise StorageError(f"{entry} lacks {listed(missing)}")
     return kind(**{name: _decode(item, hints[name], f"{entry}.{name}") for name, item in content.items()})
 

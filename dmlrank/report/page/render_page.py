@@ -116,12 +116,8 @@ class Weighting:
 
     def data(self) -> dict[str, object]:
         """Return the numbers for the page's script, in full precision."""
-        return {
-            "scores": self.scores.tolist(),
-            "covariance": self.covariance.tolist(),
-            "critical": self.critical,
-            "digits": self.digits,
-        }
+        arrays = {"scores": self.scores.tolist(), "covariance": self.covariance.tolist()}
+        return arrays | {"critical": self.critical, "digits": self.digits}
 
 
 def check_page_extra() -> None:
