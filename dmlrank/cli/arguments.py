@@ -574,7 +574,8 @@ def check_statements(arguments: argparse.Namespace) -> None:
     given = {name: getattr(arguments, name) not in (None, False, "max-t") for name in options}
     for option, other, reason in _CLASHES:
         if given[option] and given[other]:
-            raise OptionError(f"--{option} was given with --{other}, but {reason}; leave one of them out")
+            value = f" {arguments.method}" if other == "method" else ""
+            raise OptionError(f"--{option} was given with --{other}{value}, but {reason}; leave one of them out")
     if arguments.sequential is None and arguments.start is not None:
         raise OptionError("--start is the size of the first look of --sequential PLANNED; give --sequential, too")
 
