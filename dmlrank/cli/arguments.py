@@ -159,40 +159,35 @@ class CommandParser(argparse.ArgumentParser):
         """Return the words with formula and files first; unchanged if the user has separated them by ``--``."""
         if "--" in words:
             return list(words)
-        # An option together with its values is a list of words.
-        positionals, options, position = [], [], 0
-        while position < len(words):
-            if not _is_option(words[position]):
-                positionals.append(words[position])
-                position += 1
-                continue
-            end, most = position + 1, self._max_values(*words[position : position + 2])
-            while end < len(words) and end - position <= most and not _is_option(words[end]):
-                if most > 1 and is_formula(words[end]):
-                    break
-                end += 1
-            options.append(list(words[position:end]))
-            position = end
+        # An option together with its values is a list of words; ``most`` is how many further values it may have.
+        positionals: list[str] = []
+        options: list[list[str]] = []
+        most = 0.0
+        for word, following in zip(words, [*words[1:], ""], strict=False):
+            if _is_option(word):
+                options.append([word])
+                most = self._max_values(word, following)
+            elif most and not (most > 1 and is_formula(word)):
+                options[-1].append(word)
+                most -= 1
+            else:
+                positionals.append(word)
+                most = 0
         has_scores = any(option[0].partition("=")[0] == "--scores" for option in options)
         if has_scores and len(positionals) < 2 and not any("~" in word for word in positionals):
             positionals.insert(0, FORMULA_OF_SCORES)
         self._take_lacking_files(positionals, options)
-        if self._takes_formula and positionals and not any("~" in word for word in positionals):
+        takes_formula = any(action.dest == "formula" for action in self._actions)
+        if takes_formula and positionals and not any("~" in word for word in positionals):
             if len(positionals) > 2:
                 self.error(
                     f"{len(positionals)} files and no formula were given; logs are a folder, or a pattern in quotation "
                     f"marks, such as 'logs/*.eval'"
                 )
-            if len(positionals) == 1:
-                positionals.insert(0, NO_FORMULA)
+            positionals = [NO_FORMULA, *positionals] if len(positionals) == 1 else positionals
         return [*positionals, *(word for option in options for word in option)]
 
-    @property
-    def _takes_formula(self) -> bool:
-        """Whether the subcommand has a place for a formula."""
-        return any(action.dest == "formula" for action in self._actions)
-
-    def _max_values(self, option: str, following: str = "") -> float:
+    def _max_values(self, option: str, following: str) -> float:
         """Return the largest number of values that follow an option, which may be abbreviated, before another word."""
         actions = self._option_string_actions
         names = [option] if option in actions else [name for name in actions if name.startswith(option)]
@@ -211,9 +206,7 @@ class CommandParser(argparse.ArgumentParser):
             # A formula is followed by one file, also in a subcommand that takes any number of stored results.
             n_lacking = 2 - len(positionals)
         takes_any_number = any(action.nargs == "+" for action in expected) and not positionals
-        if n_lacking <= 0:
-            return
-        for option in reversed(options):
+        for option in reversed(options) if n_lacking > 0 else ():
             files: list[str] = []
             while len(option) > 2 and known_file(option[-1]) and (takes_any_number or len(files) < n_lacking):
                 files.insert(0, option.pop())
@@ -358,7 +351,7 @@ def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[s
     if known_file(path) and Path(path).suffix not in (".json", ".jsonl", ".gz") and not Path(path).is_dir():
         raise OptionError(f"{path!r} is no log of a harness; a table needs a formula, such as {_FORMULA}")
     chosen = {name: getattr(arguments, name, None) for name in _LOG_OPTIONS}
-    found = [kind for kind in files_by_kind(path) if kind] if chosen["kind"] is None else [chosen["kind"]]
+    found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
         raise OptionError(
             f"{path!r} holds no log of a known kind; a table needs a formula, such as {_FORMULA}, and --kind names the "
@@ -369,19 +362,17 @@ def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[s
         raise OptionError(f"{path!r} holds logs of {len(found)} kinds, {listed(found)}; read one at a time: {commands}")
     table = read_log(path, **chosen)
     report = table.attrs["report"]
-    fit = dict(report["fit"])
-    groups = fit.pop("cov_kwds", {}).get("groups")
-    options = {"context": [fit["context"]], "groups": groups, "run": fit.get("run")}
+    fit = report["fit"]
+    options = {"context": [fit["context"]], "run": fit.get("run"), "groups": fit.get("cov_kwds", {}).get("groups")}
     options |= {} if formula else {"functional": fit.get("functional")}
     formula = formula or fit["formula"]
-    for name, value in options.items():
-        if getattr(arguments, name, None) is None:
-            setattr(arguments, name, value)
-    said = [(name, getattr(arguments, name, None)) for name in ("context", "run", "groups", "functional")]
-    words = " ".join(
-        f"--{name} {' '.join([value] if isinstance(value, str) else value)}" for name, value in said if value
-    )
-    print(f"{report}\nread as: {formula!r} {words}\n", file=sys.stderr)
+    words = ""
+    for name in ("context", "run", "groups", "functional"):
+        if getattr(arguments, name, None) is None and name in options:
+            setattr(arguments, name, options[name])
+        if value := getattr(arguments, name, None):
+            words += f" --{name} {' '.join([value] if isinstance(value, str) else value)}"
+    print(f"{report}\nread as: {formula!r}{words}\n", file=sys.stderr)
     return formula, table
 
 
@@ -406,10 +397,10 @@ def frames_of(
         others = tuple(dict.fromkeys([*used, *groups, *([weights] if weights else [])]))
         file_roles = ColumnRoles(tuple(columns[:-1] or columns), features=others)
     else:
-        for name in ("margin", "lower_is_better"):
-            if getattr(arguments, name) is not None:
+        for name in ("margin", "lower-is-better"):
+            if getattr(arguments, name.replace("-", "_")) is not None:
                 raise OptionError(
-                    f"--{name.replace('_', '-')} is for a file of scores, but --scores is not given; name the columns "
+                    f"--{name} is for a file of scores, but --scores is not given; name the columns "
                     f"of the prompt, the model and the score with --scores, or leave the option out"
                 )
         judge = getattr(arguments, "judge", None) or ()
@@ -432,12 +423,12 @@ def frames_of(
 
 def judge_files(files: Sequence[str]) -> dict[str, str]:
     """Return the files of verdicts by the name of the judge; the name is empty where one file has no name."""
-    named = [text.partition("=") for text in files]
-    if len(files) == 1 and not named[0][1]:
+    named = dict(text.partition("=")[::2] for text in files)
+    if len(files) == 1 and "=" not in files[0]:
         return {"": files[0]}
-    if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
+    if len(named) < len(files) or not all("=" in text for text in files):
         raise OptionError(f"--judge-file has {files}; give one file, or several as NAME=FILE with different names")
-    return {name: path for name, _, path in named}
+    return named
 
 
 def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
@@ -473,10 +464,11 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             label, equals, text = pair.rpartition("=")
             if not equals:
                 raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
-            number, worth = _number(label), _number(text)
-            meaning = worth if math.isfinite(worth) else text
+            meaning = _number(text) if math.isfinite(_number(text)) else text
+            options["categories"][label] = meaning
             # A label that is a number may be a number in the file, too.
-            options["categories"] |= {label: meaning} | ({number: meaning} if math.isfinite(number) else {})
+            if math.isfinite(_number(label)):
+                options["categories"][_number(label)] = meaning
     return options
 
 
@@ -492,8 +484,7 @@ def as_typed(message: str) -> str:
     """
 
     def entry(text: str) -> str:
-        label, _, meaning = (part.strip() for part in text.rpartition(":"))
-        label, meaning = (part.strip("'") for part in (label, meaning))
+        label, meaning = (part.strip().strip("'") for part in text.rpartition(":")[::2])
         pair = f"{label}={'MEANING' if meaning == '...' else meaning}"
         return f"'{pair}'" if " " in pair or ">" in pair else pair
 
@@ -565,28 +556,28 @@ def check_rows(arguments: argparse.Namespace) -> None:
         choose_models(arguments.models, range(len(arguments.models)), arguments.models)
 
 
+_VIEWS = ("sequential", "by", "sensitivity", "bootstrap")
+# Options of what is shown that do not go together, and why.
+_CLASHES = (
+    ("slim", "by", "scores by group have no short table"),
+    ("cost", "by", "scores by group have no costs"),
+    ("cost", "bootstrap", "scores against costs have no bootstrap"),
+    ("bootstrap", "by", "scores by group have none"),
+    ("bootstrap", "method", "only the intervals of max-t have a bootstrap"),
+    *(("sequential", option, f"the results of --{option} hold for one look only") for option in _VIEWS[1:]),
+)
+
+
 def check_statements(arguments: argparse.Namespace) -> None:
     """Check, before anything is computed, that the options of what is shown go together."""
-    if arguments.slim and arguments.by:
-        raise OptionError("--slim was given with --by, but scores by group have no short table; leave one of them out")
-    if arguments.cost and (arguments.by or arguments.bootstrap):
-        other = "by" if arguments.by else "bootstrap"
-        raise OptionError(f"--cost was given with --{other}, which it is not computed for; leave one of them out")
-    if arguments.bootstrap is not None and arguments.by:
-        raise OptionError("--bootstrap was given with --by, but scores by group have none; leave one of them out")
-    if arguments.bootstrap is not None and arguments.method != "max-t":
-        raise OptionError(
-            f"--bootstrap was given with --method {arguments.method}, but only the intervals of max-t have a "
-            f"bootstrap; leave one of them out"
-        )
+    options = ("slim", "cost", "method", *_VIEWS)
+    given = {name: getattr(arguments, name) not in (None, False, "max-t") for name in options}
+    for option, other, reason in _CLASHES:
+        if given[option] and given[other]:
+            value = f" {arguments.method}" if other == "method" else ""
+            raise OptionError(f"--{option} was given with --{other}{value}, but {reason}; leave one of them out")
     if arguments.sequential is None and arguments.start is not None:
         raise OptionError("--start is the size of the first look of --sequential PLANNED; give --sequential, too")
-    for option in ("by", "sensitivity", "bootstrap"):
-        if arguments.sequential is not None and getattr(arguments, option):
-            raise OptionError(
-                f"--sequential with --{option}: the results of --{option} hold for one look only; leave out one of the "
-                f"two options"
-            )
 
 
 def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> None:

@@ -192,13 +192,11 @@ def _fit(arguments: argparse.Namespace) -> None:
     groups = results.by(*arguments.by) if arguments.by else None
     shown = view if groups is None else groups
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
-    summaries = [_without_python(view.summary(slim=arguments.slim, **rows))]
-    summaries += [shown.summary(**rows)] if arguments.by else []
-    tables: list[object] = [
-        summaries[0],
-        *(part for part in (results.judge, results.style) if part is not None),
-        *summaries[1:],
-    ]
+    summary = _without_python(view.summary(slim=arguments.slim, **rows))
+    tables: list[object] = [summary, *(part for part in (results.judge, results.style) if part is not None)]
+    if groups is not None:
+        summary = groups.summary(**rows)
+        tables.append(summary)
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
@@ -218,7 +216,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         text = "\n\n".join(part.verdict() for part in parts)
     formats = _formats(
         text,
-        summaries[-1],
+        summary,
         lambda path: files.write_table(path, shown.tidy(method=arguments.method)),
         results.to_json,
         shown.plot,
@@ -258,16 +256,15 @@ def _design(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
-    contrasts: dr.Top | dr.Against | list[str] | None = arguments.contrasts
-    if arguments.top or arguments.against:
-        contrasts = dr.Top(arguments.top) if arguments.top else dr.Against(arguments.against)
+    top = dr.Top(arguments.top) if arguments.top else None
+    against = dr.Against(arguments.against) if arguments.against else None
     pictures = [path for path in arguments.out or () if Path(path).suffix.lower() in files.FIGURES]
     if pictures and results.estimates.are_means:
         raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
         arguments.budget,
         arguments.criterion,
-        contrasts=contrasts,
+        contrasts=arguments.contrasts or top or against,
         costs=arguments.costs,
         min_propensity=arguments.min_propensity,
         one_pair=arguments.one_pair,
@@ -310,11 +307,9 @@ def _compare(arguments: argparse.Namespace) -> None:
         comparison = _compared_functionals(arguments)
     else:
         words.refuse_fit_options(arguments)
-        paths = arguments.inputs
-        if len(paths) < 2:
-            raise OptionError(
-                f"compare was given {paths}; give two or more stored results (fit --out), or a formula and a file"
-            )
+        if len(arguments.inputs) < 2:
+            advice = "give two or more stored results (fit --out), or a formula and a file"
+            raise OptionError(f"compare was given {arguments.inputs}; {advice}")
         comparison = _compared_files(arguments)
     summary = comparison.summary(models=arguments.models, top=arguments.top)
     formats = _formats(
@@ -435,10 +430,7 @@ def _gate(arguments: argparse.Namespace) -> int:
     if arguments.planned is not None:
         results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
     decision = gate.decide(results, *question)
-    if arguments.json:
-        print(json.dumps(decision))
-    else:
-        print(decision["text"])
+    print(json.dumps(decision) if arguments.json else decision["text"])
     return gate.EXIT_CODES[str(decision["decision"])]
 
 

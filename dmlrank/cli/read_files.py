@@ -24,6 +24,7 @@ from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
 from ..data.pairs_from_scores import pairs_from_scores
+from ..datasets.log_files import expanded
 from ..exceptions import DataError, OptionError, listed, nearest
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ _COMPRESSED: Mapping[str, Callable[[IO[bytes]], Any]] = {
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
 }
-# A compressed file may expand to so many bytes, and a larger one to so many times its size. Tables of votes expand to
-# 5 to 30 times their size; a file that was made to fill the memory expands to 1,000 times its size and more.
-_LARGEST_EXPANDED, _LARGEST_RATIO = 2**28, 200
+# A compressed file may expand to so many bytes, and a larger one to so many times its size.
+_LARGEST_EXPANDED = 2**28
 # The first bytes of compressed files, and of parquet and Arrow files.
 _MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
@@ -121,7 +121,8 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
         if path == STANDARD_INPUT:
             compression = next((ending for mark, ending in _MARKS.items() if content.startswith(mark)), "")
         if compression:
-            content = _expanded(content, compression)
+            with _COMPRESSED[compression](io.BytesIO(content)) as packed:
+                content = expanded(packed, len(content), path, _LARGEST_EXPANDED)
         if path == STANDARD_INPUT:
             file_format = _format_of(content)
         return _parsed(content, file_format, roles), not file_format.startswith("csv")
@@ -129,19 +130,6 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
         raise
     except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name} cannot be read as {file_format}: {error}") from None
-
-
-def _expanded(content: bytes, compression: str, smallest_limit: int = _LARGEST_EXPANDED) -> bytes:
-    """Return the bytes of a compressed file; raise where they are so many that the file can hold no table of votes."""
-    limit = max(smallest_limit, _LARGEST_RATIO * len(content))
-    with _COMPRESSED[compression](io.BytesIO(content)) as file:
-        expanded = file.read(limit + 1)
-    if len(expanded) > limit:
-        raise ValueError(
-            f"its {len(content):,} bytes expand to more than {limit:,} bytes, as a file does that was made to fill the "
-            f"memory; expand it yourself if you trust it"
-        )
-    return expanded
 
 
 def _endings(path: str) -> tuple[str, str]:

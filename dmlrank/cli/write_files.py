@@ -98,12 +98,9 @@ def content_of_check(found: Check) -> dict[str, object]:
     if found.time is not None:
         time = found.time
         content["time"] = {
-            "column": time.column,
-            "period": time.period,
-            "first": str(time.first),
-            "last": str(time.last),
-            "periods": _plain(time.periods.reset_index()),
-            "models": _plain(time.models.reset_index()),
+            **{name: getattr(time, name) for name in ("column", "period")},
+            **{name: str(getattr(time, name)) for name in ("first", "last")},
+            **{name: _plain(getattr(time, name).reset_index()) for name in ("periods", "models")},
             **{name: _plain(getattr(time, name)) for name in ("pairs", "prompts", "votes")},
         }
     return content
@@ -112,10 +109,9 @@ def content_of_check(found: Check) -> dict[str, object]:
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:
     """Return the scores of a comparison and the tests that it has, for JSON."""
     content: dict[str, object] = {"scores": comparison.tidy(), "samples": comparison.samples}
-    tests = {"changes": comparison.changes, "pair_changes": comparison.pair_changes, "reversals": comparison.reversals}
-    for name, test in tests.items():
+    for name in ("changes", "pair_changes", "reversals"):
         try:
-            content[name] = test()
+            content[name] = getattr(comparison, name)()
         except OptionError as error:
             content[name] = str(error)
     return content

@@ -7,7 +7,7 @@ import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -58,21 +58,10 @@ _KEYS: Mapping[str | None, tuple[str, ...]] = {
     None: ("evaluation_id", "evaluation_results"),
 }
 # Keys of a line of lm-evaluation-harness that are no metrics.
-_NO_METRIC = frozenset(
-    [
-        "doc_id",
-        "doc",
-        "target",
-        "arguments",
-        "resps",
-        "filtered_resps",
-        "filter",
-        "metrics",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
-    ]
-)
+_NO_METRIC = {
+    *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+    *("doc_hash", "prompt_hash", "target_hash"),
+}
 
 
 class LogReport(dict[str, Any]):
@@ -105,7 +94,29 @@ class _Table:
         # Names that occur in many rows are kept once.
         self._texts: dict[str, str] = {}
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add_score(
+        self,
+        prompt: str,
+        model: str,
+        score: float,
+        run: int,
+        task: str,
+        further: Mapping[str, Any] | None = None,
+        error: Any = None,
+    ) -> None:
+        """Add a score, NaN where there is none, with its further columns and the reason why it is missing."""
+        row = {"prompt": prompt, "model": model, "score": score, "run": run, "task": task, **(further or {})}
+        self._add({**row, "error": error or ("no score" if np.isnan(score) else None)})
+
+    def add_vote(
+        self, prompt: str, models: Iterable[Any], winner: Any, judge: Any, task: str, further: Mapping[str, Any]
+    ) -> None:
+        """Add a vote on the answers of two models, with its further columns."""
+        first, second = models
+        row = {"prompt": prompt, "model_a": first, "model_b": second, "winner": winner, "judge": judge, "task": task}
+        self._add({**row, **further})
+
+    def _add(self, row: Mapping[str, Any]) -> None:
         """Add a row; columns that it lacks are missing in it."""
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
@@ -135,11 +146,25 @@ class _Table:
         for column in self.columns.values():
             column.extend([None] * (self.n_rows - len(column)))
         table = pd.DataFrame({name: self.columns[name] for name in [*first, *self.columns]})
-        errors: Iterable[object] = table["error"].dropna() if "error" in table else ()
         runs = int(table["run"].nunique()) if "run" in first else 1
-        again = 0 if is_votes else int(table.duplicated(["prompt", "model", "run"]).sum())
-        if again:
+        baseline = _baseline(table) if is_votes else None
+        if is_votes:
+            judges = table["judge"].unique()
+            of_pair = table.groupby(["prompt", "model_a", "model_b"])["judge"] if len(judges) > 1 else None
+            if of_pair is not None and (of_pair.nunique() > 1).any():
+                self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
+            if baseline is not None:
+                self.notes.append(
+                    f"every model was compared with {baseline!r} only: two other models are compared through it, in "
+                    f"the log-odds of bt"
+                )
+        elif again := int(table.duplicated(["prompt", "model", "run"]).sum()):
             self.notes.append(f"{again:,} rows repeat a prompt, model and run, and a fit uses the mean of such rows")
+        formula = "winner ~ 1 | model_a + model_b" if is_votes else "score ~ 1 | model"
+        fit: dict[str, Any] = {"formula": formula, "context": "prompt"}
+        fit |= {"functional": "bt"} if baseline is not None else {}
+        fit |= {"run": "run"} if runs > 1 else {}
+        fit |= {"cov_type": "cluster", "cov_kwds": {"groups": self.clusters}} if self.clusters else {}
         table.attrs["report"] = LogReport(
             kind=self.kind,
             files=len(self.files),
@@ -149,23 +174,11 @@ class _Table:
             tasks=sorted(map(str, table["task"].unique())),
             rows=self.n_rows,
             missing=int(table["winner" if is_votes else "score"].isna().sum()),
-            errors=dict(Counter(str(error)[:200] for error in errors)),
-            notes=list(dict.fromkeys([*self.notes, *(_notes_of_pairs(table) if is_votes else ())])),
-            fit=self._fit(table, runs, is_votes=is_votes),
+            errors=dict(Counter(str(error)[:200] for error in table["error"].dropna()) if "error" in table else ()),
+            notes=list(dict.fromkeys(self.notes)),
+            fit=fit,
         )
         return table
-
-    def _fit(self, table: pd.DataFrame, runs: int, *, is_votes: bool) -> dict[str, Any]:
-        """Return the arguments of the fit that the log suggests."""
-        formula = "winner ~ 1 | model_a + model_b" if is_votes else "score ~ 1 | model"
-        fit: dict[str, Any] = {"formula": formula, "context": "prompt"}
-        if is_votes and _baseline(table) is not None:
-            fit["functional"] = "bt"
-        if not is_votes and runs > 1:
-            fit["run"] = "run"
-        if self.clusters:
-            fit |= {"cov_type": "cluster", "cov_kwds": {"groups": self.clusters}}
-        return fit
 
 
 def read_log(
@@ -247,10 +260,8 @@ def read_log(
     if not used:
         raise DataError(f"{str(path)!r} holds no log of kind {kind!r}; it holds logs of {listed(found)}")
     table = _Table(kind, used)
-    for name, group in files.items() if kind in files else ():
-        if name != kind:
-            names = listed(map(str, group), 5)
-            table.notes.append(f"not used, {'logs of ' + name if name else 'no log'}: {names}")
+    others = {name: listed(map(str, group), 5) for name, group in files.items() if kind in files and name != kind}
+    table.notes += [f"not used, {'logs of ' + name if name else 'no log'}: {names}" for name, names in others.items()]
     chosen = {"metric": metric, "filter": filter, "scorer": scorer}
     reader, options = READERS[kind]
     for name, value in chosen.items():
@@ -337,37 +348,31 @@ def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _in_words(error: Any) -> str:
-    """Return an error or limit, which may be an object with a message or a type, as a short text."""
-    return str((error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error)[:200]
-
-
 # --- inspect_ai -------------------------------------------------------------------------------------------------------
 
 
 def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
     documents: dict[str, tuple[int, str]] = {}
     other_documents: Counter[tuple[str, str]] = Counter()
-    logs: dict[tuple[str, str], tuple[tuple[bool, str, str], Path]] = {}
+    found = []
     for file in files:
         header = _inspect_header(file)
         about, is_done = header.get("eval") or {}, header.get("status") == "success"
-        key = (str(about.get("task", "")), str(about.get("model", "")))
-        log = ((is_done, str(about.get("created", "")), file.name), file)
-        if key in logs:
-            older = min(log, logs[key])[1]
-            table.notes.append(
-                f"not used, another log of {key[1]} on {key[0]} was taken, the newest complete one: {older.name}"
-            )
-        logs[key] = max(log, logs.get(key, log))
-    for (task, model), (_, file) in sorted(logs.items(), key=lambda item: item[1][1]):
+        age = (is_done, str(about.get("created", "")), file.name, file)
+        found.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
+    logs = _newest(table, found, "another log of {} on {} was taken, the newest complete one")
+    for (model, task), file in sorted(logs.items(), key=lambda item: item[1]):
         header, samples = _inspect_header(file), _inspect_samples(file)
         status, where = str(header.get("status")), f"{str(file)!r}"
         if status in ("cancelled", "started"):
             raise DataError(f"{where} was {status}, not run to its end; leave the file out, or run it again")
         if status != "success":
             table.notes.append(f"{file.name} ended with status {status!r}: samples without a score are missing")
-        _note_lost(table, file, header.get("eval") or {}, len(samples))
+        about = header.get("eval") or {}
+        config, size = about.get("config") or {}, (about.get("dataset") or {}).get("samples")
+        planned = size * (config.get("epochs") or 1) if isinstance(size, int) and config.get("limit") is None else 0
+        if len(samples) < planned:
+            table.notes.append(f"{file.name} has {len(samples):,} of {planned:,} samples; the others are missing")
         there = {name for sample in samples for name in (sample.get("scores") or {})}
         chosen, _, key_of_value = (scorer or "").partition(".")
         if scorer in there:
@@ -375,10 +380,10 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
         if there or chosen:
             chosen = _choose("scorer", chosen or None, there, where)
         for sample in samples:
-            name = f"{where}, sample {sample.get('id')!r}"
+            name, prompt = f"{where}, sample {sample.get('id')!r}", f"{task}/{sample.get('id')}"
             if "input" in sample:
                 document = hash(json.dumps(sample["input"], sort_keys=True))
-                known, other = documents.setdefault(f"{task}/{sample.get('id')}", (document, model))
+                known, other = documents.setdefault(prompt, (document, model))
                 other_documents[model, other] += known != document
             value = ((sample.get("scores") or {}).get(chosen) or {}).get("value")
             if isinstance(value, dict):
@@ -387,27 +392,30 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
             # A sample that met a limit is scored by the harness; one that failed is not.
             error = sample.get("error")
             score = np.nan if error else _score(value, name)
-            if np.isnan(score):
-                error = error or sample.get("limit") or "no score"
-            table.add(
-                {
-                    "prompt": f"{task}/{sample.get('id')}",
-                    "model": model,
-                    "score": score,
-                    "run": sample.get("epoch", 1),
-                    "task": task,
-                    **_plain(sample.get("metadata")),
-                    **_plain({name: sample[name] for name in ("total_time", "limit") if name in sample}),
-                    "error": _in_words(error) if error else None,
-                }
-            )
+            error = error or (sample.get("limit") if np.isnan(score) else None)
+            timing = {name: sample[name] for name in ("total_time", "limit") if name in sample}
+            further = _plain(sample.get("metadata")) | _plain(timing)
+            # An error or a limit may be an object with a message or a type.
+            said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
+            table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said and str(said)[:200])
+    table.notes += [
+        f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did both see "
+        f"one version of the task?"
+        for (model, other), count in other_documents.items()
+        if count
+    ]
 
-    for (model, other), count in other_documents.items():
-        if count:
-            table.notes.append(
-                f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did "
-                f"both see one version of the task?"
-            )
+
+def _newest(table: _Table, logs: Iterable[tuple[tuple[str, str], Any, Path]], said: str) -> dict[tuple[str, str], Path]:
+    """Return the newest log of every model and task, from the age of each; the others are noted."""
+    kept: dict[tuple[str, str], tuple[Any, Path]] = {}
+    for key, age, file in logs:
+        known, other = kept.setdefault(key, (age, file))
+        if other != file:
+            older = other if age > known else file
+            kept[key] = (age, file) if older == other else (known, other)
+            table.notes.append(f"not used, {said.format(*key)}: {older.name}")
+    return {key: file for key, (_, file) in kept.items()}
 
 
 def _inspect_header(file: Path) -> Record:
@@ -420,7 +428,7 @@ def _inspect_header(file: Path) -> Record:
     header = _inspect_member(file, "header.json", "_journal/start.json")
     if header is None:
         raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
-    return {"status": "started", **parsed(header, file)}
+    return {"status": "started", **header}
 
 
 def _inspect_samples(file: Path) -> list[Record]:
@@ -428,22 +436,16 @@ def _inspect_samples(file: Path) -> list[Record]:
     if ending(file) == ".json":
         return records_of(read_json(file).get("samples") or [], file)
     summaries = _inspect_member(file, "summaries.json")
-    return [] if summaries is None else records_of(parsed(summaries, file), file)
+    return [] if summaries is None else records_of(summaries, file)
 
 
-def _inspect_member(file: Path, *names: str) -> bytes | None:
-    """Return the first of these members that an .eval file has."""
+def _inspect_member(file: Path, *names: str) -> Any:
+    """Return the value of the first of these members that an .eval file has."""
     if file.suffix.lower() != ".eval":
         raise DataError(f"{str(file)!r}: an .eval file is compressed in itself; unpack {file.suffix} first")
     with readable(file), zipfile.ZipFile(file) as archive:
-        return next((found for name in names if (found := zip_member(archive, name, file)) is not None), None)
-
-
-def _note_lost(table: _Table, file: Path, about: Record, n_samples: int) -> None:
-    """Say how many samples a log lacks that its evaluation was to have."""
-    size, epochs = (about.get("dataset") or {}).get("samples"), (about.get("config") or {}).get("epochs") or 1
-    if (about.get("config") or {}).get("limit") is None and isinstance(size, int) and n_samples < size * epochs:
-        table.notes.append(f"{file.name} has {n_samples:,} of {size * epochs:,} samples; the others are missing")
+        contents = (zip_member(archive, name, file) for name in names)
+        return next((parsed(content, file) for content in contents if content is not None), None)
 
 
 # --- lm-evaluation-harness --------------------------------------------------------------------------------------------
@@ -452,32 +454,36 @@ _SAMPLES_NAME = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d
 
 
 def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filter: str | None) -> None:
-    logs: dict[tuple[str, str], tuple[str, Path]] = {}
-    beside = {folder: _lm_eval_results(folder) for folder in {file.parent for file in files}}
+    # What the results beside samples say of the model, and of metrics whose smaller values are better.
+    beside: dict[Path, list[Record]] = {}
+    for folder in {file.parent for file in files}:
+        found = [read_json(path) for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
+        kept = ("model_name", "higher_is_better")
+        beside[folder] = [{name: value.get(name) for name in kept} for value in found if isinstance(value, dict)]
+    named = []
     for file in files:
         name = _SAMPLES_NAME.match(file.name.split(".jsonl")[0])
         if name is None:
             raise DataError(
                 f"{file.name!r} is not named samples_TASK_DATE.jsonl, so that its task is not known; rename it"
             )
-        key, date = (_lm_eval_model(file, beside[file.parent]), name["task"]), name["date"] or ""
-        if key in logs:
-            older = file if date <= logs[key][0] else logs[key][1]
-            table.notes.append(f"not used, older than another log of {key[0]} on {key[1]}: {older.name}")
-        if key not in logs or date > logs[key][0]:
-            logs[key] = (date, file)
+        # The model is that of the results beside the file, or of the name of its folder.
+        models = {str(value["model_name"]) for value in beside[file.parent] if value["model_name"]}
+        model = models.pop() if len(models) == 1 else file.absolute().parent.name.replace("__", "/")
+        named.append(((model, name["task"]), name["date"] or "", file))
     copies: dict[tuple[str, str, str], list[Any]] = {}
     hashes: dict[tuple[str, Any], tuple[str, str]] = {}
     lower: dict[str, bool] = {}
-    all_results = [result for results in beside.values() for result in results]
-    for (model, task), (_, file) in logs.items():
+    directions = [result.get("higher_is_better") or {} for results in beside.values() for result in results]
+    for (model, task), file in _newest(table, named, "older than another log of {} on {}").items():
         lines, where = list(read_lines(file)), f"{str(file)!r}"
         chosen_filter = _choose("filter", filter, {str(line.get("filter", "none")) for line in lines}, where)
         lines = [line for line in lines if str(line.get("filter", "none")) == chosen_filter]
         lines.sort(key=lambda line: str(line.get("doc_id")).zfill(12))
         there = {name for line in lines for name in line.get("metrics") or set(line) - _NO_METRIC}
         chosen = _choose("metric", metric, there, where)
-        sign = _sign(table, chosen, lower, task, is_lower=_lm_eval_is_lower(all_results, task, chosen))
+        is_lower = any((of_tasks.get(task) or {}).get(chosen) is False for of_tasks in directions)
+        sign = _sign(table, chosen, lower, task, is_lower=is_lower)
         for line in lines:
             doc_key, doc = str(line.get("doc_hash", line.get("doc_id"))), (task, line.get("doc_id"))
             known, other = hashes.setdefault(doc, (doc_key, model))
@@ -496,27 +502,7 @@ def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filt
             if doc[1] not in places:
                 places.append(doc[1])
             copy = places.index(doc[1])
-            prompt = f"{task}/{doc_key}{f' #{copy + 1}' if copy else ''}"
-            row = {"prompt": prompt, "model": model, "score": score, "run": 1, "task": task}
-            table.add({**row, "error": "no score" if np.isnan(score) else None})
-
-
-def _lm_eval_results(folder: Path) -> list[Record]:
-    """Return what the results beside samples say of the model, and of metrics whose smaller values are better."""
-    found = [read_json(path) for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
-    kept = ("model_name", "higher_is_better")
-    return [{name: value.get(name) for name in kept} for value in found if isinstance(value, dict)]
-
-
-def _lm_eval_model(file: Path, results: Sequence[Record]) -> str:
-    """Return the model of a file: that of the results beside it, or of the name of its folder."""
-    names = {str(value["model_name"]) for value in results if value["model_name"]}
-    return names.pop() if len(names) == 1 else file.absolute().parent.name.replace("__", "/")
-
-
-def _lm_eval_is_lower(results: Sequence[Record], task: str, metric: str) -> bool:
-    """Return whether results beside the samples say that a smaller value is better."""
-    return any(((value.get("higher_is_better") or {}).get(task) or {}).get(metric) is False for value in results)
+            table.add_score(f"{task}/{doc_key}{f' #{copy + 1}' if copy else ''}", model, score, 1, task)
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -533,139 +519,91 @@ def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_l
 
 
 def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
-    for file in files:
-        for record in _records_in(file):
-            preference = record.get("preference")
-            # Older versions wrote 0 for a draw.
-            preference = 1.5 if preference == 0 else None if preference != preference else preference
-            if preference is not None and not (isinstance(preference, int | float) and 1 <= preference <= 2):
-                raise DataError(f"{str(file)!r} has the preference {preference!r}; AlpacaEval's lie in [1, 2]")
-            table.add(
-                {
-                    "prompt": str(record.get("instruction")),
-                    "model_a": str(record.get("generator_1")),
-                    "model_b": str(record.get("generator_2")),
-                    # preference - 1 is the share of a win for the second answer.
-                    "winner": np.nan if preference is None else 2.0 - preference,
-                    "judge": str(record.get("annotator")),
-                    "task": "alpaca_eval",
-                    "dataset": record.get("dataset"),
-                }
-            )
+    for file, record in _records_in(files):
+        preference = record.get("preference")
+        # Older versions wrote 0 for a draw.
+        preference = 1.5 if preference == 0 else None if preference != preference else preference
+        if preference is not None and not (isinstance(preference, int | float) and 1 <= preference <= 2):
+            raise DataError(f"{str(file)!r} has the preference {preference!r}; AlpacaEval's lie in [1, 2]")
+        # preference - 1 is the share of a win for the second answer.
+        winner = np.nan if preference is None else 2.0 - preference
+        names = ("instruction", "generator_1", "generator_2", "annotator")
+        prompt, *models, judge = (str(record.get(name)) for name in names)
+        table.add_vote(prompt, models, winner, judge, "alpaca_eval", {"dataset": record.get("dataset")})
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
     seen: dict[tuple[str, ...], Path] = {}
-    for file in files:
-        for record in _records_in(file):
-            model, baseline = str(record.get("model")), str(record.get("baseline"))
-            key = (str(record.get("uid")), model, baseline, str(record.get("judge")))
-            other = seen.setdefault(key, file)
-            if other != file:
-                raise DataError(
-                    f"{str(file)!r} and {str(other)!r} both judge {model!r} on {key[0]!r}, whose votes would count "
-                    f"twice; read one of them"
-                )
-            games = list(record.get("games") or [])
-            # A judgment has two games; one that is not there is a missing vote.
-            for number, game in enumerate([*games, *[None] * (2 - len(games))]):
-                # The first game shows the baseline first, the second one the model.
-                first, second = (baseline, model) if number % 2 == 0 else (model, baseline)
-                verdict = (game or {}).get("score")
-                table.add(
-                    {
-                        "prompt": str(record.get("uid")),
-                        "model_a": first,
-                        "model_b": second,
-                        "winner": _verdict(verdict, file),
-                        "judge": str(record.get("judge")),
-                        "task": "arena_hard",
-                        "category": record.get("category"),
-                        "grade": verdict,
-                    }
-                )
+    for file, record in _records_in(files):
+        prompt, *models, judge = (str(record.get(name)) for name in ("uid", "baseline", "model", "judge"))
+        other = seen.setdefault((prompt, *models, judge), file)
+        if other != file:
+            raise DataError(
+                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}, whose votes would count "
+                f"twice; read one of them"
+            )
+        games = list(record.get("games") or [])
+        # A judgment has two games; one that is not there is a missing vote.
+        for number, game in enumerate([*games, *[None] * (2 - len(games))]):
+            # The first game shows the baseline first, the second one the model.
+            shown, grade = models if number % 2 == 0 else models[::-1], (game or {}).get("score")
+            further = {"category": record.get("category"), "grade": grade}
+            table.add_vote(prompt, shown, _verdict(grade, file), judge, "arena_hard", further)
 
 
 def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
     table.clusters = ["question"]
-    for file in files:
-        for record in _records_in(file):
-            models = {"model_1": str(record.get("model_1")), "model_2": str(record.get("model_2"))}
-            for game, (first, second) in (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1"))):
-                verdict = record.get(f"{game}_winner")
-                labels = {first: "model_a", second: "model_b", "tie": "tie", "error": None, None: None}
-                if verdict not in labels:
-                    raise DataError(
-                        f"{str(file)!r} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
-                    )
-                table.add(
-                    {
-                        "prompt": f"{record['question_id']} turn {record.get('turn', 1)}",
-                        "model_a": models[first],
-                        "model_b": models[second],
-                        "winner": labels[verdict],
-                        "judge": _judge(record.get("judge")),
-                        "task": "mt_bench",
-                        "question": record["question_id"],
-                        "turn": record.get("turn", 1),
-                    }
-                )
+    for file, record in _records_in(files):
+        for game, names in (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1"))):
+            verdict = record.get(f"{game}_winner")
+            labels = {names[0]: "model_a", names[1]: "model_b", "tie": "tie", "error": None, None: None}
+            if verdict not in labels:
+                raise DataError(f"{str(file)!r} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}")
+            models = [str(record.get(name)) for name in names]
+            prompt, judge, question = _mt_bench_columns(record)
+            table.add_vote(prompt, models, labels[verdict], judge, "mt_bench", question)
 
 
 def _read_mt_bench_single(table: _Table, files: Sequence[Path]) -> None:
     table.clusters = ["question"]
-    for file in files:
-        for record in _records_in(file):
-            score = _score(record.get("score"), f"{str(file)!r}, question {record['question_id']}")
-            is_parsed = score >= 0
-            table.add(
-                {
-                    "prompt": f"{record['question_id']} turn {record.get('turn', 1)}",
-                    "model": str(record.get("model")),
-                    "score": score if is_parsed else np.nan,
-                    "run": 1,
-                    "task": "mt_bench",
-                    "question": record["question_id"],
-                    "turn": record.get("turn", 1),
-                    "judge": _judge(record.get("judge")),
-                    "error": None if is_parsed else "the judge's score could not be read",
-                }
-            )
+    for file, record in _records_in(files):
+        score = _score(record.get("score"), f"{str(file)!r}, question {record['question_id']}")
+        prompt, judge, question = _mt_bench_columns(record)
+        error = None if score >= 0 else "the judge's score could not be read"
+        further = {**question, "judge": judge}
+        table.add_score(prompt, str(record.get("model")), np.nan if error else score, 1, "mt_bench", further, error)
+
+
+def _mt_bench_columns(record: Record) -> tuple[str, str, dict[str, Any]]:
+    """Return the prompt of a judgment, which is a turn of a question, its judge, and the columns of the question."""
+    question, turn = record["question_id"], record.get("turn", 1)
+    return f"{question} turn {turn}", _judge(record.get("judge")), {"question": question, "turn": turn}
 
 
 def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
-    for file in files:
+    for file, record in _records_in(files):
         parts = dict(part.split("=", 1) for part in file.parts if "=" in part)
         model, judge = file.name.split(".json")[0], parts.get("eval", "")
-        for record in _records_in(file):
-            prompt, result = str(record.get("session_id")), record.get("parsed_result") or {}
-            if "choice" not in result and "ref" not in parts:
-                score = _score(result.get("score"), f"{str(file)!r}, session {prompt}")
-                row = {"prompt": prompt, "model": model, "score": score, "run": 1, "task": "wildbench", "judge": judge}
-                table.add({**row, "error": "no score" if np.isnan(score) else None})
-                continue
-            names = record.get("assignment") or {"A": record.get("model_A"), "B": record.get("model_B")}
-            if not (names.get("A") and names.get("B")):
-                raise DataError(
-                    f"{str(file)!r}, session {prompt}: it does not say which answer was A ('assignment', or 'model_A' "
-                    f"and 'model_B'); a verdict without it says nothing"
-                )
-            table.add(
-                {
-                    "prompt": prompt,
-                    "model_a": str(names["A"]),
-                    "model_b": str(names["B"]),
-                    "winner": _verdict(result.get("choice"), file),
-                    "judge": judge,
-                    "task": "wildbench",
-                    "grade": result.get("choice"),
-                }
+        prompt, result = str(record.get("session_id")), record.get("parsed_result") or {}
+        if "choice" not in result and "ref" not in parts:
+            score = _score(result.get("score"), f"{str(file)!r}, session {prompt}")
+            table.add_score(prompt, model, score, 1, "wildbench", {"judge": judge})
+            continue
+        names = record.get("assignment") or {"A": record.get("model_A"), "B": record.get("model_B")}
+        if not (names.get("A") and names.get("B")):
+            raise DataError(
+                f"{str(file)!r}, session {prompt}: it does not say which answer was A ('assignment', or 'model_A' and "
+                f"'model_B'); a verdict without it says nothing"
             )
+        grade, models = result.get("choice"), (str(names["A"]), str(names["B"]))
+        table.add_vote(prompt, models, _verdict(grade, file), judge, "wildbench", {"grade": grade})
 
 
-def _records_in(file: Path) -> Iterable[Record]:
-    """Return the records of a file of either kind."""
-    return read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file)
+def _records_in(files: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
+    """Yield the records of files of either kind, each with its file."""
+    for file in files:
+        for record in read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file):
+            yield file, record
 
 
 def _verdict(verdict: Any, file: Path) -> str | None:
@@ -689,19 +627,6 @@ def _baseline(table: pd.DataFrame) -> str | None:
     return str(*shared) if len(shared) == 1 and len(pairs) > 1 else None
 
 
-def _notes_of_pairs(table: pd.DataFrame) -> list[str]:
-    """Return what is to be known of the pairs and judges of a table of votes."""
-    baseline, judges = _baseline(table), table["judge"].unique()
-    several = len(judges) > 1 and bool((table.groupby(["prompt", "model_a", "model_b"])["judge"].nunique() > 1).any())
-    notes = [f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}"] if several else []
-    if baseline is not None:
-        notes.append(
-            f"every model was compared with {baseline!r} only: two other models are compared through it, in the "
-            f"log-odds of bt"
-        )
-    return notes
-
-
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------
 
 
@@ -711,7 +636,12 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
     lower: dict[str, bool] = {}
     chosen = _choose("metric", metric, {_evaluation(line) for file in files for line in read_lines(file)}, "the log")
     for file in files:
-        config = _every_eval_ever_config(file, chosen)
+        # The file beside the samples says what the metric of an evaluation is.
+        stem, marker, _ = file.name.partition("_samples.jsonl")
+        beside = file.with_name(f"{stem}.json")
+        results = read_json(beside).get("evaluation_results") or [] if marker and beside.is_file() else []
+        configs = [one.get("metric_config") or {} for one in results if one.get("evaluation_name") == chosen]
+        config = configs[0] if configs else {}
         sign = _sign(table, chosen, lower, file.name, is_lower=config.get("lower_is_better") is True)
         judges = [judge.get("model_info") or {} for judge in (config.get("llm_scoring") or {}).get("judges") or []]
         judge = {"judge": _judge([one.get("id") or one.get("name") for one in judges])} if judges else {}
@@ -723,13 +653,15 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
             if value == -1 and config.get("has_unknown_level"):
                 value = None
             model, sample = str(line.get("model_id")), str(line.get("sample_hash") or line.get("sample_id"))
-            task = _every_eval_ever_task(line, chosen)
+            # The task is the evaluation, after its benchmark where the identifier is BENCHMARK/MODEL/TIME.
+            about = str(line.get("evaluation_id"))
+            benchmark = about.split("/")[0] if about.count("/") > 1 else ""
+            task = "/".join(dict.fromkeys(name for name in (benchmark, chosen) if name)) or about
             score = np.nan if error else sign * _score(value, f"{str(file)!r}, sample {line.get('sample_id')!r}")
             runs = seen.setdefault((model, task, sample), [])
             runs.append(score)
-            row = {"prompt": f"{task}/{sample}", "model": model, "score": score, "run": len(runs), "task": task}
-            error = error or ("no score" if np.isnan(score) else None)
-            table.add({**row, **judge, **_plain(line.get("metadata")), "error": error})
+            further = judge | _plain(line.get("metadata"))
+            table.add_score(f"{task}/{sample}", model, score, len(runs), task, further, error)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
@@ -746,22 +678,6 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
 
 def _evaluation(line: Record) -> str:
     return str(line.get("evaluation_name", ""))
-
-
-def _every_eval_ever_task(line: Record, evaluation: str) -> str:
-    """Return the evaluation, after its benchmark where the identifier is BENCHMARK/MODEL/TIME."""
-    about = str(line.get("evaluation_id"))
-    benchmark = about.split("/")[0] if about.count("/") > 1 else ""
-    return "/".join(dict.fromkeys(name for name in (benchmark, evaluation) if name)) or about
-
-
-def _every_eval_ever_config(file: Path, evaluation: str) -> Record:
-    """Return what the file beside the samples says of the metric of an evaluation; nothing where there is none."""
-    stem, marker, _ = file.name.partition("_samples.jsonl")
-    beside = file.with_name(f"{stem}.json")
-    results = read_json(beside).get("evaluation_results") or [] if marker and beside.is_file() else []
-    configs = [one.get("metric_config") or {} for one in results if one.get("evaluation_name") == evaluation]
-    return configs[0] if configs else {}
 
 
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
@@ -787,20 +703,10 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             failed = reason == 2 or (reason in (None, 0) and bool(record.get("error")) and not is_graded)
             value = record.get("score") if metric is None else (record.get("namedScores") or {}).get(metric)
             score = np.nan if failed else _score(value, f"{str(file)!r}, test {record.get('testIdx')}")
-            error = str(record.get("error") or "error")[:200] if failed else "no score"
-            table.add(
-                {
-                    "prompt": prompt,
-                    "model": model,
-                    "score": score,
-                    "run": runs[prompt, model],
-                    "task": task,
-                    **_plain(record.get("namedScores")),
-                    "cost": record.get("cost"),
-                    "latency_ms": record.get("latencyMs"),
-                    "error": error if np.isnan(score) else None,
-                }
-            )
+            error = str(record.get("error") or "error")[:200] if failed else None
+            costs = {"cost": record.get("cost"), "latency_ms": record.get("latencyMs")}
+            further = _plain(record.get("namedScores")) | costs
+            table.add_score(prompt, model, score, runs[prompt, model], task, further, error)
 
 
 def _prompt_label(record: Record) -> str:
@@ -818,12 +724,14 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     columns = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
     known = {"model_a", "model_b", "winner", "judge", *columns}
     for file in files:
-        for number, record in enumerate(read_csv(file) if ending(file) == ".csv" else _records_in(file)):
+        rows = read_csv(file) if ending(file) == ".csv" else (record for _, record in _records_in([file]))
+        for number, record in enumerate(rows):
             if not {"model_a", "model_b"} <= record.keys():
                 raise DataError(
                     f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"
                 )
             identifiers = (record.get(name) for name in _VOTE_IDENTIFIERS)
+            prompt = str(next((one for one in identifiers if one is not None), number))
             winner = record.get("winner")
             if "winner" not in record:
                 winner = next((label for name, label in columns.items() if str(record.get(name)) in _TRUE), None)
@@ -832,17 +740,8 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
             }
             if "prompt" in further:
                 further["text"] = further.pop("prompt")
-            table.add(
-                {
-                    "prompt": str(next((one for one in identifiers if one is not None), number)),
-                    "model_a": record["model_a"],
-                    "model_b": record["model_b"],
-                    "winner": winner,
-                    "judge": record.get("judge"),
-                    "task": "lmarena",
-                    **further,
-                }
-            )
+            models = (record["model_a"], record["model_b"])
+            table.add_vote(prompt, models, winner, record.get("judge"), "lmarena", further)
 
 
 # The reader of every kind, and the options that say what it takes.

@@ -104,12 +104,7 @@ def read_csv(file: Path) -> Iterator[Record]:
 
 def read_lines(file: Path) -> Iterator[Record]:
     """Yield the objects of a file of JSON lines, or of a JSON array."""
-    with readable(file):
-        yield from _lines(file)
-
-
-def _lines(file: Path) -> Iterator[Record]:
-    with _opened(file) as lines:
+    with readable(file), _opened(file) as lines:
         start = lines.peek(64).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if start == b"[":
             yield from records_of(read_json(file), file)
@@ -150,18 +145,17 @@ def zip_member(archive: zipfile.ZipFile, name: str, file: Path) -> bytes | None:
         member = archive.getinfo(name)
     except KeyError:
         return None
-    limit = _limit(member.compress_size)
-    if member.file_size > limit:
+    if member.file_size > _limit(member.compress_size):
         raise DataError(f"{str(file)!r}: {name} says that it expands to {member.file_size:,} bytes; {_TRUST}")
     if member.compress_type != _ZIP_ZSTANDARD:
         with archive.open(member) as content:
-            return _bounded(content.read(limit + 1), limit, file)
+            return expanded(content, member.compress_size, file)
     # The local header has 30 bytes, then a name and further fields whose lengths stand at byte 26.
     with file.open("rb") as raw:
         raw.seek(member.header_offset + 26)
         raw.seek(sum(struct.unpack("<HH", raw.read(4))), os.SEEK_CUR)
         compressed = io.BytesIO(raw.read(member.compress_size))
-    return _bounded(_zstandard(compressed).read(limit + 1), limit, file)
+    return expanded(_zstandard(compressed), member.compress_size, file)
 
 
 _TRUST = "a file that was made to fill the memory looks like this; expand it yourself if you trust it"
@@ -171,10 +165,13 @@ def _limit(size: int) -> int:
     return max(_LARGEST_EXPANDED, _LARGEST_RATIO * size)
 
 
-def _bounded(content: bytes, limit: int, file: Path) -> bytes:
-    if len(content) > limit:
+def expanded(content: Any, size: int, file: object, smallest_limit: int | None = None) -> bytes:
+    """Return what the ``size`` compressed bytes of an open file expand to; raise where this is too much."""
+    limit = _limit(size) if smallest_limit is None else max(smallest_limit, _LARGEST_RATIO * size)
+    found: bytes = content.read(limit + 1)
+    if len(found) > limit:
         raise DataError(f"{str(file)!r} expands to more than {limit:,} bytes; {_TRUST}")
-    return content
+    return found
 
 
 def _zstandard(file: Any) -> Any:
@@ -196,9 +193,8 @@ def _opened(file: Path) -> io.BufferedReader:
 
 def _content(file: Path) -> bytes:
     """Return all bytes of a file."""
-    limit = _limit(file.stat().st_size)
     with readable(file), _opened(file) as content:
-        return _bounded(content.read(limit + 1), limit, file)
+        return expanded(content, file.stat().st_size, file)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from .._utils.argument_checks import check_path
 from ..data.arrays import arrow_module
 from ..data.style_columns import style_columns, turn_texts
 from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
+from .log_files import read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
 
     Examples
     --------
-    >>> import tempfile
+    >>> import json, tempfile
     >>> vote = {"question_id": 81, "turn": 1, "judge": ["gpt-4", "pair-v2"], "winner": "tie"}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "votes.jsonl"
@@ -128,7 +128,7 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import json, tempfile
     >>> battle = {"model_a": "gpt-4", "model_b": "koala-13b", "winner": "tie (bothbad)", "turn": 1}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "clean_battle.json"
@@ -137,9 +137,8 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     ['model_a', 'model_b', 'winner', 'turn']
     """
     check_path(path)
-    file = Path(path)
-    battles = _read_records(file)
-    _require(battles, ("model_a", "model_b", "winner"), file)
+    battles = _read_records(Path(path))
+    _require(battles, ("model_a", "model_b", "winner"), Path(path))
     if "conversation_a" in battles and "prompt" not in battles:
         battles["prompt"] = battles["conversation_a"].map(_first_prompt, na_action="ignore")
     if "judge" in battles:
@@ -160,24 +159,9 @@ def _require_file(file: Path) -> None:
 def _read_records(file: Path) -> pd.DataFrame:
     """Return the records of a file of JSON lines or of a JSON array, one row each."""
     _require_file(file)
-    records: list[object] = []
-    number = 0
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        is_array = text.lstrip().startswith("[")
-        # splitlines() would also split at separators such as U+2028, which a JSON string may contain.
-        for line in [text] if is_array else text.split("\n"):
-            number += 1
-            if line.strip():
-                entry = json.loads(line)
-                records.extend(entry if is_array else [entry])
-    except UnicodeDecodeError as error:
-        raise DataError(f"{str(file)!r} is not a text file in UTF-8: {error}; convert it to UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise DataError(f"{str(file)!r} is neither JSON lines nor a JSON array; line {number}: {error}") from error
-    if not records or not all(isinstance(record, dict) for record in records):
-        finding = "entries that are not JSON objects" if records else "no records"
-        raise DataError(f"{str(file)!r} holds {finding}; it must hold one JSON object for each vote")
+    records = list(read_lines(file))
+    if not records:
+        raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
     return pd.DataFrame(records)
 
 
@@ -203,14 +187,12 @@ def _with_questions(votes: pd.DataFrame, file: Path) -> pd.DataFrame:
     if len(unknown):
         raise DataError(f"{str(file)!r} has no question_id {listed(unknown)}, but there are votes on it")
     turns = votes["turn"] if "turn" in votes else pd.Series(1, index=votes.index)
-    texts_of_vote = by_id.loc[votes["question_id"], "turns"]
-    for question, turn, texts in zip(votes["question_id"], turns, texts_of_vote, strict=True):
+    prompts, asked = [], votes["question_id"]
+    for question, turn, texts in zip(asked, turns, by_id.loc[asked, "turns"], strict=True):
         if turn not in range(1, len(texts) + 1):
             raise DataError(f"question_id {question!r} has {len(texts)} turns in {str(file)!r}, a vote is on {turn!r}")
-    return votes.assign(
-        category=by_id.loc[votes["question_id"], "category"].to_numpy(),
-        prompt=[texts[int(turn) - 1] for turn, texts in zip(turns, texts_of_vote, strict=True)],
-    )
+        prompts.append(texts[int(turn) - 1])
+    return votes.assign(category=by_id.loc[asked, "category"].to_numpy(), prompt=prompts)
 
 
 def _judge_names(judge: object) -> object:
@@ -313,7 +295,7 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import json, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> talk = [{"role": "user", "content": [{"type": "text", "text": "Hello?"}]}]
     >>> vote = {"id": "v1", "model_a": "gpt-4o", "model_b": "llama-4", "winner": "both_bad", "conversation_a": talk}

@@ -281,15 +281,10 @@ class Simulator(ABC):
         unlabelled = np.setdiff1d(np.arange(n), context)
         rows, names = np.concatenate([context, unlabelled]), np.array(self.models, dtype=object)
         columns = {"question_id": rows} | {f"x{place}": X[rows, place] for place in range(X.shape[1])}
-        of_votes = {
-            "model_a": names[first],
-            "model_b": names[second],
-            "winner": _LABELS[labels],
-            "propensity": propensity[cells],
-        }
-        for name, values in of_votes.items():
-            missing = np.full(len(unlabelled), np.nan if name == "propensity" else None, dtype=values.dtype)
-            columns[name] = np.concatenate([values, missing])
+        cells_of = {"model_a": names[first], "model_b": names[second], "winner": _LABELS[labels]}
+        missing = np.full(len(unlabelled), None, dtype=object)
+        columns |= {name: np.concatenate([values, missing]) for name, values in cells_of.items()}
+        columns["propensity"] = np.concatenate([propensity[cells], np.full(len(unlabelled), np.nan)])
         by_context = np.argsort(rows, kind="stable")
         return pd.DataFrame({name: values[by_context] for name, values in columns.items()})
 
@@ -536,9 +531,8 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
 def _simulator(kind: type[Simulator], coefficients: int, parameters: dict[str, float]) -> Simulator:
     """Return a simulator with these parameters; raise where one of them does not exist."""
     names = [field.name for field in fields(kind) if field.name != "coefficients"]
-    for name in parameters:
-        if name not in names:
-            raise OptionTypeError(
-                f"{kind.__name__} has no parameter {name!r}; it has {listed(names, limit=20)}{nearest(name, names)}"
-            )
+    if wrong := [name for name in parameters if name not in names]:
+        raise OptionTypeError(
+            f"{kind.__name__} has no parameter {wrong[0]!r}; it has {listed(names, limit=20)}{nearest(wrong[0], names)}"
+        )
     return kind(coefficients, **parameters)  # type: ignore[arg-type]  # n_items and n_features are checked as ints

@@ -138,17 +138,8 @@ class Styled:
         uniform = random.uniform(size=n)
         winner = np.where(uniform < tie, "tie", np.where(uniform < tie / 2 + m, "model_a", "model_b"))
         names = np.array(self.models)
-        return pd.DataFrame(
-            {
-                "x0": x[:, 0],
-                "x1": x[:, 1],
-                "model_a": names[j],
-                "model_b": names[k],
-                "winner": winner,
-                "log_length": log_length,
-                "headers": headers,
-            }
-        )
+        columns = {"x0": x[:, 0], "x1": x[:, 1], "model_a": names[j], "model_b": names[k], "winner": winner}
+        return pd.DataFrame(columns | {"log_length": log_length, "headers": headers})
 
     def truth(self, functional: str = "bt", adjust: BalancedStyle | None = None) -> StyleTruth:
         """Compute true scores and slopes by quadrature.
@@ -176,10 +167,8 @@ class Styled:
         pairs = [self._pair(x, int(j), int(k), None) for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True)]
         beta, lbar, e = _slopes(pairs, weight, link)
         averaged = self._scores(functional, lbar @ weight)
-        if adjust is None:
-            equal = self._scores(functional, (lbar - e @ beta) @ weight)
-        else:
-            equal = weight @ self._balanced(functional, x, adjust)
+        at_equal_style = self._scores(functional, (lbar - e @ beta) @ weight)
+        equal = at_equal_style if adjust is None else weight @ self._balanced(functional, x, adjust)
         models = pd.Index(self.models)
         slopes = pd.Series(beta, index=["log_length", "headers"])
         return StyleTruth(pd.Series(equal, index=models), pd.Series(averaged, index=models), slopes)

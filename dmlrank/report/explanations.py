@@ -34,6 +34,7 @@ from .statements import (
     unit_sentences,
     untested_note,
     verdict_sentences,
+    verdicts_of,
 )
 
 ASSOCIATION = (
@@ -95,19 +96,19 @@ def explanation_text(results: Estimates, level: SummaryLevel) -> str:
 def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> list[str]:
     """Say what a score is, what its unit is, what it is tested against, and how a win is counted."""
     tested = _tested_hypothesis(results, level) if results.has_intervals and not on_page else []
+    said = score_definition(results) if results.of_models else "The rows are the outputs of a user-defined functional."
+    meaning = " ".join(filter(None, [said, *unit_sentences(results), as_sentence(results.reason)]))
     if not results.of_models:
-        sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
-        return [" ".join([*sentences, as_sentence(results.reason)]).strip(), *tested]
-    compared = "the models that it is compared with"
-    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
-    is_equal = results.style is not None and results.style.kind == "equal"
+        return [meaning, *tested]
+    n_others = len(results.models) - 1
+    opponents = f"the other {n_others} models" if results.graph.complete else "the models that it is compared with"
     # Win probabilities are about the votes, which scores at equal style are not.
+    is_equal = results.style is not None and results.style.kind == "equal"
     unadjusted = ", without the adjustment for style" if is_equal else ""
     ties = results.description.tie_weights
     tie = f"; a tie counts {tie_weight(ties)}" if ties else ""
-    meaning = [score_definition(results), *unit_sentences(results), as_sentence(results.reason)]
     return [
-        " ".join(sentence for sentence in meaning if sentence),
+        meaning,
         *_dependence_sentences(results),
         *tested,
         *[
@@ -128,13 +129,13 @@ def _dependence_sentences(results: Estimates) -> list[str]:
     estimator, has_features = results.estimated_by, bool(features_of(results))
     if results.are_means:
         return ["The features of the formula are not used where no score is missing."] * has_features
+    if estimator.uses_features and not estimator.has_first_stages:
+        return [
+            "The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that are "
+            "linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are not "
+            "differences of such scores, the means depend on how often each pair was compared on which prompts."
+        ]
     if not estimator.has_first_stages:
-        if estimator.uses_features:
-            return [
-                "The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that "
-                "are linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are "
-                "not differences of such scores, the means depend on how often each pair was compared on which prompts."
-            ]
         return [
             "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
             "the scores depend on how often each pair was compared.",
@@ -180,10 +181,9 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     if not results.has_intervals:
         reason = f"These are estimates without intervals: {results.why_no_intervals}."
         return [f"{reason} {NO_ORDER}" if results.of_models else reason]
-    n_rows = len(results.names)
-    where = "at the top" if on_page else "in summary()"
-    values = "scores" if results.of_models else "values"
-    held = f"all {n_rows} intervals contain the true {values} at the same time"
+    n_rows, where = len(results.names), "at the top" if on_page else "in summary()"
+    true = f"the true {'scores' if results.of_models else 'values'}"
+    held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
         *[f"The warnings {where} say why intervals, tests and ranks may not hold for these data."]
@@ -250,9 +250,8 @@ def _method(results: Estimates) -> list[str]:
             "differences of models are paired: what makes a prompt hard for all of them cancels."
         ]
     if not estimator.has_first_stages:
-        model = "the Bradley-Terry model"
-        if estimator.uses_features:
-            model = "a Bradley-Terry model in which scores are linear in the prompt's features, averaged over prompts"
+        linear = "a Bradley-Terry model in which scores are linear in the prompt's features, averaged over prompts"
+        model = linear if estimator.uses_features else "the Bradley-Terry model"
         return [
             f"The scores maximise the likelihood of {model}. Their standard errors are sandwich estimates, which do "
             f"not assume that the model is right."
@@ -269,19 +268,17 @@ def _method(results: Estimates) -> list[str]:
     learnt = (
         f"Preference probabilities were {how}. Propensities, the probabilities that a pair is {chosen}, are {source}."
     )
-    if not results.estimated_by.is_debiased:
+    if not estimator.is_debiased:
         return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
     corrected = (
         f"Each score is first computed from these probabilities and then corrected with the {noun}, each weighted by "
         "one over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, "
         "so that intervals can be valid although machine learning was used."
     )
-    bradley_terry = (
-        "The estimator assumes that a Bradley-Terry model holds in every prompt."
-        if results.estimated_by.assumes_bradley_terry
-        else "No Bradley-Terry model is assumed."
-    )
-    return [learnt, f"{corrected} {bradley_terry}"]
+    assumed = "No Bradley-Terry model is assumed."
+    if estimator.assumes_bradley_terry:
+        assumed = "The estimator assumes that a Bradley-Terry model holds in every prompt."
+    return [learnt, f"{corrected} {assumed}"]
 
 
 def _chosen(results: Estimates) -> str:
@@ -293,51 +290,42 @@ def _assumptions(results: Estimates) -> list[str]:
     """Return one paragraph per assumption; none for estimates that claim nothing."""
     if not results.has_intervals:
         return []
-    d, description = results.diagnostics, results.description
+    d, description, estimator = results.diagnostics, results.description, results.estimated_by
     unit, noun = "prompts" if description.context else "votes", f"{results.counts}s"
     independent = f"Different {unit} are independent"
     if description.clusters:
         names = " and of ".join(f"“{name}”" for name in description.clusters)
-        independent = (
-            f"{noun.capitalize()} of different clusters of {names} are independent; within a cluster they may depend"
-        )
+        independent = f"{noun.capitalize()} of different clusters of {names} are independent; within a cluster "
+        independent += "they may depend"
     elif description.context:
         independent += f"; {noun} on the same prompt may depend on each other"
     weighted = ", weighted as the data say" if description.weighted else ""
-    population = (
-        "The statements are about these prompts only."
-        if description.prompts == "fixed"
-        else f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}."
-    )
+    population = f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}."
+    if description.prompts == "fixed":
+        population = "The statements are about these prompts only."
     sampling = f"{population} {independent}."
     if results.are_means:
         normal = "many prompts, and more of them where nearly all scores of a model are equal"
         return [sampling, f"Errors of the means are normally distributed, which needs {normal}."]
-    if not results.estimated_by.has_first_stages:
-        holds, where = "the same in all prompts", ""
-        if results.estimated_by.uses_features:
-            holds, where = "linear in the prompt's features", ", and on which prompts"
+    if not estimator.has_first_stages:
+        holds = "linear in the prompt's features" if estimator.uses_features else "the same in all prompts"
+        where = ", and on which prompts" if estimator.uses_features else ""
         return [
             sampling,
             f"Differences between models are {holds}. If they are not, the scores depend on how often each pair was "
             f"{_chosen(results)}{where}.",
         ]
-    terms = features_of(results)
-    chosen = _chosen(results)
-    pairs = "which pairs are shown and voted on" if results.counts == "vote" else "which pairs are compared"
-    choice = (
-        f"{pairs.capitalize()} does not depend on the prompt in a way that also matters for the outcome: "
-        f"the formula has no features of the prompts"
-        if not terms
-        else f"Given the features of the prompt in the formula ({terms}), {pairs} does not depend on how the {noun} "
-        f"would turn out"
-    )
+    terms, chosen = features_of(results), _chosen(results)
+    pairs = f"which pairs are {'shown and voted on' if results.counts == 'vote' else 'compared'}"
+    choice = f"Given the features of the prompt in the formula ({terms}), {pairs} does not depend on how the {noun} "
+    choice += "would turn out"
+    if not terms:
+        choice = f"{pairs.capitalize()} does not depend on the prompt in a way that also matters for the outcome: the "
+        choice += "formula has no features of the prompts"
     is_linear = results.averages_preferences or (results.functional in FUNCTIONALS and results.kind.linear)
     squares = "" if is_linear else ", and of squares of the errors of the preference probabilities"
-    normal = (
-        f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on the "
-        f"equivalent of at least {d.effective_contexts:,.0f} prompts."
-    )
+    normal = "Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
+    normal += f"the equivalent of at least {d.effective_contexts:,.0f} prompts."
     return [
         sampling,
         f"{choice}.",
@@ -371,20 +359,17 @@ def _data_sentences(results: Estimates) -> list[str]:
 
 def _left_out_note(results: Estimates) -> list[str]:
     """Say which pairs, votes and models are left out, and which prompts were added."""
-    d, votes = results.diagnostics, results.votes
+    d, votes, noun = results.diagnostics, results.votes, f"{results.counts}s"
     n_lost = votes.n_left_out if votes else 0
     sentences = []
     if d.pairs_left_out:
-        pairs = counted(d.pairs_left_out, "pair")
         with_votes = f" ({counted(n_lost, results.counts)})" if n_lost else ""
         verb = "is" if d.pairs_left_out == 1 else "are"
-        sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
+        sentences.append(f"{counted(d.pairs_left_out, 'pair')} with too few labels{with_votes} {verb} not compared.")
     if votes and n_lost and results.of_models:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
-        noun = f"{results.counts}s"
-        sentences.append(
-            f'In the column "{noun}", {used:,}/{total:,} means that {used:,} of {total:,} {noun} are used.'
-        )
+        meaning = f"{used:,}/{total:,} means that {used:,} of {total:,} {noun} are used."
+        sentences.append(f'In the column "{noun}", {meaning}')
     if d.votes_dropped:
         verb = "is" if d.votes_dropped == 1 else "are"
         sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
@@ -424,21 +409,18 @@ def _judge_note(results: Estimates) -> list[str]:
     judge = results.judge
     if judge is None:
         return []
-    noun = "judge" if len(judge.names) == 1 else "judges"
-    verdicts = f"Verdicts of the {noun} {', '.join(map(repr, judge.names))} on {counted(judge.n_verdicts, 'pair')}"
+    verdicts = verdicts_of(judge)
     if not results.has_intervals:
         return [f"{verdicts} are used in the estimate."]
     varies = judge.alone_errors > 0
     ratio = float(np.square(judge.errors[varies] / judge.alone_errors[varies]).mean()) if varies.any() else float("nan")
-    equivalent = (
-        f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
-    )
+    worth = f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
     usage = "" if judge.how == "two-stage" else " as features of the outcome model"
     is_harmless = judge.how == "two-stage" or results.averages_preferences
     caution = "" if is_harmless else " Such features change what non-linear scores measure."
     return [
         f"{verdicts}, {judge.n_unlabelled:,} of them without a human label, are used{usage}. The variances of the "
-        f"scores are on average {ratio:.2f} times those without verdicts{equivalent}.{caution}"
+        f"scores are on average {ratio:.2f} times those without verdicts{worth}.{caution}"
     ]
 
 
@@ -451,24 +433,19 @@ def _extension_note(results: Estimates) -> list[str]:
     if extension.contexts_with_new_votes:
         parts.append(f"and further {results.counts}s on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
     if extension.models_new:
-        parts.append(
-            f"and the new {'model' if len(extension.models_new) == 1 else 'models'} {listed(extension.models_new)}"
-        )
+        noun = "model" if len(extension.models_new) == 1 else "models"
+        parts.append(f"and the new {noun} {listed(extension.models_new)}")
     sentences = [f"The last extension added {' '.join(parts)}."]
-    if results.diagnostics.outcome_kind in DERIVED_KINDS:
-        return [" ".join([*sentences, *map(as_sentence, extension.remarks)])]
-    if extension.refitted:
-        sentences.append(f"The learners were trained again on all rows: {extension.reason}.")
-    else:
-        sentences.append(f"The learners were not trained again: {extension.reason}.")
-        if extension.contexts_of_no_fold:
+    if results.diagnostics.outcome_kind not in DERIVED_KINDS:
+        again = "trained again on all rows" if extension.refitted else "not trained again"
+        sentences.append(f"The learners were {again}: {extension.reason}.")
+        if extension.contexts_of_no_fold and not extension.refitted:
             sentences.append(
                 f"{extension.contexts_of_no_fold:,} prompts are new to the learners of all folds, and the mean of "
                 f"these learners predicts them; {extension.contexts_of_a_fold:,} prompts are predicted by the learner "
                 f"of their fold, which has not seen them."
             )
-    sentences += [as_sentence(remark) for remark in extension.remarks]
-    return [" ".join(sentences)]
+    return [" ".join([*sentences, *map(as_sentence, extension.remarks)])]
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -477,11 +454,8 @@ def _extension_note(results: Estimates) -> list[str]:
 def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | None) -> list[str]:
     """Return the figures on the first stages, the tests of ranks, the seed and the version of the fit."""
     d, description = results.diagnostics, results.description
-    if results.estimated_by.has_first_stages:
-        sentences = _figures(results)
-    elif results.are_means:
-        sentences = list[str]()
-    else:
+    sentences = _figures(results) if results.estimated_by.has_first_stages else []
+    if not (sentences or results.are_means):
         sentences = [
             f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
             "Standard errors are sandwich estimates.",
@@ -551,24 +525,17 @@ def style_sentences(results: Estimates) -> list[str]:
     style = results.style
     if style is None:
         return []
-    if style.kind == "balanced":
-        return [balanced_sentences(style)]
-    return [f"{slope_sentences(results, style)} {ASSOCIATION}"]
+    is_balanced = style.kind == "balanced"
+    return [balanced_sentences(style) if is_balanced else f"{slope_sentences(results, style)} {ASSOCIATION}"]
 
 
 def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     """Say what scores at equal style are, with the slopes."""
     unit = "log-odds" if results.kind.link == "logit" else "win share"
     unit = unit if results.scale.natural else f"score, {results.scale.name}"
-    errors = style.slope_covariance.std_errors
-    slopes = []
-    for name, slope, error, p in zip(
-        style.columns,
-        style.slopes,
-        errors,
-        two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance),
-        strict=True,
-    ):
+    errors, slopes = style.slope_covariance.std_errors, []
+    p_values = two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance)
+    for name, slope, error, p in zip(style.columns, style.slopes, errors, p_values, strict=True):
         # The standard error has two digits.
         digits = decimals(np.array([error]), fewest=2)
         slopes.append(f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})")

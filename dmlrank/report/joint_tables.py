@@ -98,43 +98,31 @@ def group_summary(
         ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
         ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
     )
+    relation = "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
     if not is_partition:
-        relation = (
-            "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account of "
-            "prompts that groups share."
-        )
+        relation = "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account "
+        relation += "of prompts that groups share."
     elif fit.averages_preferences:
-        relation = (
-            "Scores in a group are computed from the mean preferences of the group, so that their mean over groups is "
-            "not the score over all prompts."
-        )
-    else:
-        relation = (
-            "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
-        )
+        relation = "Scores in a group are computed from the mean preferences of the group, so that their mean over "
+        relation += "groups is not the score over all prompts."
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
         f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
         _equality_note(fit, groups, equality),
     ]
-    unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
-    if unseen:
+    if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
         notes.append(
-            f"Some models have no vote in a group: {'; '.join(unseen)}. Their scores there are predictions of the "
-            f"outcome model that no vote corrects."
+            f"Some models have no vote in a group: {unseen}. Their scores there are predictions of the outcome model "
+            f"that no vote corrects."
         )
-    without_pair = [group.name for group in groups if group.smallest_pair == 0]
-    if without_pair:
+    if without_pair := ", ".join(group.name for group in groups if group.smallest_pair == 0):
         notes.append(
-            f"In some groups a compared pair has no vote: {', '.join(without_pair)}. The part of the scores that comes "
-            f"from such a pair is predicted by the outcome model."
+            f"In some groups a compared pair has no vote: {without_pair}. The part of the scores that comes from such "
+            f"a pair is predicted by the outcome model."
         )
-    sizes = ", ".join(
-        f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups
-    )
-    notes.append(f"Groups: {sizes}.")
-    if left_out:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in left_out)
+    sizes = (f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups)
+    notes.append(f"Groups: {', '.join(sizes)}.")
+    if reasons := "; ".join(f"{name} ({reason})" for name, reason in left_out):
         notes.append(f"These groups have no scores: {reasons}.")
     notes += [*filter(None, [as_sentence(note)]), *doubt_note(fit)]
     table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
@@ -202,7 +190,14 @@ def projection_summary(
     )
 
 
-_REVERSALS_NAMED = 3
+# Numbers of reversals, and of changes of ranks or scores, that a sentence names.
+_REVERSALS_NAMED, _CHANGES_NAMED = 3, 5
+
+
+def _first_of(texts: Sequence[str], n_named: int, separator: str = "; ") -> str:
+    """Return the first of several texts as one, which says how many others there are."""
+    n_others = len(texts) - n_named
+    return separator.join([*texts[:n_named], *[f"and {n_others:,} more"] * (n_others > 0)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,11 +260,9 @@ def comparison_summary(
         header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
-    shows = (
-        "a column with the score and its standard error in brackets, and a column with the rank."
-        if intervals is None
-        else f"columns with the score, its interval and its rank. {intervals.note}"
-    )
+    shows = "a column with the score and its standard error in brackets, and a column with the rank."
+    if intervals is not None:
+        shows = f"columns with the score, its interval and its rank. {intervals.note}"
     meaning = (
         f"Each result has {shows} The number in brackets beside a rank is the number of places gained (+) or lost (-) "
         f"compared with {names[0]!r}, counted among the models that both results have."
@@ -283,13 +276,8 @@ def comparison_summary(
         for name, result in zip(names, results, strict=True)
         if not result.has_intervals
     ]
-    notes = (
-        *first_notes,
-        meaning,
-        *without_intervals,
-        *further_notes,
-        _reversal_note(names, results, reversals, alpha),
-    )
+    reversed_pairs = _reversal_note(names, results, reversals, alpha)
+    notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
     together = 2 if intervals is None else 3
     table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
     return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
@@ -303,13 +291,12 @@ def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> st
         return f"What moved: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
     texts = []
     row: Any
-    for row in moves.head(_MOVES_NAMED).itertuples():
+    for row in moves.itertuples():
         low, high = sorted((abs(row.conf_low), abs(row.conf_high)))
         places = f"{low}" if low == high else f"{low} to {high}"
         verb = "rose" if row.conf_low > 0 else "fell"
         texts.append(f"{row.model} {verb} by {places} place{'s' * (high > 1)} in {row.result!r}")
-    more = f"; and {len(moves) - _MOVES_NAMED} more" if len(moves) > _MOVES_NAMED else ""
-    return f"What moved from {names[0]!r}: {'; '.join(texts)}{more} {confidence}."
+    return f"What moved from {names[0]!r}: {_first_of(texts, _CHANGES_NAMED)} {confidence}."
 
 
 def _reversal_note(
@@ -335,21 +322,14 @@ def _reversal_note(
             f"are real."
         )
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
-    named = "; ".join(
+    named = [
         f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
-        for model, other, above_in, below_in, p in significant[columns].head(_REVERSALS_NAMED).to_numpy(dtype=object)
-    )
-    n_unnamed = len(significant) - _REVERSALS_NAMED
-    more = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
+        for model, other, above_in, below_in, p in significant[columns].to_numpy(dtype=object)
+    ]
     return (
         f"{statement} in two of the results. For {len(significant):,} of them the tests show {confidence} that both "
-        f"orders are real: {named}{more}."
+        f"orders are real: {_first_of(named, _REVERSALS_NAMED)}."
     )
-
-
-# Number of changes of ranks, and of changes of scores, that a sentence names.
-_MOVES_NAMED = 5
-_CHANGES_NAMED = 5
 
 
 def changes_summary(
@@ -403,15 +383,11 @@ def change_notes(
     if not len(significant):
         return [f"{joint} The tests show no change of any single model's score {level}.", *filter(None, [level_note])]
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
-    columns = ["model", "result", "estimate"]
-    named = ", ".join(
-        f"{model} by {estimate:+.{digits}f} in {result}"
-        for model, result, estimate in significant[columns].head(_CHANGES_NAMED).to_numpy(dtype=object)
-    )
-    n_unnamed = len(significant) - _CHANGES_NAMED
-    more = f", and {n_unnamed:,} more" if n_unnamed > 0 else ""
+    rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
+    named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
     counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
-    return [f"{joint} The tests show {counts} {level}: {named}{more}.", *filter(None, [level_note])]
+    changed = f"The tests show {counts} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
+    return [f"{joint} {changed}", *filter(None, [level_note])]
 
 
 # One head for every column of the table of the three leaderboards, where no head stands over two columns.
@@ -427,21 +403,14 @@ def build_style_summary(
     """Build the table of scores before and after the adjustment, with rank changes."""
     style = results.style
     assert style is not None
-    header = (
-        (
-            "Functional:",
-            results.functional_label + ("" if results.scale.natural else f", {results.scale.name}"),
-            "No. Votes:",
-            f"{style.n_votes_left:,} of {style.n_votes:,}",
-        ),
-    )
+    functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
     if table is None or changes is None:
-        order = np.argsort(-results.estimate, kind="stable")
-        digits = decimals(results.std_errors, fewest=2)
+        digits, errors = decimals(results.std_errors, fewest=2), results.std_errors
         balanced = tuple(
-            (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({results.std_errors[j]:.{digits}f})")
-            for j in order
+            (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({errors[j]:.{digits}f})")
+            for j in np.argsort(-results.estimate, kind="stable")
         )
         names = ("balanced", "balanced std err")
         return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
@@ -453,10 +422,12 @@ def build_style_summary(
         columns.append([f"{score:.{digits}f}" for score in table[board]])
         columns.append([f"({error:.{digits}f})" for error in table[f"{board}_se"]])
     columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
-    columns.append([f"{change:+.0f}" for change in moved["change"]])
     ends = zip(moved["change_low"], moved["change_high"], strict=True)
-    columns.append([f"[{low:+.0f}, {high:+.0f}]" for low, high in ends])
-    columns.append([p_value_text(p) for p in moved["p_adjusted"]])
+    columns += [
+        [f"{change:+.0f}" for change in moved["change"]],
+        [f"[{low:+.0f}, {high:+.0f}]" for low, high in ends],
+        [p_value_text(p) for p in moved["p_adjusted"]],
+    ]
     rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
     return Summary(title, header, heads, rows, _style_notes(results, style, alpha), column_heads=_COLUMN_HEADS)
 

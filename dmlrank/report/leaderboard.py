@@ -69,9 +69,8 @@ def choose_models(
         raise OptionError("models= and top= were both given; give models= (names) or top= (a number), not both")
     if top is not None:
         check_whole("top", top, 1)
-        return ShownModels(tuple(ranking[: int(str(top))]), len(names), noun)
     if models is None:
-        return ShownModels(tuple(ranking), len(names), noun)
+        return ShownModels(tuple(ranking[: None if top is None else int(str(top))]), len(names), noun)
     try:
         chosen = [models] if isinstance(models, str) else list(models)  # type: ignore[call-overload]
     except TypeError:
@@ -80,18 +79,16 @@ def choose_models(
         ) from None
     if not chosen:
         raise OptionError("models=[] names no model; name at least one, or leave models= out to show all models")
-    wrong = next((name for name in chosen if not isinstance(name, str)), None)
-    if wrong is not None:
-        raise OptionTypeError(f"models= holds {wrong!r}, which is not a name; names are text")
-    unknown = next((name for name in chosen if name not in names), None)
-    if unknown is not None:
-        raise UnknownModelError(
-            f"models= names {unknown!r}, but there is no {noun} of this name{nearest(unknown, names)} "
-            f"({noun}s: {listed(names, 25)})"
-        )
-    repeated = next((name for name in chosen if chosen.count(name) > 1), None)
-    if repeated is not None:
-        raise OptionError(f"models= names {repeated!r} twice; name every {noun} once")
+    for name in chosen:
+        if not isinstance(name, str):
+            raise OptionTypeError(f"models= holds {name!r}, which is not a name; names are text")
+        if name not in names:
+            raise UnknownModelError(
+                f"models= names {name!r}, but there is no {noun} of this name{nearest(name, names)} "
+                f"({noun}s: {listed(names, 25)})"
+            )
+        if chosen.count(name) > 1:
+            raise OptionError(f"models= names {name!r} twice; name every {noun} once")
     return ShownModels(tuple(list(names).index(name) for name in chosen), len(names), noun)
 
 
@@ -171,17 +168,25 @@ def leaderboard_columns(
 
     Columns of tests need adjusted p-values.
     """
-    rows, has_tests = range(len(results.names)), results.has_intervals
+    digits, has_tests = score_digits(results), results.has_intervals
     row_head, score = ("Model", "Score") if results.of_models else ("Output", "Value")
     explanation = f"Estimated {score.lower()}" if results.of_models else "The estimate"
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
-        "score": _numbers("coef", score, results.estimate, score_digits(results), explanation),
+        "score": _numbers("coef", score, results.estimate, digits, explanation),
     }
+    if has_tests and p_adjusted is not None:
+        # Scores without a test say why.
+        z = z_statistics(*results.against_neutral())
+        fates = ["fixed" if fixed else "n/a" if np.isnan(x) else "" for fixed, x in zip(results.fixed, z, strict=True)]
+        z_texts = [(fate or fixed_text(number, 2),) for fate, number in zip(fates, z, strict=True)]
+        p_texts = [("" if fate else p_value_text(p),) for fate, p in zip(fates, p_adjusted, strict=True)]
+        columns["std_error"] = _numbers("std err", "Standard error", results.std_errors, digits)
+        columns["z"] = Column("z", "z", z_texts)
+        columns["p"] = Column("adj. P", "Adjusted p", p_texts)
     if has_tests:
-        columns |= {} if p_adjusted is None else _tests(results, p_adjusted)
         low, high = results.intervals(level.critical)
-        limits = [tuple(fixed_text(end[j], score_digits(results)) for end in (low, high)) for j in rows]
+        limits = [tuple(fixed_text(end, digits) for end in ends) for ends in zip(low, high, strict=True)]
         said = "Simultaneous interval of the score" if results.of_models else "Simultaneous interval"
         columns["interval"] = Column(
             f"[{100 * (1 - level.alpha):g}% simult. CI]",
@@ -245,21 +250,6 @@ def _numbers(head: str, title: str, values: FloatArray, digits: int, explanation
     return Column(head, title, [(text,) for text in texts], keys, explanation, hyphen="\u2212")
 
 
-def _tests(results: Estimates, p_adjusted: FloatArray) -> dict[str, Column]:
-    """Return standard errors, z statistics and adjusted p-values; scores without a test say why."""
-    z = z_statistics(*results.against_neutral())
-    missing = [
-        "fixed" if fixed else "n/a" if np.isnan(number) else "" for fixed, number in zip(results.fixed, z, strict=True)
-    ]
-    z_texts = [(reason or fixed_text(number, 2),) for reason, number in zip(missing, z, strict=True)]
-    p_texts = [("" if reason else p_value_text(p),) for reason, p in zip(missing, p_adjusted, strict=True)]
-    return {
-        "std_error": _numbers("std err", "Standard error", results.std_errors, score_digits(results)),
-        "z": Column("z", "z", z_texts),
-        "p": Column("adj. P", "Adjusted p", p_texts),
-    }
-
-
 def rank_set_text(best: int, worst: int) -> str:
     """Return a rank set as it is written."""
     return str(best) if best == worst else f"{best}-{worst}"
@@ -279,12 +269,10 @@ def build_summary(
     found = leaderboard_columns(results, level, p_adjusted)
     rank = "rank_set" if results.has_intervals else "rank"
     wanted = ("name", "score", "std_error", "z", "p", "interval", rank, "share")
-    columns = [found[name] for name in wanted if name in found]
-    heads = tuple((column.head, len(column.cells[0])) for column in columns[1:])
+    heads, rows = _cells([found[name] for name in wanted if name in found], shown)
     left, right = ([(label, value) for label, value, brief in side if brief] for side in _facts(results))
     header = tuple((*a, *b) for a, b in zip_longest(left, right, fillvalue=("", "")))
     title = "Nonparametric Ranking Results" + (f": {results.part}" if results.part else "")
-    rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
     table = Summary(title, header, heads, rows, summary_notes(results, level), numbered=False)
     return table.with_notes(shown.note(joint_statements(results)))
 
@@ -317,6 +305,7 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         estimator, n_runs = "means over prompts", description.n_votes / description.n_comparisons
         counts = n_votes if n_runs == 1 else f"{n_votes} ({n_runs:.3g} runs)"
     is_special = description.prompts == "fixed" or description.weighted
+    units = ", ".join(f"{count:,} {name}" for count, name in clusters)
     dates = [("Data from:", " to ".join(description.period), False)] * bool(description.period)
     dates += [("Date of fit:", description.date, False)] * bool(description.date)
     left: list[tuple[str, str, bool]] = [
@@ -334,11 +323,7 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         (f"No. {noun.capitalize()}s:", counts, True),
         ("Pairs compared:", f"{n_edges:,} of {n_models * (n_models - 1) // 2:,}", not results.are_means),
         ("Covariance:", covariance_words(results), True),
-        (
-            "Clusters:",
-            ", ".join(f"{count:,} {name}" for count, name in clusters) or "none",
-            bool(description.clusters),
-        ),
+        ("Clusters:", units or "none", bool(description.clusters)),
         ("Smallest pair:", counted(description.smallest_pair, "prompt" if results.are_means else noun), False),
         ("Propensity (min):", f"{description.propensity}{propensity}", False),
         ("Seed:", str(description.seed), False),
@@ -365,38 +350,39 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     note = " ".join(filter(None, (shown.note(joint), *_slim_sentences(results, level))))
     rank = "rank_set" if level.separation else "rank"
     wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
-    columns = [found[name] for name in wanted if name in found]
-    score = {"coef": "score" if results.of_models else "value"}
-    heads = tuple((score.get(column.head, column.head), len(column.cells[0])) for column in columns[1:])
+    heads, rows = _cells([found[name] for name in wanted if name in found], shown)
+    heads = tuple((("score" if results.of_models else "value") if head == "coef" else head, n) for head, n in heads)
+    head = "rank set" if level.separation else "order" if results.of_models else "output"
+    return Summary(title, (), heads, rows, (note,), row_head=head, name_place=int(results.of_models), numbered=False)
+
+
+def _cells(
+    columns: Sequence[Column], shown: ShownModels
+) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, ...], ...]]:
+    """Return the heads of all columns but the first with their spans, and the rows of a table."""
     rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
-    if not results.of_models:
-        return Summary(title, (), heads, rows, (note,), row_head="output", numbered=False)
-    head = "rank set" if level.separation else "order"
-    return Summary(title, (), heads, rows, (note,), row_head=head, name_place=1, numbered=False)
+    return tuple((column.head, len(column.cells[0])) for column in columns[1:]), rows
 
 
 def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     """Return the sentences of the note: scores, intervals and rank sets, sizes, conditions."""
     d = results.description
-    sentences = [f"Functional: {functional_unit(results)}."]
-    if results.of_models:
-        sentences = [score_definition(results), *unit_sentences(results)]
+    unit = [f"Functional: {functional_unit(results)}."]
+    sentences = [score_definition(results), *unit_sentences(results)] if results.of_models else unit
     if not results.has_intervals:
         sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
     else:
         confidence = f"With {level.confidence} confidence{level.bootstrap_words}{',' * bool(level.bootstrap)}"
-        jointly = f"{confidence} all intervals contain the true values at the same time"
         looks = "" if results.sequence is None else f", {results.sequence.clause}"
-        sentences.append(f"{jointly}{looks}.")
+        sentences.append(f"{confidence} all intervals contain the true values at the same time{looks}.")
         sentences += sequential_note(results)
         if level.separation:
             sentences.append(
                 f"The rank set of a model has the ranks that the data leave possible; with {level.confidence} "
                 f"confidence all rank sets contain the true ranks."
             )
-    units = "prompts" if d.context else "rows"
-    sentences.append(f"Estimated from {d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}.")
-    return [*sentences, *doubt_note(results)]
+    on = f"{d.n_contexts:,} {'prompts' if d.context else 'rows'}"
+    return [*sentences, f"Estimated from {d.n_votes:,} {results.counts}s on {on}.", *doubt_note(results)]
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -421,15 +407,13 @@ def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind
     Outputs that are not scores of models have no columns of votes, and means of scores have a column ``scores`` in
     their place. Standard errors, tests and limits are NaN in a result without intervals.
     """
-    std_errors = results.std_errors
     lower, upper = results.intervals(critical)
-    z = z_statistics(*results.against_neutral())
     frame = pd.DataFrame(
         {
             "term": list(results.names),
             "estimate": results.estimate,
-            "std_error": std_errors,
-            "statistic": z,
+            "std_error": results.std_errors,
+            "statistic": z_statistics(*results.against_neutral()),
             "p_value": results.p_values(),
             "p_adjusted": p_adjusted,
             "conf_low": lower,
@@ -447,33 +431,31 @@ def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind
 
 def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
     """Return one row about the fit as a whole; ``critical`` belongs to the intervals at ``alpha``."""
-    description, diagnostics = results.description, results.diagnostics
+    description = results.description
+
+    def of(part: object, *names: str) -> dict[str, object]:
+        return {name: getattr(part, name) for name in names}
+
     row = {
         "functional": results.functional,
-        "average": results.description.average,
+        "average": description.average,
         "estimator": results.estimator,
         "nobs": description.n_contexts,
         "nvotes": description.n_votes,
         "nvotes_used": results.votes.n_used if results.votes else np.nan,
         "nvotes_left_out": results.votes.n_left_out if results.votes else np.nan,
         "ncomparisons": description.n_comparisons,
-        "n_unlabelled": description.n_unlabelled,
-        "n_dropped": description.n_dropped,
+        **of(description, "n_unlabelled", "n_dropped"),
         "n_models": len(results.models),
         "n_pairs": results.graph.n_edges,
-        "learner": description.learner,
-        "n_folds": description.n_folds,
-        "propensity": description.propensity,
-        "min_propensity": diagnostics.min_propensity,
-        "log_loss": diagnostics.log_loss,
-        "log_loss_constant": diagnostics.log_loss_constant,
+        **of(description, "learner", "n_folds", "propensity"),
+        **of(results.diagnostics, "min_propensity", "log_loss", "log_loss_constant"),
         "cov_type": description.cov_type,
         "n_clusters": min(results.covariance.n_clusters, default=description.n_contexts),
         "critical": critical,
         "alpha": alpha,
         "scale": results.scale.name,
-        "seed": description.seed,
-        "version": description.version,
+        **of(description, "seed", "version"),
     }
     if results.are_means:
         row = {name.replace("nvotes", "nscores"): value for name, value in row.items() if name not in _OF_VOTES}
@@ -490,19 +472,17 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
     Shapes: phi (n, K).
     """
     data, cells = steps.data, steps.data.cells
+    columns: dict[str, object]
     if data.scores is not None and steps.estimator is MEANS:
         n, k = data.scores.mean.shape
         chosen = np.arange(k) if model is None else np.array([models.index(model)])
         context = np.repeat(np.arange(n), len(chosen))
-        columns_of_scores: dict[str, object] = {
-            "model": np.tile(np.array(models, dtype=object)[chosen], n),
-            "score": data.scores.mean[:, chosen].ravel(),
-            "n_runs": data.scores.n_runs[:, chosen].ravel(),
-            "influence": phi[:, chosen].ravel(),
-        }
-        return _with_identifiers(steps, context, columns_of_scores)
+        arrays = {"score": data.scores.mean, "n_runs": data.scores.n_runs, "influence": phi}
+        columns = {"model": np.tile(np.array(models, dtype=object)[chosen], n)}
+        columns |= {name: array[:, chosen].ravel() for name, array in arrays.items()}
+        return _with_identifiers(steps, context, columns)
     names = np.array(data.items, dtype=object)
-    columns: dict[str, object] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
+    columns = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
     columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
     if steps.likelihood:
         columns["fitted"] = steps.likelihood.cell_probabilities(data)

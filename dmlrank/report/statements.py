@@ -12,6 +12,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
+from ..fit.post_estimation import JudgeFigures
 from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
 from ..options import OPTIONS
@@ -145,11 +146,8 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         news.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
         news += [NO_ORDER] * results.of_models
     warnings = fit_warnings(results)
-    n_warnings = len(warnings)
-    if not warnings:
-        news.append(
-            "Warnings: none." if results.has_intervals else "Warnings: none except that there are no intervals."
-        )
+    n_warnings, exception = len(warnings), "" if results.has_intervals else " except that there are no intervals"
+    news += [f"Warnings: none{exception}."] * (n_warnings == 0)
     if doubts and results.has_intervals:
         all_warnings = results.diagnostics.warnings
         numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
@@ -199,14 +197,18 @@ def _conditions(results: Estimates) -> list[str]:
     elif style is not None:
         sentences.append(f"Slopes on {listed(style.columns)} are removed{_SEE_STYLE}.")
     if judge is not None:
-        noun = "judge" if len(judge.names) == 1 else "judges"
-        names = ", ".join(map(repr, judge.names))
-        sentences.append(f"Verdicts of the {noun} {names} on {counted(judge.n_verdicts, 'pair')} are used{_SEE_JUDGE}.")
+        sentences.append(f"{verdicts_of(judge)} are used{_SEE_JUDGE}.")
     if extension is not None:
         again = "again on all rows" if extension.refitted else "not again"
         trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
         sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
+
+
+def verdicts_of(judge: JudgeFigures) -> str:
+    """Return the verdicts that a fit uses as the subject of a sentence."""
+    noun = "judge" if len(judge.names) == 1 else "judges"
+    return f"Verdicts of the {noun} {', '.join(map(repr, judge.names))} on {counted(judge.n_verdicts, 'pair')}"
 
 
 def fit_warnings(results: Estimates) -> list[str]:
@@ -281,9 +283,9 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     if first is None or separation is None:
         return []
     leader = results.models[first.leader]
-    tied = [results.models[k] for k in first.others[~first.separated]]
-    n_others = len(first.others)
-    everyone = f"none of the other {n_others} models" if n_others > 1 else "no other model"
+    tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
+    nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
+    apart = f"{nobody} is" if len(tied) == n_others else f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
     p = f"{question}: P {p_value_clause(float(first.p.max()))}"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
@@ -291,20 +293,14 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model ({p})."
         if tied:
-            lead += f" Among all pairs at once, on which rank sets rest, {_not_separated(tied)} from it."
-    elif len(tied) == n_others:
-        lead = f"First place is not decided: {leads}, but {everyone} is separated from it ({p})."
+            apart = f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
+            lead += f" Among all pairs at once, on which rank sets rest, {apart} separated from it."
     else:
-        lead = f"First place is not decided: {leads}, but {_not_separated(tied)} from it ({p})."
+        lead = f"First place is not decided: {leads}, but {apart} separated from it ({p})."
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first)]
-
-
-def _not_separated(names: Sequence[str]) -> str:
-    """Say which models are not separated, without the end of the sentence."""
-    return f"{_some_of(names)} {'is' if len(names) == 1 else 'are'} not separated"
 
 
 def _some_of(names: Sequence[str]) -> str:
@@ -446,21 +442,18 @@ def sequential_note(results: Estimates) -> list[str]:
 def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
-    if not n_warnings or not results.has_intervals:
-        return []
-    reasons = "1 warning of the fit says why" if n_warnings == 1 else f"{n_warnings} warnings of the fit say why"
+    reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
     return [
         f"Intervals, tests and ranks may not hold for these data: {reasons}. The text of each warning is in summary() "
         "of the fit."
-    ]
+    ] * bool(n_warnings and results.has_intervals)
 
 
 def few_prompts_note(results: Estimates) -> list[str]:
     """Say which models have no rank, and why."""
     few = results.diagnostics.models_with_few_prompts
-    if not few:
-        return []
-    return [f"No rank is given to {listed(few)}: a standard error rests on the equivalent of fewer than three prompts."]
+    reason = "a standard error rests on the equivalent of fewer than three prompts"
+    return [f"No rank is given to {listed(few)}: {reason}."] * bool(few)
 
 
 def bootstrap_sentence(level: SummaryLevel) -> list[str]:

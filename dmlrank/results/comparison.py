@@ -31,8 +31,7 @@ from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary, move_sentence
 from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names
-from ..report.page.board import Board
-from ..report.page.render_page import Weighting
+from ..report.page.render_page import Board, Weighting
 from ..report.statements import functional_unit
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates

@@ -33,7 +33,7 @@ from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import GroupFacts, group_summary, projection_summary
 from ..report.leaderboard import best_by_interval, rows_to_show
-from ..report.page.board import Board
+from ..report.page.render_page import Board
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label

@@ -14,8 +14,7 @@ from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test, z_tests
-from ..report.page.board import Board
-from ..report.page.render_page import Weighting, check_page_extra, render_page, write_page
+from ..report.page.render_page import Board, Weighting, check_page_extra, render_page, write_page
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults

@@ -24,7 +24,7 @@ from ..plotting.intervals import difference_plot
 from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import level_words, literal, models_words, short_names
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
-from ..report.page.board import Board
+from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit
 from ..tables.summary_table import Summary
 from .requirements import ModelTable, TitledTable, check_picture, names_or_all, place_of, require_intervals

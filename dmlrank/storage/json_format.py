@@ -9,7 +9,7 @@ import os
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
-from numbers import Integral, Real
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -91,8 +91,8 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
     except (ValueError, RecursionError) as error:
         # The text is no JSON, or it has a number of thousands of digits or lists that are nested too deeply.
         raise StorageError(f"{source} is not JSON that can be read: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
+    found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or found_format != FORMAT:
         raise StorageError(
             f"{source} does not hold a result of dmlrank: its format is {found_format!r}, not {FORMAT!r}"
         )
@@ -147,21 +147,14 @@ def _encode(value: object) -> object:
     """Return dataclasses as objects, arrays and tuples as lists, and numbers as JSON writes them."""
     if is_dataclass(value):
         return {item.name: _encode(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return _encode(value.tolist())
     if isinstance(value, list | tuple):
         return [_encode(entry) for entry in value]
     if isinstance(value, dict):
         return {str(name): _encode(entry) for name, entry in value.items()}
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        number = float(value)
-        if math.isfinite(number):
-            return number
-        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 
@@ -183,16 +176,15 @@ def _decode(value: object, kind: object, entry: str) -> object:
         if numbers.ndim > _MAX_DEPTH:
             raise StorageError(f"{entry} has lists in lists in lists; it must hold numbers, or rows of numbers")
         dtype = np.dtype(get_args(parts[1])[0])
-        reader: Callable[[object, str], Any] = {"b": _SCALARS[bool], "i": _count}.get(dtype.kind, _number)
+        count: Callable[[object, str], Any] = partial(_whole_number, most=MAX_COUNT)
+        reader = {"b": _SCALARS[bool], "i": count}.get(dtype.kind, _number)
         return np.array([reader(number, entry) for number in numbers.flat], dtype=dtype).reshape(numbers.shape)
     if origin is tuple:
         items = _require(value, list, entry)
         kinds = [parts[0]] * len(items) if parts[-1] is Ellipsis else parts
         if len(kinds) != len(items):
             raise StorageError(f"{entry} has {len(items)} entries; it must have {len(kinds)}")
-        return tuple(
-            _decode(item, kind, f"{entry}[{i}]") for i, (item, kind) in enumerate(zip(items, kinds, strict=True))
-        )
+        return tuple(_decode(item, kinds[place], f"{entry}[{place}]") for place, item in enumerate(items))
     if origin is dict:
         content = _require(value, dict, entry)
         return {name: _decode(item, parts[1], f"{entry}.{name}") for name, item in content.items()}
@@ -205,17 +197,13 @@ def _decode_object(value: object, kind: type, entry: str) -> object:
     """Return an object of JSON as a dataclass."""
     content, hints = _require(value, dict, entry), get_type_hints(kind)
     names = [item.name for item in fields(kind)]
-    for name in content:
-        if name not in names:
-            raise StorageError(
-                f"{entry} has an unknown entry {name!r}{nearest(name, names)}; a newer version may have written it"
-            )
-    missing = [
-        item.name
-        for item in fields(kind)
-        if item.name not in content and item.default is item.default_factory is MISSING
-    ]
-    if missing:
+    unknown = next((name for name in content if name not in names), None)
+    if unknown is not None:
+        raise StorageError(
+            f"{entry} has an unknown entry {unknown!r}{nearest(unknown, names)}; a newer version may have written it"
+        )
+    needed = [item.name for item in fields(kind) if item.default is item.default_factory is MISSING]
+    if missing := [name for name in needed if name not in content]:
         raise StorageError(f"{entry} lacks {listed(missing)}")
     return kind(**{name: _decode(item, hints[name], f"{entry}.{name}") for name, item in content.items()})
 
@@ -244,18 +232,12 @@ def _number(value: object, entry: str) -> float:
         raise StorageError(f"{entry} is a number of {len(str(value))} digits, too large for a float") from None
 
 
-def _whole_number(value: object, entry: str) -> int:
+def _whole_number(value: object, entry: str, most: float = math.inf) -> int:
     """Return a count or a seed."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _wrong_value(value, "a whole number of at least 0", entry)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        limit = "" if most == math.inf else f" and at most {most}"
+        raise _wrong_value(value, f"a whole number of at least 0{limit}", entry)
     return value
-
-
-def _count(value: object, entry: str) -> int:
-    """Return a count of at most 64 bits."""
-    if _whole_number(value, entry) > MAX_COUNT:
-        raise _wrong_value(value, f"a count of at most {MAX_COUNT}", entry)
-    return _whole_number(value, entry)
 
 
 # Types of JSON, in words.
@@ -277,6 +259,8 @@ def check_estimates(e: Estimates) -> None:
     _check_words(e)
     _check_shapes(e)
     style, anchor, description, n_clusters = e.style, e.scale.anchor, e.description, e.covariance.n_clusters
+    name, own_name = e.scale.name, Scale.name_of(e.scale.factor)
+    factor = ({"natural": 1.0} | UNITS).get(name)
     possible: dict[str, tuple[object, object]] = {
         "models": (e.models, len(set(e.models)) == len(e.models) >= 2 and all(map(is_unicode, e.models))),
         "outputs": (e.outputs, len(set(e.outputs)) == len(e.outputs) and all(map(is_unicode, e.outputs))),
@@ -285,7 +269,7 @@ def check_estimates(e: Estimates) -> None:
         "scale.shift": (e.scale.shift, e.scale.shift is None or math.isfinite(e.scale.shift)),
         "scale.mean": (e.scale.mean, e.scale.mean is None or math.isfinite(e.scale.mean)),
         "scale.factor": (e.scale.factor, 0 < e.scale.factor < math.inf),
-        "scale.name": (e.scale.name, _is_name_of_factor(e.scale.name, e.scale.factor)),
+        "scale.name": (name, math.isclose(factor, e.scale.factor, rel_tol=1e-12) if factor else name == own_name),
         "critical": (e.critical, 0 < e.critical < math.inf),
         "alpha": (e.alpha, 0 < e.alpha < 1),
         "estimate": (e.estimate, np.isfinite(e.estimate).all()),
@@ -353,12 +337,6 @@ def _raise_where_impossible(possible: Mapping[str, tuple[object, object]]) -> No
     for name, (value, is_possible) in possible.items():
         if not is_possible:
             raise StorageError(f"{name} is {shown(value, 60)}, which no fit gives; the file was changed or is damaged")
-
-
-def _is_name_of_factor(name: str, factor: float) -> bool:
-    """Whether a scale of this name has this factor."""
-    units = {"natural": 1.0} | UNITS
-    return math.isclose(units[name], factor, rel_tol=1e-12) if name in units else name == Scale.name_of(factor)
 
 
 def _check_words(e: Estimates) -> None:

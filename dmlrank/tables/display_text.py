@@ -84,21 +84,16 @@ def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
     for chunk in re.findall(r" +|[^ ]+", text):
         if display_width(line + chunk) <= width:
             line += chunk
-            continue
-        if chunk.startswith(" "):
+        elif chunk.startswith(" ") or display_width(indent + chunk) <= width:
+            lines.append(line)
             # Blanks at the end of a line are dropped.
-            lines.append(line)
-            line = indent
-            continue
-        if display_width(indent + chunk) <= width:
-            lines.append(line)
-            line = indent + chunk
-            continue
-        for cluster, size in _clusters(chunk):
-            if display_width(line) + size > width:
-                lines.append(line)
-                line = indent
-            line += cluster
+            line = indent + chunk.lstrip(" ")
+        else:
+            for cluster, size in _clusters(chunk):
+                if display_width(line) + size > width:
+                    lines.append(line)
+                    line = indent
+                line += cluster
     return [shown.rstrip() for shown in [*lines, line] if shown.strip()]
 
 
@@ -108,7 +103,10 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
     for character in text:
         code = ord(character)
         is_flag_letter = code in _FLAG_LETTERS
-        is_mark = _is_mark(character)
+        # A mark adds to the character before it: a combining mark, a joiner or another character of no width.
+        is_mark = any(code in part for part in _HANGUL_PARTS) or (
+            unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
+        )
         joined = is_mark or code in _SKIN_TONES or cluster.endswith(_JOINER)
         if cluster and not joined and not (is_flag_letter and n_flag_letters == 1):
             yield cluster, width
@@ -120,13 +118,6 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
         width = max(width, size)
     if cluster:
         yield cluster, width
-
-
-def _is_mark(character: str) -> bool:
-    """Whether a character adds to the one before it: a combining mark, a joiner or another character of no width."""
-    if any(ord(character) in part for part in _HANGUL_PARTS):
-        return True
-    return unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
 
 
 # Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them:
@@ -144,7 +135,13 @@ def not_a_formula(text: str) -> str:
     different.
     """
     text = _FORMULA_WITHIN.sub(r"'\g<0>", text)
-    return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
+    if len(text) == 1 or not _FORMULA.match(text):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
@@ -165,14 +162,3 @@ def rows_of_csv(text: str) -> str:
     Python's writer puts a cell with a line break into quotation marks only where the break is a part of its line end.
     """
     return _ROW_END.sub(lambda found: found[1] or "\n", text)
-
-
-def _is_harmless(text: str) -> bool:
-    """Whether a cell that begins like a formula is a number or a single sign."""
-    if len(text) == 1:
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -76,14 +76,11 @@ def flat_heads(table: TableContent) -> list[str]:
 def divide_columns(widths: Sequence[float], available: float) -> list[list[int]]:
     """Divide columns over as few panels as possible, with nearly equal numbers of columns."""
     greedy: list[list[int]] = []
-    used = 0.0
     for place, width in enumerate(widths):
-        if greedy and used + width <= available:
+        if greedy and sum(widths[other] for other in greedy[-1]) + width <= available:
             greedy[-1].append(place)
-            used += width
         else:
             greedy.append([place])
-            used = width
     if len(greedy) < 2:
         return greedy
     size, n_larger = divmod(len(widths), len(greedy))
@@ -143,24 +140,21 @@ def _panel_lines(
 ) -> list[str]:
     """Return heads, a rule and rows of a panel."""
     places = [place for _, group in heads for place in group]
-    n_numbers = max(1, len(places) - 1)
-    extra = (total - sum(sizes[place] + _GAP for place in places)) // n_numbers
-    gaps = dict.fromkeys(places, _GAP + extra)
-    widths = {place: sizes[place] + gaps[place] for place in places[1:]}
+    extra = (total - sum(sizes[place] + _GAP for place in places)) // max(1, len(places) - 1)
+    widths = {place: sizes[place] + _GAP + extra for place in places[1:]}
     first = total - sum(widths.values())
+
+    def cell(text: str, width: int, place: int) -> str:
+        """Return a cell with the gap before it, to the left or the right."""
+        return " " * _GAP + padded(text, width - _GAP) if table.is_text(place) else padded(text, width, ">")
+
     head_line = padded(isolated(inert(heads[0][0])), first)
     for head, group in heads[1:]:
-        size, text = sum(widths[place] for place in group), isolated(inert(head))
-        head_line += " " * _GAP + padded(text, size - _GAP) if table.is_text(group[0]) else padded(text, size, ">")
+        head_line += cell(isolated(inert(head)), sum(widths[place] for place in group), group[0])
     lines = [head_line.rstrip() if not table.name_place else head_line, "-" * total]
     for row in rows:
-        line = padded(row[0], first)
-        for place in places[1:]:
-            if table.is_text(place):
-                line += " " * _GAP + padded(row[place], widths[place] - _GAP)
-            else:
-                line += padded(row[place], widths[place], ">")
-        lines.append(line.rstrip())
+        cells = [cell(row[place], widths[place], place) for place in places[1:]]
+        lines.append("".join([padded(row[0], first), *cells]).rstrip())
     return lines
 
 
@@ -248,19 +242,20 @@ def html_table(table: TableContent) -> str:
     Letters that are read from right to left stay within their cell. The rows' names are marked as heads for screen
     readers, and a table that is wider than the page scrolls by itself.
     """
-    heads = []
+    sides = [
+        ' class="l"' if table.is_text(place) else "" for place in range(sum(span for _, span in table.columns) + 1)
+    ]
+    heads = ""
     for head, places in table.heads():
         span = f' colspan="{len(places)}"' if len(places) > 1 else ""
-        side = ' class="l"' if table.is_text(places[0]) else ""
-        heads.append(f'<th scope="col"{span}{side}>{escaped(head)}</th>' if head else "<th></th>")
+        heads += f'<th scope="col"{span}{sides[places[0]]}>{escaped(head)}</th>' if head else "<th></th>"
     rows = ""
     for row in table.rows:
+        # The cell with the row's name is the head of the row.
         cells = ""
         for place, cell in enumerate(row):
-            # The cell with the row's name is the head of the row.
             tag, scope = ("th", ' scope="row"') if place == table.name_place else ("td", "")
-            side = ' class="l"' if table.is_text(place) else ""
-            cells += f"<{tag}{scope}{side}>{escaped(cell)}</{tag}>"
+            cells += f"<{tag}{scope}{sides[place]}>{escaped(cell)}</{tag}>"
         rows += f"<tr>{cells}</tr>\n"
     # Sentences take the whole width of the table.
     kind = ' class="w"' if any(len(line) == 2 for line in table.header) else ""
@@ -274,7 +269,7 @@ def html_table(table: TableContent) -> str:
         f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE_TEXT}\n</style>\n<p class="t">{title}</p>\n'
         + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
         + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
-        f"<thead>\n<tr>{''.join(heads)}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+        f"<thead>\n<tr>{heads}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
         + (f'<{outer} class="n">\n{notes}</{outer}>\n' if notes else "")
         + "</div>"
     )

@@ -162,16 +162,15 @@ class _Columns:
 
     def alignment(self, heads: Heads, fill: bool) -> str:
         """Return the alignment of the columns of a panel; with ``fill`` the columns spread over the line."""
-        letters = []
+        alignment = r"@{\extracolsep{\fill}}" if fill else "@{}"
         for place in (place for _, group in heads for place in group):
             if place == self.table.name_place:
-                letters.append(rf"{_RAGGED[:-1]}\hangindent=1em}}p{{{self.sizes[place]:.1f}pt}}")
+                alignment += rf"{_RAGGED[:-1]}\hangindent=1em}}p{{{self.sizes[place]:.1f}pt}}"
             elif self.is_long[place]:
-                letters.append(f"{_RAGGED}p{{{self.sizes[place]:.1f}pt}}")
+                alignment += f"{_RAGGED}p{{{self.sizes[place]:.1f}pt}}"
             else:
-                letters.append("l" if self.table.is_text(place) else "r")
-        start = r"@{\extracolsep{\fill}}" if fill else "@{}"
-        return f"{start}{''.join(letters)}@{{}}"
+                alignment += "l" if self.table.is_text(place) else "r"
+        return f"{alignment}@{{}}"
 
     def head_rows(self, heads: Heads) -> list[str]:
         """Return the rows of heads, with a rule below each head that stands over several columns."""
@@ -284,12 +283,9 @@ def _fact_rows(table: TableContent) -> list[str]:
 
 def _notes(table: TableContent) -> list[str]:
     """Return the notes, a paragraph each; a single note has no number."""
-    texts = [_prose(note) for note in table.notes]
-    if len(texts) == 1:
-        return [rf"\emph{{Note.}} {texts[0]}\par"]
-    if not table.numbered:
-        return [rf"{text}\par" for text in texts]
-    return [f"{{[}}{number}{{]}} {text}\\par" for number, text in enumerate(texts, start=1)]
+    marks = [f"{{[}}{number}{{]}} " if table.numbered else "" for number in range(1, len(table.notes) + 1)]
+    marks = [r"\emph{Note.} "] if len(marks) == 1 else marks
+    return [rf"{mark}{_prose(note)}\par" for mark, note in zip(marks, table.notes, strict=True)]
 
 
 def _floating(columns: _Columns, panels: list[Heads], caption: str) -> list[str]:
@@ -317,10 +313,8 @@ def _long(columns: _Columns, caption: str) -> list[str]:
     """Return the lines of a table that may break over pages, with its heads on every page."""
     table, panels, facts = columns.table, columns.panels(columns.width), _fact_rows(columns.table)
     fill = bool(table.header) or len(panels) > 1
-    lines = [
-        r"\begingroup\footnotesize",
-        rf"\setlength{{\tabcolsep}}{{{_GAP:g}pt}}\setlength{{\LTcapwidth}}{{\linewidth}}",
-    ]
+    lengths = rf"\setlength{{\tabcolsep}}{{{_GAP:g}pt}}\setlength{{\LTcapwidth}}{{\linewidth}}"
+    lines = [r"\begingroup\footnotesize", lengths]
     if fill:
         lines.append(r"\setlength{\LTleft}{0pt}\setlength{\LTright}{0pt}")
     for number, heads in enumerate(panels):

@@ -275,7 +275,7 @@ class TestCommandLine:
         [
             (["--by", "category"], "--bootstrap was given with --by"),
             (["--method", "none"], "--bootstrap was given with --method none"),
-            (["--sequential", "5000"], "--sequential with --bootstrap"),
+            (["--sequential", "5000"], "--sequential was given with --bootstrap"),
         ],
     )
     def test_what_has_no_bootstrap_is_refused_before_the_fit(self, file, further, message, capsys):

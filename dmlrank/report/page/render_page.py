@@ -1,7 +1,10 @@
-"""The page itself: a template filled with leaderboards, with its style, scripts and numbers inside."""
+"""A page: its leaderboards, and the template that is filled with them, with style, scripts and numbers inside."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import re
 from bisect import bisect_right
@@ -14,14 +17,17 @@ import numpy as np
 from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
-from ...data.preferences import FloatArray
-from ...exceptions import MissingExtraError
-from ...fit.estimates import FitDescription
+from ...data.preferences import FloatArray, IntArray
+from ...exceptions import MissingExtraError, OptionError
+from ...fit.estimates import Estimates
+from ...inference.ranks import rank_bounds
+from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
 from ..leaderboard import fit_facts, leaderboard_columns, score_digits
 from ..statements import (
+    SummaryLevel,
     as_sentence,
     bootstrap_sentence,
     fit_warnings,
@@ -31,7 +37,6 @@ from ..statements import (
     verdict_sentences,
     without_code,
 )
-from .board import Board, board_data, content_hash, script_json
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
@@ -48,6 +53,46 @@ _PAPER = (
 )
 _ADDRESS = "https://arxiv.org/abs/2601.21816"
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
+
+
+_FIGURES = 9
+# Characters that could end the script element, or that old parsers read as the end of a line.
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """One leaderboard of a page.
+
+    name: Text of the leaderboard's tab.
+    level: The level of confidence, with critical value, separation and letters.
+    tests: Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
+        each of those below it, and so on. None where there are no intervals or no models.
+    is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
+    remarks: Titles and paragraphs of further sections below the leaderboard.
+    pictures: Titles, pictures (SVG) and paragraphs of further sections with a picture.
+    """
+
+    name: str
+    results: Estimates
+    level: SummaryLevel
+    tests: PairTests | None
+    is_explained: bool = True
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.tests is not None:
+            first, second = np.triu_indices(len(self.order), 1)
+            if not (self.tests.first == self.order[first]).all() or not (self.tests.second == self.order[second]).all():
+                raise OptionError("tests of a page must compare all models, the best first")
+
+    @property
+    def order(self) -> IntArray:
+        """Places of the estimates in the order of the page: the best model first; outputs keep their order."""
+        if not self.results.of_models:
+            return np.arange(len(self.results.names))
+        return np.argsort(-self.results.estimate, kind="stable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +116,8 @@ class Weighting:
 
     def data(self) -> dict[str, object]:
         """Return the numbers for the page's script, in full precision."""
-        return {
-            "scores": self.scores.tolist(),
-            "covariance": self.covariance.tolist(),
-            "critical": self.critical,
-            "digits": self.digits,
-        }
+        arrays = {"scores": self.scores.tolist(), "covariance": self.covariance.tolist()}
+        return arrays | {"critical": self.critical, "digits": self.digits}
 
 
 def check_page_extra() -> None:
@@ -114,8 +155,10 @@ def render_page(
 
     style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]
     # This style, these scripts, an empty icon, and nothing else.
-    hashes = " ".join(map(content_hash, scripts))
-    policy = f"default-src 'none'; style-src {content_hash(style)}; script-src {hashes}; img-src data:; "
+    style_hash, *hashes = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, *scripts)
+    )
+    policy = f"default-src 'none'; style-src {style_hash}; script-src {' '.join(hashes)}; img-src data:; "
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     if weighting is not None:
@@ -126,7 +169,8 @@ def render_page(
         style=style,
         scripts=scripts,
         policy=policy,
-        data=script_json(data),
+        # JSON that is safe within a script element: ASCII without <, > and &.
+        data=json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
         boards=[_view(board) for board in boards],
         overview=[_overview(summary) for summary in overview],
         paper=_PAPER,
@@ -148,7 +192,7 @@ def page_title(board: Board) -> str:
     The number of models, the kind of score and the part of the prompts identify the leaderboard.
     """
     results = board.results
-    rows = f"{len(results.models)} models" if results.of_models else f"{len(results.names)} outputs"
+    rows = f"{len(results.names)} {'models' if results.of_models else 'outputs'}"
     return f"Leaderboard of {rows}" + (f": {results.part}" if results.part else "")
 
 
@@ -167,6 +211,8 @@ def _view(board: Board) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
     results, level, d = board.results, board.level, board.results.description
     units = "prompts" if d.context else "rows"
+    dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
+    dates += f"; fitted on {d.date}" if d.date else ""
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
     forest, matrix = _plots(board)
     warnings = [without_code(text) for text in fit_warnings(results)]
@@ -180,7 +226,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{_dates(d)}. "
+            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{dates}. "
             f"Scores: {functional_unit(results)}.{looks}"
         ),
         "reason": without_code(as_sentence(results.why_no_intervals)),
@@ -200,12 +246,6 @@ def _view(board: Board) -> Mapping[str, object]:
             (title, [undirected(without_code(text)) for text in paragraphs]) for title, paragraphs in sections
         ],
     }
-
-
-def _dates(description: FitDescription) -> str:
-    """Return the days of the data and of the fit, after a comma; empty where they are not known."""
-    period = f", {' to '.join(dict.fromkeys(description.period))}" if description.period else ""
-    return period + (f"; fitted on {description.date}" if description.date else "")
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -289,3 +329,86 @@ def _sort_key(cell: str) -> str:
     """Return the rank or the number at the start of a cell; empty where there is none."""
     match = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
     return match[1] if match else ""
+
+
+# --- the numbers for the page's scripts -------------------------------------------------------------------------------
+
+
+def board_data(board: Board) -> dict[str, object]:
+    """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
+
+    The scripts read the names, which may be long, from the table.
+    """
+    results, order = board.results, board.order
+    low, high = results.intervals(board.level.critical)
+    data: dict[str, object] = {
+        "name": printable(board.name),
+        "score": _rounded(results.estimate[order]),
+        "digits": score_digits(results),
+        "level": board.level.confidence,
+        "ofModels": results.of_models,
+        "about": _about(board),
+    }
+    if results.kind.link == "logit":
+        data["unit"] = results.scale.factor
+    if results.has_intervals:
+        data |= {"se": _rounded(results.std_errors[order]), "low": _rounded(low[order]), "high": _rounded(high[order])}
+    if results.of_models and not results.are_means:
+        data["share"] = _rounded(results.shares[order])
+    if results.of_models and results.votes is not None and not results.are_means:
+        data |= {"votes": results.votes.used[order].tolist(), "allVotes": results.votes.total[order].tolist()}
+    if board.level.separation is not None:
+        best, worst = rank_bounds(board.level.separation.above)
+        data |= {"best": best[order].tolist(), "worst": worst[order].tolist()}
+        data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
+    if board.tests is None and results.has_intervals:
+        # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
+        matrix = results.covariance.matrix[np.ix_(order, order)]
+        data["covariance"] = [list(_rounded(row)) for row in matrix]
+    if board.tests is not None and board.level.separation is not None:
+        tests = board.tests
+        separated = board.level.separation.separated[tests.first, tests.second]
+        # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
+        numbers = {"se": tests.std_error.astype("<f4"), "p": tests.p_adjusted.astype("<f4")}
+        packed = numbers | {"separated": np.packbits(separated, bitorder="little")}
+        data["pairs"] = {
+            "critical": _finite(tests.critical),
+            **{name: base64.b64encode(part.tobytes()).decode() for name, part in packed.items()},
+        }
+    return data
+
+
+def _about(board: Board) -> Mapping[str, object]:
+    """Return what identifies the fit in downloaded files."""
+    results = board.results
+    description, sequence = results.description, results.sequence
+    looks = {"planned": sequence.planned, "start": sequence.start, "unit": printable(sequence.unit)} if sequence else {}
+    return {
+        "formula": printable(description.formula),
+        "functional": printable(results.functional_label),
+        "scale": printable(results.scale.name),
+        "estimator": results.estimator,
+        "part": printable(results.part),
+        "learner": printable(description.learner),
+        "covarianceType": description.cov_type,
+        "clusters": [printable(name) for name in description.clusters],
+        "constraint": printable(results.reason),
+        "prompts": description.n_contexts,
+        f"{results.counts}s": description.n_votes,
+        "level": float(f"{1 - board.level.alpha:.12g}"),
+        "alpha": board.level.alpha,
+        "critical": _finite(board.level.critical),
+        "whyNoIntervals": printable(results.why_no_intervals),
+        **({"sequential": looks} if looks else {}),
+        "seed": description.seed,
+        "version": description.version,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _rounded(values: FloatArray) -> Sequence[float | None]:
+    """Return numbers with nine significant figures; None where a number is not finite."""
+    return [float(f"{value:.{_FIGURES}g}") if np.isfinite(value) else None for value in values]

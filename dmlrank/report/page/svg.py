@@ -40,6 +40,11 @@ def _label(name: str, length: int) -> str:
     return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)
 
 
+def _line(x: str, x2: str, y: int, y2: int, kind: str = "") -> str:
+    """Return a line as SVG."""
+    return f'<line{kind} x1="{x}" x2="{x2}" y1="{y}" y2="{y2}"/>'
+
+
 def forest_svg(
     names: Sequence[str],
     estimate: FloatArray,
@@ -61,7 +66,7 @@ def forest_svg(
     """
     values = np.concatenate([low, high, [] if neutral is None else [neutral]])
     ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
-    margin = _MARGIN * (float(values.max() - values.min()) or 1.0)
+    margin = _MARGIN * (float(np.ptp(values)) or 1.0)
     start, end = float(values.min()) - margin, float(values.max()) + margin
 
     def position(value: float) -> str:
@@ -69,19 +74,17 @@ def forest_svg(
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
     labels = "".join(f"<div>{_label(name, _LABEL_LENGTH)}</div>" for name in names)
-    grid = "".join(f'<line x1="{position(x)}" x2="{position(x)}" y1="{ROWS_TOP}" y2="{bottom}"/>' for x in ticks)
+    grid = "".join(_line(position(x), position(x), ROWS_TOP, bottom) for x in ticks)
     numbers = "".join(
         f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
         for y in (ROWS_TOP - 8, bottom + 16)
         for x in ticks
     )
-    reference = ""
-    if neutral is not None:
-        x = position(neutral)
-        reference = f'<line class="neutral" x1="{x}" x2="{x}" y1="{ROWS_TOP}" y2="{bottom}"/>'
+    x = "" if neutral is None else position(neutral)
+    reference = x and _line(x, x, ROWS_TOP, bottom, ' class="neutral"')
     marks = "".join(
         f"<g><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
-        f'<line x1="{position(lower)}" x2="{position(upper)}" y1="{y}" y2="{y}"/>'
+        f"{_line(position(lower), position(upper), y, y)}"
         f'<circle cx="{position(score)}" cy="{y}" r="4"/></g>'
         for y, score, lower, upper in zip(
             range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
@@ -144,7 +147,8 @@ def matrix_svg(
         f"{letter}{number}": separated & (shade == number) & (sign * difference > 0)
         for letter, sign in (("a", 1), ("b", -1))
         for number in (1, 2, 3)
-    } | {"n": ~np.eye(n_models, dtype=bool) & ~separated}
+    }
+    masks["n"] = ~np.eye(n_models, dtype=bool) & ~separated
     cells = "".join(
         f'<path class="{kind}" d="{_rectangles(mask, left, size)}"/>' for kind, mask in masks.items() if mask.any()
     )
@@ -193,15 +197,14 @@ def _heads(names: Sequence[str], left: float, size: float) -> str:
         f'<text x="{left + (place + 0.5) * size:g}" y="{_HEAD_HEIGHT - 7}">{place + 1}</text>' for place in places
     )
     has_names = size >= _SIZE_FOR_NAMES
-    sides = []
+    sides = ""
     for place in range(len(names)) if has_names else places:
         y = f"{_HEAD_HEIGHT + (place + 0.5) * size + 4:g}"
-        sides.append(f'<text x="{left - 6}" y="{y}">{place + 1}</text>')
-        if has_names:
-            # A text of its own, so that a name that is read from right to left does not move the number.
-            sides.append(f'<text x="{left - 26}" y="{y}">{_label(names[place], _NAME_LENGTH)}</text>')
+        sides += f'<text x="{left - 6}" y="{y}">{place + 1}</text>'
+        # A text of its own, so that a name that is read from right to left does not move the number.
+        sides += f'<text x="{left - 26}" y="{y}">{_label(names[place], _NAME_LENGTH)}</text>' if has_names else ""
     font = f' font-size="{min(12.0, size):g}"' if has_names else ""
-    return f'<g class="top">{tops}</g><g class="side"{font}>{"".join(sides)}</g>'
+    return f'<g class="top">{tops}</g><g class="side"{font}>{sides}</g>'
 
 
 # Width and height in pixels of the picture of scores against costs, and room at the left and below for numbers.
@@ -241,15 +244,12 @@ def front_svg(table: pd.DataFrame, *, digits: tuple[int, int], across: str, up: 
     )
     marks = []
     for (_, row), (at, low, high), (level, least, most) in zip(rows.iterrows(), x, y, strict=True):
-        parts = [
-            interval_text(row[f"{of}_low"], row[f"{of}_high"], places) if row[f"{of}_low"] == row[f"{of}_low"] else ""
-            for of, places in zip(("score", "cost"), digits, strict=True)
-        ]
-        values = [number_text(row[of], places) for of, places in zip(("score", "cost"), digits, strict=True)]
-        said = "; ".join(
-            f"{of} {value}" + (f" ({part})" if part else "")
-            for of, value, part in zip(("score", "cost"), values, parts, strict=True)
-        )
+        parts = []
+        for of, places in zip(("score", "cost"), digits, strict=True):
+            low_end, high_end = row[f"{of}_low"], row[f"{of}_high"]
+            interval = f" ({interval_text(low_end, high_end, places)})" if low_end == low_end else ""
+            parts.append(f"{of} {number_text(row[of], places)}{interval}")
+        said = "; ".join(parts)
         marks.append(
             f'<g class="{row["status"]}"><title>{html.escape(inert(row["model"]))}: {row["status"]}; {said}</title>'
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{least:.1f}" y2="{most:.1f}"/>'

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.datasets import Arena, simulate_arena
-from dmlrank.datasets.prompts import SHARES, draw_prompts, length_distribution
+from dmlrank.datasets.arena import SHARES, draw_prompts, length_distribution
 from dmlrank.exceptions import ColumnError, DataError
 from dmlrank.functionals import CategoryWeights, named
 

@@ -184,13 +184,13 @@ def test_a_missing_column_is_named_with_what_is_there(read, tmp_path):
     ("content", "message"),
     [
         (b'{"a": 1}\n{"a": ', "line 2"),
-        (b'[{"a": 1}', "JSON array"),
+        (b'[{"a": 1}', "no JSON"),
         (b"question_id,winner\n1,tie\n", "line 1"),
         (b"", "no records"),
         (b"[]", "no records"),
         (b"[1, 2]", "JSON objects"),
-        (b"3\n", "JSON objects"),
-        (b"\xff\xfe\x00", "UTF-8"),
+        (b"3\n", "JSON object"),
+        (b"\xff\xfe\x00", "utf-8"),
     ],
 )
 def test_a_file_that_is_no_json_says_where(read, content, message, tmp_path):

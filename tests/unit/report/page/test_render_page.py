@@ -20,8 +20,7 @@ from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation
-from dmlrank.report.page.board import Board
-from dmlrank.report.page.render_page import render_page
+from dmlrank.report.page.render_page import Board, render_page
 from dmlrank.report.page.svg import interval_text, number_text
 from dmlrank.report.statements import SummaryLevel, without_code
 
