@@ -98,12 +98,14 @@ COMMANDS = {
   dmlrank design "accuracy ~ 1 | model" scores.csv --context prompt --budget 500 --candidate new --out runs.csv""",
     ),
     "compare": (
-        "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
-        "put stored results, or functionals of one fit, side by side",
-        "Put results side by side, with tests between them: results stored with fit --out, or functionals of\n"
-        "one fit. Stored results hold no prompts; --independent says that no prompt is in two of them.",
+        "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [FILE ...] [OPTIONS]",
+        "put results, or functionals of one fit, side by side",
+        "Put results side by side, with tests between them: results stored with fit --out, fits of several\n"
+        "files, or functionals of one fit. --independent says that no prompt is in two of the results. Stored\n"
+        "results hold no prompts; where models or pairs differ, give the formula and the files of votes instead.",
         f"""examples:
   dmlrank compare february.json march.json --independent --changes changes.csv --report months.html
+  dmlrank compare {_FORMULA} february.csv march.csv --independent --report months.html
   dmlrank compare {_FORMULA} battles.csv --context question_id --functional bt borda""",
     ),
     "report": (

@@ -50,7 +50,7 @@ _FILES = (
     f"end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, models, prompts, "
     "clusters and labels are read as text, other columns as numbers where all cells are."
 )
-_INDEPENDENT = "no prompt is in two of the stored results, such as those of two months: test changes between them"
+_INDEPENDENT = "no prompt is in two of the results, such as those of two months: test changes between them"
 
 _Formats: TypeAlias = dict[str, Callable[[str], object]]
 _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
@@ -176,6 +176,7 @@ def _add_fit_options(command: argparse.ArgumentParser) -> None:
         sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
+    command.add_argument("--title", metavar="TEXT", help="title of the page of --report")
 
 
 def _fit(arguments: argparse.Namespace) -> None:
@@ -183,6 +184,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file])
     words.check_rows(arguments)
     words.check_statements(arguments)
+    if arguments.title is not None and arguments.report is None:
+        raise OptionError("--title is the title of the page of --report; give --report FILE.html, too")
     results = _fitted(arguments.formula, arguments.file, arguments)
     if arguments.sequential is not None:
         start = DEFAULT_START if arguments.start is None else arguments.start
@@ -200,12 +203,12 @@ def _fit(arguments: argparse.Namespace) -> None:
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
-        (arguments.report, shown.report),
+        (arguments.report, partial(shown.report, title=arguments.title)),
     ]
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
         tables.append(pareto)
-        others[-1] = (arguments.report, partial(results.report, pareto=pareto))
+        others[-1] = (arguments.report, partial(results.report, pareto=pareto, title=arguments.title))
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(sensitivity)
@@ -281,7 +284,7 @@ def _design(arguments: argparse.Namespace) -> None:
 
 
 def _add_compare_options(command: argparse.ArgumentParser) -> None:
-    inputs = "results stored with fit --out; or a formula and a file of battles"
+    inputs = "results stored with fit --out; or a formula and files, each of which is fitted"
     command.add_argument("inputs", nargs="+", metavar="JSON", help=inputs)
     command.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
     command.add_argument("--independent", action="store_const", const=True, help=_INDEPENDENT)
@@ -304,7 +307,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, arguments.inputs)
     words.check_rows(arguments)
     if "~" in arguments.inputs[0]:
-        comparison = _compared_functionals(arguments)
+        comparison = _compared_fits(arguments)
     else:
         words.refuse_fit_options(arguments)
         if len(arguments.inputs) < 2:
@@ -328,38 +331,50 @@ def _compare(arguments: argparse.Namespace) -> None:
     _show(summary, arguments.out, formats, others)
 
 
-def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
-    """Compare a fit of the first functional with its updates to the others."""
+def _compared_fits(arguments: argparse.Namespace) -> Comparison:
+    """Compare fits of several files, or a fit of the first functional to one file with its updates to the others."""
     from ..results.comparison import named_results
 
-    if len(arguments.inputs) != 2:
-        raise OptionError(
-            f"compare was given a formula and {len(arguments.inputs) - 1} files; give a formula and one file, or "
-            f"stored results"
-        )
+    formula, *paths = arguments.inputs
+    if not paths:
+        raise OptionError("compare was given a formula and no file; give a formula and files, or stored results")
+    if len(paths) > 1:
+        functionals = arguments.functional or [None]
+        if len(functionals) > 1:
+            raise OptionError(
+                f"--functional has {' '.join(functionals)} and compare was given {len(paths)} files; give one "
+                f"functional, or one file"
+            )
+        arguments.functional = functionals[0]
+        results = [_fitted(formula, path, arguments) for path in paths]
+        return named_results(_names_of(arguments, paths), results, independent=arguments.independent)
     if arguments.independent:
         raise OptionError(
-            "--independent is about stored results of different prompts, but compare was given one file to fit; leave "
-            "the option out"
+            "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
+            "give several files"
         )
     functionals = arguments.functional or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
         raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
     arguments.functional = functionals[0]
-    formula, file = arguments.inputs
-    results = [_fitted(formula, file, arguments)]
+    results = [_fitted(formula, paths[0], arguments)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
     return named_results(arguments.names or functionals, results)
 
 
+def _names_of(arguments: argparse.Namespace, paths: Sequence[str]) -> Sequence[str]:
+    """Return the names of results: those that are given, those of the files, or whole paths where file names repeat."""
+    stems = [Path(path).stem for path in paths]
+    return arguments.names or (stems if len(set(stems)) == len(stems) else paths)
+
+
 def _compared_files(arguments: argparse.Namespace) -> Comparison:
-    """Compare stored results; their names are those of their files, or the whole paths where file names repeat."""
+    """Compare stored results."""
     from ..results.comparison import named_results
 
     paths: list[str] = arguments.inputs
-    stems = [Path(path).stem for path in paths]
-    names = arguments.names or (stems if len(set(stems)) == len(stems) else paths)
-    return named_results(names, [dr.read_json(path) for path in paths], independent=arguments.independent)
+    results = [dr.read_json(path) for path in paths]
+    return named_results(_names_of(arguments, paths), results, independent=arguments.independent)
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:

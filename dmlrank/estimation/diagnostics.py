@@ -147,7 +147,7 @@ def warn_about_intervals(
     elif pairs_are_derived:
         outweighing, advice = FEW_UNLIKE, "add prompts"
     else:
-        advice = "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
+        advice = "; ".join(["leave pairs with few labels out (min_labels=)", *remedies])
     warn_of_few_prompts(validity.effective_contexts, models, n_contexts, outweighing, advice)
     is_certain = np.abs(validity.second_order) > 2 * validity.second_order_errors
     ratio = np.where(is_certain, np.abs(validity.second_order), 0.0) / np.where(std_errors > 0, std_errors, np.inf)

@@ -283,12 +283,16 @@ def comparison_summary(
     return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
 
+# The words with which the news of a comparison begins, which pages show above its table.
+MOVED = "What moved"
+
+
 def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> str:
     """Say which models' ranks are shown to have changed; ``moves`` has these rows only."""
     confidence = f"({100 * level:g} % joint confidence)"
     if not len(moves):
         later = " and ".join(map(repr, names[1:]))
-        return f"What moved: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
+        return f"{MOVED}: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
     texts = []
     row: Any
     for row in moves.itertuples():
@@ -296,7 +300,7 @@ def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> st
         places = f"{low}" if low == high else f"{low} to {high}"
         verb = "rose" if row.conf_low > 0 else "fell"
         texts.append(f"{row.model} {verb} by {places} place{'s' * (high > 1)} in {row.result!r}")
-    return f"What moved from {names[0]!r}: {_first_of(texts, _CHANGES_NAMED)} {confidence}."
+    return f"{MOVED} from {names[0]!r}: {_first_of(texts, _CHANGES_NAMED)} {confidence}."
 
 
 def _reversal_note(

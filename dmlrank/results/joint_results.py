@@ -445,7 +445,10 @@ def why_not_comparable(first: Estimates, other: Estimates) -> str:
     return "" if a.estimated_by.assumes_bradley_terry else _why_other_mean(a, b)
 
 
-_BY_ITSELF = ", which compare(a, b, independent=True) in Python does by itself for fits that hold their data"
+_BY_ITSELF = (
+    ", which compare(a, b, independent=True) does by itself for fits that hold their data, and 'dmlrank compare "
+    "FORMULA FILE FILE --independent' for files of votes"
+)
 
 
 def _why_other_mean(a: Estimates, b: Estimates) -> str:

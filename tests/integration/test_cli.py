@@ -308,13 +308,25 @@ def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
     assert capsys.readouterr().out.rstrip("\n") == dr.compare(**stored).summary().as_text()
 
 
+def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, capsys):
+    newest = battles["model_a"].iloc[0]
+    is_old = (battles["model_a"] != newest) & (battles["model_b"] != newest)
+    earlier = str(tmp_path / "earlier.csv")
+    battles[is_old].to_csv(earlier, index=False)
+    assert main(["compare", FORMULA, earlier, csv, "--names", "old", "new", "--independent", "--rng", "3"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"without {newest!r}" in shown
+    assert "no model's rank is shown to differ between 'old' and 'new'" in shown
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["one.json"], "two or more stored results"),
         (["one.json", "two.json", "--n_folds", "3"], "--n-folds is an option of a fit"),
         (["one.json", "two.json"], "there is no file 'one.json'"),
-        ([FORMULA], "a formula and one file"),
+        ([FORMULA], "a formula and files"),
+        ([FORMULA, "x.csv", "y.csv", "--functional", "bt", "borda"], "give one functional"),
         ([FORMULA, "x.csv", "--functional", "bt"], "two or more different functionals"),
         ([FORMULA, "x.csv", "--functional", "bt", "bt"], "two or more different functionals"),
     ],
@@ -677,7 +689,7 @@ def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_pa
     path = tmp_path / "b.csv.gz"
     path.write_bytes(gzip.compress(bytes(2**24), 1) * (2**4 + 1))
     assert main(["check", FORMULA, str(path)]) == 1
-    assert "expand to more than 268,435,456 bytes" in capsys.readouterr().err
+    assert "expands to more than 268,435,456 bytes" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -25,6 +25,7 @@ from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
+from ..joint_tables import MOVED
 from ..leaderboard import fit_facts, leaderboard_columns, score_digits
 from ..statements import (
     SummaryLevel,
@@ -308,7 +309,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             ]
             for row, of_row in zip(summary.rows, _shades(summary), strict=True)
         ],
-        "notes": [undirected(note) for note in summary.notes],
+        "news": [undirected(note) for note in summary.notes if note.startswith(MOVED)],
+        "notes": [undirected(note) for note in summary.notes if not note.startswith(MOVED)],
         "facts": _facts(summary.facts()),
     }
 

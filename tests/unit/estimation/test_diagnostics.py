@@ -166,7 +166,7 @@ def warnings_of(interior=True, **changes):
         ),
         (
             {"effective_contexts": [2.0, 6.0], "interior": False},
-            "leave pairs with few labels out [(]min_labels=[)] or let them count less",
+            "leave pairs with few labels out [(]min_labels=[)]",
         ),
         ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, which is 0.8 standard errors"),
         ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, which is 0.8 standard errors"),
