@@ -14,6 +14,8 @@ from ..nuisance.style import AdditiveModel, AdditiveRows, context_design, fit_by
 _RELATIVE_FLOOR = 0.1
 # Penalties of the ridge regression of scores, in units of the variance of a regressor; the last one leaves the mean.
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 1e6)
+# Quantiles of the mean of complete models' scores at which its curve bends.
+_KNOTS = (0.1, 0.3, 0.5, 0.7, 0.9)
 # Number of rows by which chance may improve on the mean; see ridge_out_of_fold.
 _CHANCE = 4.0
 # Fewest scores of a model from which a regression is learnt; with fewer its mean is used.
@@ -141,10 +143,13 @@ def drawn_means(
 
 
 def score_regressors(complete: FloatArray, x: FloatArray, seed_order: IntArray) -> FloatArray:
-    """Return smooth features, scores of complete models and their squared mean, (n, q), for regressions of scores."""
+    """Return smooth features, scores of complete models and a curve of their mean, (n, q), for regressions of scores."""
     columns = [complete]
     if complete.shape[1] > 1:
-        columns.append(np.square(complete.mean(axis=1, keepdims=True)))
+        # A curve of straight pieces: where models are much alike, success is nearly a step in the mean of the others.
+        mean = complete.mean(axis=1, keepdims=True)
+        knots = np.unique(np.quantile(mean, _KNOTS))
+        columns.append(np.maximum(mean - knots, 0.0))
     if x.shape[1]:
         columns.append(context_design(x[np.argsort(seed_order)], x, 1)[:, 1:])
     return np.hstack(columns)
