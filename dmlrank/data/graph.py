@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """The comparison graph: which pairs of items are compared.
 
@@ -33,7 +34,7 @@ class Graph:
         """Number of items, K."""
         return len(self.edges)
 
-    @property
+    @cached_property
     def n_edges(self) -> int:
         """Number of compared pairs, unordered."""
         return int(np.count_nonzero(self.edges)) // 2
@@ -48,7 +49,7 @@ class Graph:
         """Number of opponents of each item, (K,)."""
         return self.edges.sum(axis=1)
 
-    @property
+    @cached_property
     def connected(self) -> bool:
         """Whether every item can be reached from every other."""
         return self.complete or len(self.components()) == 1

@@ -143,7 +143,7 @@ def drawn_means(
 
 
 def score_regressors(complete: FloatArray, x: FloatArray, seed_order: IntArray) -> FloatArray:
-    """Return smooth features, scores of complete models and a curve of their mean, (n, q), for regressions of scores."""
+    """Return smooth features, scores of complete models and a curve of their mean, (n, q), to regress scores on."""
     columns = [complete]
     if complete.shape[1] > 1:
         # A curve of straight pieces: where models are much alike, success is nearly a step in the mean of the others.

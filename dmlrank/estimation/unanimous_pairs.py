@@ -42,7 +42,7 @@ _LARGEST_VARIANCE = 0.25
 # Shares that differ by less count as equal.
 _ROUNDING = 1e-12
 # Number of entries of directions in memory at a time.
-_CHUNK = 2_000_000
+_CHUNK = 10_000_000
 
 # Takes directions, (r, C), and the ordered pairs (first, second) at which they are, and returns derivatives, (r, d).
 Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
@@ -162,7 +162,8 @@ class UnanimousPairs:
         values, axes = np.linalg.eigh(self.residual_moment)
         observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         total: FloatArray = np.zeros(())
-        for part in row_slices(len(self), self.table.size, _CHUNK):
+        # A pair has a row of derivatives for each direction at both tables.
+        for part in row_slices(len(self), 2 * self.table[0].size, _CHUNK):
             first, second = self.first[part], self.second[part]
             # Derivatives along the columns of directions, (b, C, r), as rows, (b, r, d).
             unseen_rows, observed_rows = (
