@@ -38,7 +38,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     be wrong, so that a wrong decision has probability 1 - level at most.
     """
     from ..inference.multiple_testing import differences
-    from ..report.statements import POWER, data_wanted
+    from ..report.statements import POWER, data_wanted, functional_unit
     from ..results.requirements import place_of
 
     e, alpha = results.estimates, round(1 - level, 12)
@@ -51,6 +51,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         "margin": margin,
         "level": level,
         "difference": gap,
+        "scores": functional_unit(e),
         "std_error": std_error,
     }
     if not std_error > 0:
@@ -76,4 +77,5 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more else ""
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
-    return figures | {"decision": decision, "text": f"{decision}: {text}"}
+    unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
+    return figures | {"decision": decision, "text": f"{decision}: {text}{unit}"}

@@ -176,7 +176,17 @@ def _add_fit_options(command: argparse.ArgumentParser) -> None:
         sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
+    _add_title(command)
+
+
+def _add_title(command: argparse.ArgumentParser) -> None:
     command.add_argument("--title", metavar="TEXT", help="title of the page of --report")
+
+
+def _check_title(arguments: argparse.Namespace) -> None:
+    """Refuse a title without a page."""
+    if arguments.title is not None and arguments.report is None:
+        raise OptionError("--title is the title of the page of --report; give --report FILE.html, too")
 
 
 def _fit(arguments: argparse.Namespace) -> None:
@@ -184,8 +194,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file])
     words.check_rows(arguments)
     words.check_statements(arguments)
-    if arguments.title is not None and arguments.report is None:
-        raise OptionError("--title is the title of the page of --report; give --report FILE.html, too")
+    _check_title(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
     if arguments.sequential is not None:
         start = DEFAULT_START if arguments.start is None else arguments.start
@@ -300,11 +309,13 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
         pair_changes="changes of the differences between models, with tests, as CSV",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
+    _add_title(command)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    """Compare stored results, or functionals of one fit, and print the table."""
+    """Compare stored results, fits of files or functionals of one fit, and print the table."""
     _check_outputs(arguments, arguments.inputs)
+    _check_title(arguments)
     words.check_rows(arguments)
     if "~" in arguments.inputs[0]:
         comparison = _compared_fits(arguments)
@@ -326,7 +337,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         (arguments.reversals, lambda path: files.write_table(path, comparison.reversals())),
         (arguments.changes, lambda path: files.write_table(path, comparison.changes())),
         (arguments.pair_changes, lambda path: files.write_table(path, comparison.pair_changes())),
-        (arguments.report, comparison.report),
+        (arguments.report, partial(comparison.report, title=arguments.title)),
     ]
     _show(summary, arguments.out, formats, others)
 

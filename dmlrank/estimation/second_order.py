@@ -412,8 +412,8 @@ def dictionary(
 
     Shapes: shares (b, K, K).
     """
-    log_odds = np.mean([np.log(share) - np.log1p(-share) for share in shares], axis=0)
-    chosen = _moving_features(np.ascontiguousarray(data.x[contexts], float), log_odds.mean(axis=2))
+    strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
+    chosen = _moving_features(np.ascontiguousarray(data.x[contexts], float), strength)
     x = _standardised(np.ascontiguousarray(data.x[:, chosen], float))
     first, second = np.triu_indices(x.shape[1])
     parts = [np.ones((len(x), 1)), x, x[:, first] * x[:, second]]

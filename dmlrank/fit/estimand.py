@@ -468,9 +468,10 @@ def votes_left_out(
         models += ", ..." if len(read.same) > _MOST_NAMED else ""
         reasons.append(f"{n_same:,} row{'s' * (n_same != 1)} compare a model with itself ({models})")
     if dropped:
+        why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
         reasons.append(
-            f"{n_dropped:,} votes are on {len(dropped)} model{'s' * (len(dropped) != 1)} that compared pairs do not "
-            f"connect with the others ({listed(dropped, _MOST_NAMED)})"
+            f"{n_dropped:,} votes are on {len(dropped)} model{'s' * (len(dropped) != 1)} that {why} "
+            f"({listed(dropped, _MOST_NAMED)})"
         )
     if counts.n_left_out:
         reason, advice = _of_thin_pairs(data, counts, options, choice)
@@ -484,7 +485,7 @@ def votes_left_out(
 def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice) -> tuple[str, str]:
     """Return why votes are on pairs that are not compared, and how to use them; no advice where few are lost."""
     if not isinstance(options.graph, str):
-        return f"{counts.n_left_out:,} votes are on pairs that graph= does not have", (
+        return f"{counts.n_left_out:,} votes are on pairs outside of the graph", (
             "add these pairs to graph=, or leave graph= out"
         )
     rule = PairRule(data.ordered, choice.min_labels)

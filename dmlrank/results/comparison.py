@@ -422,14 +422,16 @@ class Comparison(JointBoards):
     def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
         joint = self.joint_or_reason
-        rank_changes, moved = self.rank_changes, []
+        rank_changes, moved, further_notes = self.rank_changes, [], []
         if self.samples:
             # Between samples, a change of rank may be noise: only those that are shown to be none stand in the table.
             moves = self.moves()
             is_shown = (moves["conf_low"] > 0) | (moves["conf_high"] < 0)
             for result, model in moves.loc[~is_shown, ["result", "model"]].to_numpy():
                 rank_changes.loc[model, result] = 0
-            moved = [move_sentence(moves[is_shown], self.names, 1 - self.results[0].estimates.alpha), self.basis]
+            news = move_sentence(moves[is_shown], self.names, 1 - self.results[0].estimates.alpha)
+            changed, *further = self._change_notes()
+            moved, further_notes = [f"{news} {changed}", self.basis], [self.samples, *further]
         return comparison_summary(
             self.names,
             [result.estimates for result in self.results],
@@ -438,7 +440,7 @@ class Comparison(JointBoards):
             first_notes=[note for note in moved if note],
             reversals=joint if isinstance(joint, str) else self.reversals(),
             alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
-            further_notes=[self.samples, *self._change_notes()] if self.samples else (),
+            further_notes=further_notes,
             intervals=intervals,
             shown=shown,
         )
