@@ -260,7 +260,7 @@ def _by_steps(
     # A step starts at the labelling covariance ``state`` and leads to ``reached``, in coordinates of the basis.
     state = reached = basis.T @ start.labelling @ basis
     best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
-    is_slow, accepted = problem.deviations is None and problem.sample() is not None, None
+    is_slow, accepted = problem.deviations is None and problem.cell_type is not np.float64, None
     for step in range(1, MAX_STEPS + 1):
         rates = problem.label_rates(precision.metric(basis @ state @ basis.T))
         if accepted is not None and is_slow and state is reached:
