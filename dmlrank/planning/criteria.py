@@ -497,10 +497,11 @@ def solve(
     problem, precision, explore = specification.problem, specification.precision, specification.explore
     lower = specification.smallest_propensity(budget)
     best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
-    if best.kkt_residual > _LARGEST_RESIDUAL:
+    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
+    if best.kkt_residual > largest:
         warn(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual), more "
-            f"than {_LARGEST_RESIDUAL:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
+            f"than {largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
             f"be optimal",
             stacklevel=2,
         )
