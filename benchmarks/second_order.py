@@ -6,6 +6,7 @@ again.
 
     python benchmarks/second_order.py run --seeds 40
     python benchmarks/second_order.py tables
+    python benchmarks/second_order.py real --seeds 200
     python benchmarks/second_order.py cost
 """
 
@@ -187,6 +188,49 @@ def tables() -> None:
     )
 
 
+def real(seeds: int) -> None:
+    """Print how often intervals from a part of real votes cover the estimate from all of them.
+
+    The part is drawn without replacement, so that its distance from the whole has the variance of the part's estimate
+    times 1 less the share that was drawn.
+    """
+    folder = pathlib.Path(os.environ["DMLRANK_DATA"])
+    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
+    battles["time"] = np.arange(len(battles)) / len(battles)
+    shown = pd.concat([battles["model_a"], battles["model_b"]]).value_counts().index[:8]
+    # Before a fifth of the battles, four of the eight models had not arrived.
+    kept = battles["model_a"].isin(shown) & battles["model_b"].isin(shown) & (battles["time"] > 0.2)
+    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
+    common = {"functional": "bt", "position_bias": False, "min_labels": 1, "n_jobs": 1}
+    by_question = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": {"groups": "question_id"}}
+    text = "C(category) + turn + text(prompt, 20)"
+    studies = (
+        ("arena, 8 models", battles[kept].assign(unit=np.arange(kept.sum())), "time", 0.2, {"graph": "complete"}),
+        ("MT-Bench", votes.assign(unit=votes["question_id"]), text, 0.5, by_question),
+    )
+    for name, frame, features, share, more in studies:
+        formula, units = f"winner ~ {features} | model_a + model_b", np.unique(frame["unit"])
+        rows: list[tuple[str, int, float, float, float]] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DmlrankWarning)
+            whole = dr.dml_rank(formula, frame, rng=0, **common, **more)
+            best = whole.params.idxmax()
+            for seed in range(seeds):
+                drawn = np.random.default_rng([seed, 9]).permutation(units)[: int(share * len(units))]
+                fit = dr.dml_rank(formula, frame[frame["unit"].isin(drawn)], rng=seed, **common, **more)
+                for estimate, part in (("removed", fit), ("left in", fit.update(second_order=False))):
+                    error, own = part.params - whole.params, np.sqrt(1 - share) * part.bse
+                    covers = int((error.abs() <= part.estimates.critical * own).all())
+                    rows.append((estimate, covers, float((error**2).mean()), error[best], own[best]))
+        by = pd.DataFrame(rows, columns=["estimate", "covers", "mse", "top", "own"]).groupby("estimate").mean()
+        for estimate, mean in by.iterrows():
+            print(
+                f"{name}, {share:.0%} of the units, {seeds} samples, bias {estimate}: coverage {mean['covers']:.3f}, "
+                f"RMSE {np.sqrt(mean['mse']):.4f}, bias of the best model {mean['top'] / mean['own']:+.2f} errors",
+                flush=True,
+            )
+
+
 def cost() -> None:
     """Print the time of a fit with and without the estimate, and what it costs at the size of a public arena."""
     for n, n_items, n_features in ((4000, 20, 102), (135_000, 53, 12)):
@@ -235,7 +279,7 @@ def cost() -> None:
 def main() -> None:
     """Run, tabulate or time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("action", choices=("run", "tables", "cost"))
+    parser.add_argument("action", choices=("run", "tables", "real", "cost"))
     parser.add_argument("--scenarios", nargs="+", choices=list(studied()), default=list(studied()))
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--processes", type=int, default=2)
@@ -244,6 +288,8 @@ def main() -> None:
         run(given.scenarios, given.seeds, given.processes)
     elif given.action == "tables":
         tables()
+    elif given.action == "real":
+        real(given.seeds)
     else:
         cost()
 

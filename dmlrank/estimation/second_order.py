@@ -97,10 +97,11 @@ def second_order(
     E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters.
 
     The error is expanded as e_jk = t(x)'(b_j - b_k) + c L_jk, with q functions t of the context: 1, the features that
-    move mu most, and their products; and with L the fitted log-odds, cut at 3, because a learner that shrinks does so
-    wherever log-odds are large, also by features that t lacks. The labels of a fold are independent of the mu that
-    predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients,
-    where H = sum_i v_i z_i z_i' + 1 is taken over all folds and scaled to one. With b_i the term of unit i and M =
+    move mu most, their squares and cubes, and products of two; and with L the fitted log-odds, cut at 3, because a
+    learner that shrinks does so wherever log-odds are large, also by features that t lacks. The labels of a fold are
+    independent of the mu that predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i)
+    estimates the coefficients, where H = sum_i v_i z_i z_i' + 1 is taken over all folds and scaled to one. With b_i the
+    term of unit i and M =
     sum_jk E D_jk (2 s_jk - 1) z_jk z_jk',
 
         u = n / (n - 1) 1/2 {b'M b - sum_i b_i'M b_i},
@@ -406,20 +407,20 @@ def dictionary(
 ) -> tuple[FloatArray, bool]:
     """Return the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
 
-    They are 1, the features that move the fitted win shares most, and products of these features, without columns that
-    depend linearly on those before them. Products are left out first, then features; there are no functions where
-    labels are too few even for one number per item.
+    They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
+    without columns that depend linearly on those before them. Products are left out first, then powers, then features;
+    there are no functions where labels are too few even for one number per item.
 
     Shapes: shares (b, K, K).
     """
     strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
     chosen = _moving_features(np.ascontiguousarray(data.x[contexts], float), strength)
     x = _standardised(np.ascontiguousarray(data.x[:, chosen], float))
-    first, second = np.triu_indices(x.shape[1])
-    parts = [np.ones((len(x), 1)), x, x[:, first] * x[:, second]]
-    for n_parts in (3, 2, 1):
+    first, second = np.triu_indices(x.shape[1], 1)
+    parts = [np.ones((len(x), 1)), x, np.hstack([x**2, x**3]), x[:, first] * x[:, second]]
+    for n_parts in range(len(parts), 0, -1):
         functions = np.hstack(parts[:n_parts])
-        # Squares and products of dummy variables repeat what stands before them.
+        # Powers and products of dummy variables repeat what stands before them.
         beyond = np.abs(np.diag(np.linalg.qr(functions, mode="r")))
         functions = functions[:, : len(beyond)]
         functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]

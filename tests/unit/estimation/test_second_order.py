@@ -135,7 +135,7 @@ def expected_battles(n, size):
     """Every pair of every prompt with its expected label, where the error of mu is of a size and in the dictionary."""
     x = np.random.default_rng(3).uniform(-1, 1, (n, 2))
     fitted = strengths(x, 1.0)
-    error = size * np.column_stack([1 + x[:, 0], x[:, 0] * x[:, 1], -(x[:, 1] ** 2)])
+    error = size * np.column_stack([1 + x[:, 0], x[:, 0] * x[:, 1], x[:, 1] ** 3 - x[:, 1] ** 2])
     rows = []
     for j, k in ((0, 1), (0, 2), (1, 2)):
         s = expit(fitted[:, j] - fitted[:, k])
