@@ -100,9 +100,9 @@ def second_order(
     move mu most, their squares and cubes, and products of two; and with L the fitted log-odds, cut at 3, because a
     learner that shrinks does so wherever log-odds are large, also by features that t lacks. The labels of a fold are
     independent of the mu that predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i)
-    estimates the coefficients, where H = sum_i v_i z_i z_i' + 1 is taken over all folds and scaled to one. With b_i the
-    term of unit i and M =
-    sum_jk E D_jk (2 s_jk - 1) z_jk z_jk',
+    estimates the coefficients, where H is sum_i v_i z_i z_i' over all folds, scaled to the labels of one, plus the
+    identity matrix. With b_i the term of unit i, n the number of units of the fold, and M = sum_jk E D_jk (2 s_jk - 1)
+    z_jk z_jk',
 
         u = n / (n - 1) 1/2 {b'M b - sum_i b_i'M b_i},
 

@@ -470,7 +470,7 @@ _FEWEST_PROMPTS = 3.0
 
 
 def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
-    """Return the estimates of a fit, without the critical value, for which the result draws."""
+    """Return the estimates of a fit; the result draws for their critical value (``inference/simultaneous.py``)."""
     functional, data, options = steps.setup.functional, steps.data, steps.options
     gauge, suffix = functional.gauge(data.n_items), steps.estimator.label_suffix
     names = functional.names(data.items)

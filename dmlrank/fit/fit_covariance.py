@@ -65,8 +65,8 @@ def make_covariance(
     -----
     With fixed prompts only the labels are random, and the variance of an estimate with influence values phi is
     E Var(phi | x). For every function g, the variance of phi - g(x) is at least as large, because it also contains the
-    variance of E(phi | x) - g(x) over prompts. Two functions g are tried. In each direction in which the two
-    covariances are proportional, the smaller of the two is used (:meth:`Covariance.at_most`). With g = F(mu) at the
+    variance of E(phi | x) - g(x) over prompts. Two functions g are tried. On each axis of the generalised
+    eigenvectors of the two covariances the smaller variance is used (:meth:`Covariance.at_most`). With g = F(mu) at the
     fitted mu, phi - g is the bias correction; its covariance is hardly too large where mu is good. With a constant g,
     the result is the covariance for new prompts; it is the smaller one where mu predicts worse than a constant, which
     may happen out of fold on a few dozen prompts.

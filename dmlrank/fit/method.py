@@ -1,37 +1,50 @@
 r"""The method: debiased scores of models from their votes, from the data to the covariance, in the order of a fit.
 
-A prompt x has votes Y on some pairs (j, k) of models; S_jk says whether the pair was labelled. Everything that is
-learnt is in :mod:`dmlrank.fit.stages`, where an update finds what an earlier fit has learnt. What follows from it is
-computed here each time.
+A prompt (context) x has votes Y on some pairs (j, k) of models; S_jk says whether the pair was labelled. Given x, votes
+do not depend on which pairs were labelled, and every compared pair is labelled with a probability above zero.
+What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.stages`, where an update finds them.
 
-1. **Read** (:func:`read_inputs`). The votes become cells: one mean label y, probabilities of C categories, for each
-   prompt and labelled pair. The estimand is the mean over prompts of the scores F(mu(x)), where mu_jk(x) = E[Y | x,
-   (j, k)] are the probabilities of the categories, and F is a functional of them on the graph of compared pairs, such
-   as the mean win share (Borda) or the Bradley-Terry projection of the log-odds.
+1. **Read** (:func:`read_inputs`). The votes become cells: for each prompt and labelled pair the mean Y of its votes,
+   each of which is 1 in one of C categories. The estimand is theta = E F(mu(X)), where mu_jk(x) = E[Y | x, (j, k)] are
+   the probabilities of the categories, and F is a functional of them on the graph of compared pairs. With s_jk the win
+   share of j against k, ties by their weight and both orders averaged: Borda scores are the means over k of s_jk;
+   Bradley-Terry scores are the least-squares solution of theta_j - theta_k = logit s_jk, where the logits of both
+   orders are averaged.
 2. **Learn** (:func:`repeat`). Prompts are dealt to folds. mu_jk(x) and the propensities pi_jk(x) = P(S_jk = 1 | x)
-   are fitted on the other folds of each prompt. Without features there are no folds: mu is one pilot from all labels,
-   and pi_jk the share of the prompts on which the pair is labelled.
+   are fitted on the other folds of each prompt, unless they are supplied; mu is raised to a floor that held-out labels
+   choose, where F needs logarithms. Where no feature tells prompts apart there are no folds: mu is the frequencies of
+   the pair's labels, and pi_jk the share of the prompts on which the pair is labelled.
 3. **Correct** (:func:`repeat`). The plug-in mean of F(mu(x_i)) has the error of the learner. One step removes it to
    first order: with the derivative J_jk of F in mu_jk, the influence value of prompt i is
 
-       phi_i = F(mu(x_i)) + sum_jk  S_jk / pi_jk(x_i)  J_jk(mu(x_i)) (Y_jk - mu_jk(x_i)),
+       phi_i = F(mu(x_i)) + sum_jk  S_i,jk / pi_jk(x_i)  J_jk(mu(x_i)) (Y_i,jk - mu_jk(x_i)),
 
-   and the estimate is the mean of phi_i. ``average="preferences"`` estimates F(E mu(X)) instead, by the same step for
-   the functional linearised at the mean preferences. The assignment to folds is repeated ``n_rep`` times and averaged.
-   What remains is a bias of second order in the error of mu. For Bradley-Terry scores it is estimated from the labels
-   and removed from estimate and influence values (:func:`dmlrank.estimation.second_order.second_order`).
+   a sum over ordered pairs (unordered ones where display order does not matter), and the estimate is the mean of phi_i
+   (:func:`dmlrank.estimation.one_step.one_step`). ``average="preferences"`` estimates F(E mu(X)) instead, by the same
+   step for the functional linearised at the mean preferences. The assignment to folds is repeated ``n_rep`` times and
+   averaged. What remains has the order of the product of the errors of mu and pi, and, where F is curved, of the
+   squared error of mu. For Bradley-Terry scores with a mu that is learnt from features, without a judge or an
+   adjustment for style, the latter is estimated from the labels and removed
+   (:func:`dmlrank.estimation.second_order.second_order`); for other curved functionals it is reported.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
-   estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)', with sums by cluster where there are clusters. To
-   it are added: the positive part of the variance correction, because the derivative J at a mu that is shrunk towards
-   the middle is too small (:mod:`dmlrank.estimation.one_step`); a variance c / n, c = (3 / 1.96)^2, for each of the n
-   labels of a unanimous pair, whose labels all agree (:mod:`dmlrank.estimation.unanimous_pairs`); and the variance
-   between repetitions.
-5. **Result** (:func:`fit_with`). The second-order bias of a curved F, calibration of mu and the number of prompts that
-   carry a standard error say whether the intervals may be too short; the fit warns where they are.
+   estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)'; with G clusters phi is summed by cluster, times
+   G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Three
+   variances are added, in this order. Labels of a pair that all agree show no variance: each of n such labels gets
+   at most c / n, c = (3 / 1.96)^2, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`). A mu that is
+   shrunk towards the middle has too small a derivative J: the variance correction estimates what phi phi' lacks for
+   it, and its positive part is added (:mod:`dmlrank.estimation.one_step`). Last comes the variance between repetitions.
+5. **Result** (:func:`fit_with`). Intervals are theta +- c times standard errors, where c is the quantile of the largest
+   of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
+   calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;
+   the fit warns where they are.
+
+Means of scores and maximum likelihood take another way (:mod:`dmlrank.fit.direct_fits`), and so do the formulas of
+``bt_restricted`` (:mod:`dmlrank.estimation.bt_restricted`) and of equal style (:mod:`dmlrank.estimation.equal_style`).
 
 References
 ----------
-Frauen et al., arXiv 2601.21816.
+Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816. The second-order bias, the
+added variances, clusters and repetitions are not in their paper.
 """
 
 from __future__ import annotations
@@ -99,8 +112,8 @@ def fit_with(stages: FirstStages) -> FitState:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
     repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep if inputs.n_folds > 1 else 1))
-    learnt = [(r.one_step_result, r.style_influence) for r in repetitions]
-    key = (*learnt, inputs.units, options.prompts, options.estimator)
+    corrected = [(r.one_step_result, r.style_influence) for r in repetitions]
+    key = (*corrected, inputs.units, options.prompts, options.estimator)
     influence, covariance, unanimous, style = stages.keep(
         "estimates", key, lambda: estimate_scores(stages, inputs, repetitions)
     )
@@ -244,7 +257,8 @@ def second_order_bias(
 ) -> tuple[FloatArray, FloatArray, Treatment]:
     """Return the second-order bias of the scores, its standard errors, and what was done about it.
 
-    The bias is NaN where it is not known, or was subtracted with ``average="preferences"``, which has its own warnings.
+    The bias is what u, the estimated change, would remove: -u. It is 0 for a linear functional, and NaN where it is not
+    known, or was subtracted with ``average="preferences"``, which has its own warnings.
     """
     first, setup = repetitions[0], inputs.setup
     if first.mean is not None:
