@@ -161,7 +161,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
 
     The score of model j is the mean over prompts of Y_ij, the mean score of its runs on prompt i. Its influence value
     is Y_ij less the score, so that the covariance of all scores, and of their differences, is that of paired data.
-    Where scores are missing, Y_ij is replaced by m_ij + S_ij / pi_ij (Y_ij - m_ij) (:mod:`..estimation.missing_scores`).
+    Where scores are missing, m_ij + S_ij / pi_ij (Y_ij - m_ij) takes the place of Y_ij
+    (:mod:`dmlrank.estimation.missing_scores`).
 
     First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
