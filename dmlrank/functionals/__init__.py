@@ -25,7 +25,7 @@ __all__ = [
     "named",
 ]
 
-# All functionals with a name, for the option functional=. A new one is a module with its class, and an entry here.
+# All functionals with a name, for the option functional=. A new one is a class and an entry here.
 FUNCTIONALS: dict[str, type[Functional]] = {
     kind.name: kind for kind in (Borda, BradleyTerry, RankCentrality, Dominance, SoftMin)
 }

@@ -397,7 +397,7 @@ class Functional(ABC):
     link : {None, "identity", "logit"}
         Link of the preferences in which the scores are linear; scores with a logit are log-odds.
     limits : tuple of float
-        Smallest and largest possible score.
+        Smallest and largest possible score, to which a fit clips estimates.
     uses_shares : bool
         Whether ``mu`` enters through the weighted preferences for the two items of each pair alone.
     pair_local : bool
@@ -519,9 +519,7 @@ class Functional(ABC):
             If there are edge weights, and the functional takes none.
         """
         if edge_weights is not None and not self.takes_edge_weights:
-            raise OptionError(
-                f"{self.name} has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
-            )
+            raise OptionError(f"{self.name} takes no edge weights; leave edge_weights out")
         bound = copy(self)
         for name, value in (("weights", weights), ("graph", graph), ("edge_weights", edge_weights)):
             if getattr(self, name) is None:

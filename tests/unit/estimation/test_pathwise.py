@@ -17,7 +17,7 @@ from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import (
-    Borda,
+    FUNCTIONALS,
     BradleyTerry,
     CategoryWeights,
     Custom,
@@ -44,12 +44,10 @@ def gap(mu):
     return np.stack([np.log(share[:, 0, 1] / share[:, 1, 0]), share[:, 0, 2] * share[:, 2, 1] ** 2], axis=1)
 
 
-KINDS = {
-    "borda": lambda weights: Borda(weights),
-    "bt": lambda weights: BradleyTerry(weights),
+# Every functional with a name, and variants.
+KINDS = dict(FUNCTIONALS) | {
     "bt-weighted": lambda weights: BradleyTerry(weights, None, np.array([[0, 1, 3], [1, 0, 2], [3, 2, 0.0]])),
     "bt-tree": lambda weights: BradleyTerry(weights, Graph.of([(0, 1), (1, 2)], 3)),
-    "rank_centrality": lambda weights: RankCentrality(weights),
     "rank_centrality-rate": lambda weights: RankCentrality(weights, walk="rate"),
     "dominance": lambda weights: Dominance(weights, tau=0.55, sharpness=12),
     "softmin": lambda weights: SoftMin(weights, sharpness=12),

@@ -9,6 +9,7 @@ import pytest
 
 from dmlrank.exceptions import GraphError, NuisanceError, OptionError
 from dmlrank.functionals import (
+    FUNCTIONALS,
     Borda,
     BradleyTerry,
     CategoryWeights,
@@ -23,15 +24,15 @@ from dmlrank.functionals.base import edge_matrix, symmetric_metric
 
 STEP = 1e-6
 
+# Every functional with a name, without edge weights, and variants.
 KINDS = {
-    "borda": lambda weights, graph, edge_weights: Borda(weights, graph),
+    name: lambda weights, graph, edge_weights, kind=kind: kind(weights, graph) for name, kind in FUNCTIONALS.items()
+} | {
     "borda-weighted": Borda,
-    "bt": lambda weights, graph, edge_weights: BradleyTerry(weights, graph),
     "bt-weighted": BradleyTerry,
-    "rank_centrality": lambda weights, graph, edge_weights: RankCentrality(weights, graph),
     "rank_centrality-rate": lambda weights, graph, edge_weights: RankCentrality(weights, graph, walk="rate"),
     "dominance-even": lambda weights, graph, edge_weights: Dominance(weights, graph, tau=0.5, sharpness=8),
-    "softmin": lambda weights, graph, edge_weights: SoftMin(weights, graph, sharpness=8),
+    "softmin-flat": lambda weights, graph, edge_weights: SoftMin(weights, graph, sharpness=8),
 }
 
 
