@@ -287,7 +287,9 @@ def _design(arguments: argparse.Namespace) -> None:
         candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
-    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng or 0))
+    # Another round has other votes, and needs draws of its own.
+    seed = results.nvotes if arguments.rng is None else arguments.rng
+    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
     _show(plan.summary(results.estimates.alpha), arguments.out, formats, [])
 

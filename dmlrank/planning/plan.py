@@ -440,7 +440,7 @@ class Plan(Summarised):
         Notes
         -----
         Later plans depend on earlier labels. The tests stay valid because every prompt is new, and its propensity is
-        fixed before its labels are drawn: given the past, the influence value of a prompt has mean zero for any
+        fixed before its labels are drawn: given earlier rounds, the influence value of a prompt has mean zero for any
         propensity. The argument and its conditions are on the page "A board that is looked at every day" of the
         documentation.
 
@@ -573,14 +573,16 @@ class Plan(Summarised):
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label on each context.
 
-        Pairs are drawn independently, or at most one of a context in a plan with ``one_pair=True``. With
-        ``position_bias=False`` the display order of a drawn pair is drawn, too. A plan for scores draws one uniform
-        number for each prompt, so that models are run on the same prompts as far as possible.
+        The number of labels of each pair is the expected one, rounded down or up, and so is that of all labels. Labels
+        that cost the same therefore cost the budget, and labels of different costs nearly so. With ``one_pair=True``
+        the number of all labels is fixed in this way, but not that of each pair. With ``position_bias=False`` the
+        display order of a drawn pair is drawn, too. A plan for scores draws models on the same prompts as far as
+        possible.
 
         Parameters
         ----------
         rng : int, Generator or None
-            Seed or source of the draws.
+            Seed or source of the draws; another one in every round, because rounds are drawn independently.
 
         Returns
         -------
@@ -592,13 +594,22 @@ class Plan(Summarised):
             the prompt, the model and ``propensity``, that after all rounds. Add the scores to the table and fit it
             with the plan: ``dml_rank(..., propensity=plan)``.
 
+        Notes
+        -----
+        Every pair is drawn on every context with exactly its propensity, and the draws of the pairs of a context are
+        nearly independent. The draws of contexts depend on each other, because they share the budget. Estimates stay
+        unbiased, since labels have mean mu on the contexts that were drawn as on the others, and standard errors, which
+        are those of independent contexts, are not too small: draws of a fixed size do not add variance. Sequential
+        views hold at the ends of rounds, for which every round is drawn anew, but not within a round, where earlier
+        draws say something of later ones.
+
         Examples
         --------
         >>> import dmlrank as dr
         >>> ties = dr.datasets.Ties()
         >>> plan = dr.design(ties.mu(ties.features(100, rng=0)), budget=30)
         >>> int(plan.sample(rng=0)["propensity"].count())
-        22
+        30
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)

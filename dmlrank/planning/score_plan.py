@@ -52,7 +52,7 @@ from .criteria import of_eigenvalues, solve
 from .design import specify
 from .plan import Plan
 from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
-from .problem import DesignProblem, Pairs, PlanNames
+from .problem import DesignProblem, Pairs, PlanNames, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1
@@ -154,13 +154,29 @@ class ScoreProblem(DesignProblem):
         """Draw the further runs, in the order of the prompts, with the propensities after this round.
 
         The uniform number of a prompt lies above the propensities of models without a score, and below those of models
-        with one.
+        with one. Groups with smaller propensities are drawn from the prompts of groups with larger ones, which is the
+        same as one uniform number; each draw has a fixed size, so that runs cost what is expected.
         """
-        is_open, after = self.pairs.group >= 0, self.pairs.matrices(propensity_table(propensities))
+        is_open, groups = self.pairs.group >= 0, propensity_table(propensities)
         low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
         high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
-        uniform = low + (high - low) * rng.random(len(low))
-        prompt, model = np.nonzero((uniform[:, None] < after) & ~self.is_there)
+        low, high = np.minimum(low, high)[:, None], np.maximum(low, high)[:, None]
+        share = np.clip((groups - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        cost = np.where(self.is_there, 0.0, self.cost_of_run) @ (
+            self.pairs.group[:, None] == np.arange(len(self.pairs))
+        )
+        rank = np.argsort(-share, axis=1, kind="stable")
+        share, cost = np.take_along_axis(share, rank, 1), np.take_along_axis(share * cost, rank, 1)
+        # The expected cost of a prompt's runs of this group and all later ones, if this group is drawn.
+        ahead = np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] / np.maximum(share, 1e-300)
+        is_drawn, is_inside = np.zeros(share.shape), np.ones(len(share), dtype=bool)
+        for g in range(share.shape[1]):
+            wider = share[:, g - 1] if g else np.ones(len(share))
+            given = np.divide(share[:, g], wider, out=np.zeros(len(share)), where=is_inside & (wider > 0))
+            is_inside = drawn_together(given, ahead[:, g], rng)
+            is_drawn[is_inside, rank[is_inside, g]] = 1.0
+        after = self.pairs.matrices(groups)
+        prompt, model = np.nonzero((self.pairs.matrices(is_drawn) > 0) & ~self.is_there)
         frame = names.rows_of(prompt)
         frame[names.first_column] = np.array(names.models, dtype=object)[model]
         return frame.infer_objects().assign(propensity=after[prompt, model])

@@ -185,14 +185,7 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
             np.testing.assert_array_equal(one, same)
 
 
-def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
-    for one_pair in (False, True):
-        plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
-        drawn = []
-        for contexts in (7, 4096):
-            monkeypatch.setattr(problem, "_DRAWN_CONTEXTS", contexts)
-            drawn.append(plan.sample(0))
-        pd.testing.assert_frame_equal(*drawn)
+def test_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
     monkeypatch.setattr(user_learners, "_CHECKED_CONTEXTS", 8)
     odd = mu.copy()
     odd[50, 1, 2] = 0.9
@@ -303,6 +296,60 @@ def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
         # Independent pairs: the number of labels has the variance of a sum of Bernoulli variables.
         taken = plan.solution.propensity[0]
         assert per_context.var() == pytest.approx((taken * (1 - taken)).sum(), rel=0.08)
+
+
+class _Fixed:
+    """Stands for a generator: units are in their order, and the number that a systematic sample starts at is given."""
+
+    def __init__(self, start):
+        self.start = start
+
+    def random(self, size=None):
+        return self.start if size is None else np.linspace(0, 0.9, size)
+
+
+def test_a_draw_of_a_fixed_size_has_the_propensities_of_its_units():
+    rng = np.random.default_rng(0)
+    propensity, cost = rng.uniform(size=40), rng.integers(1, 4, size=40).astype(float)
+    propensity[[3, 7]] = 1.0, 0.0
+    starts = (np.arange(4000) + 0.5) / 4000
+    draws = np.array([problem.drawn_together(propensity, cost, _Fixed(start)) for start in starts])
+    # Over all starts each unit is drawn in the share that is its propensity, up to the ends of two intervals.
+    np.testing.assert_allclose(draws.mean(axis=0), propensity, atol=2 / 4000)
+    assert np.abs(draws.sum(axis=1) - propensity.sum()).max() < 1
+    assert np.abs(draws @ cost - propensity @ cost).max() <= 3
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("costly", [False, True])
+def test_samples_cost_the_budget_and_keep_every_propensity(mu, one_pair, costly):
+    rng, n_draws = np.random.default_rng(3), 400
+    cost = rng.choice([1.0, 3.0], size=60) if costly else np.ones(60)
+    plan = dr.design(mu, "bt", budget=50, costs=cost, one_pair=one_pair)
+    expected = plan.propensity.sum(axis=0)
+    share, spent, residual, weighted = np.zeros((60, 4, 4)), [], rng.normal(0.3, 1, size=(60, 4, 4)), []
+    for _ in range(n_draws):
+        drawn = plan.sample(rng).dropna(subset=["propensity"])
+        at = drawn["context"].to_numpy(), *(drawn[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+        np.add.at(share, at, 1 / n_draws)
+        spent.append(cost[at[0]].sum())
+        weighted.append((residual[at] / drawn["propensity"]).sum())
+        counts = np.zeros((4, 4))
+        np.add.at(counts, at[1:], 1)
+        assert one_pair or np.abs(counts - expected).max() < 1
+        assert abs(len(drawn) - expected.sum()) < 1
+    z = (share - plan.propensity) / np.sqrt(np.maximum(plan.propensity * (1 - plan.propensity), 1e-12) / n_draws)
+    assert np.abs(z).max() < 4.5
+    assert np.std(z[plan.propensity > 0]) == pytest.approx(1, abs=0.1)
+    assert np.mean(spent) == pytest.approx(50, abs=0.5)
+    assert np.std(spent) < (3 if costly else 1e-6)
+    # Weighted residuals vary no more than those of contexts that are drawn independently.
+    inside = plan.propensity > 0
+    variances = np.where(inside, np.square(residual) / np.where(inside, plan.propensity, 1), 0).sum(axis=(1, 2))
+    squared_means = np.square(np.where(inside, residual, 0)).sum(axis=(1, 2))
+    if one_pair:
+        squared_means = np.square(np.where(inside, residual, 0).sum(axis=(1, 2)))
+    assert np.var(weighted) < 1.2 * (variances - squared_means).sum()
 
 
 def test_a_seed_gives_the_same_sample_and_nothing_touches_the_global_generator(mu, global_seed):
