@@ -614,7 +614,9 @@ class Plan(Summarised):
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)
 
-    def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def export(
+        self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None, *, counts: bool = False
+    ) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.
 
         Parameters
@@ -625,6 +627,10 @@ class Plan(Summarised):
             ``expected_cost``, ``position_bias``, ``seed``).
         rng : int, Generator or None
             As for :meth:`sample`. The seed is written to JSON.
+        counts : bool
+            Whether to write, as ``.csv``, how many labels are drawn of each pair (``labels``; a label is one prompt),
+            or how many runs of each model of a plan for scores (``runs``), such as for an offer. The same seed gives
+            the counts of the rows.
 
         Returns
         -------
@@ -637,15 +643,27 @@ class Plan(Summarised):
             If the path has another ending.
         FileWriteError
             If the file cannot be written; an earlier file of this name is left as it was.
+
+        Examples
+        --------
+        >>> import dmlrank as dr, os, tempfile
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600, position_bias=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pairs = plan.export(os.path.join(folder, "pairs.csv"), rng=0, counts=True)
+        >>> pairs.columns.tolist(), int(pairs["labels"].sum())
+        (['model_a', 'model_b', 'labels'], 600)
         """
         check_path(path)
+        check_flag("counts", counts)
         kind = Path(os.fsdecode(path)).suffix.lower()
-        if kind not in (".csv", ".json"):
-            raise OptionError(
-                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
-            )
+        if kind not in (".csv", ".json") or (counts and kind != ".csv"):
+            what, endings = ("counts are", ".csv") if counts else ("a plan is", ".csv or .json")
+            raise OptionError(f"the path {os.fspath(path)!r} has the ending {kind!r}; {what} written as {endings}")
         seed = resolve_seed(rng)
         rows = self.sample(seed)
+        if counts:
+            rows = self._counts_of(rows)
         if kind == ".csv":
             write_file(path, safe_csv(rows))
         else:
@@ -658,6 +676,17 @@ class Plan(Summarised):
             }
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
+
+    def _counts_of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the numbers of labels of pairs, or of runs of models, in a sample; the largest number first."""
+        names, problem = self.specification.names, self.specification.problem
+        columns = [column for column in (names.first_column, names.second_column) if column]
+        drawn = rows.loc[rows["propensity"].notna(), columns]
+        if len(columns) == 2 and not problem.pairs.ordered:
+            # The display order was drawn: both orders are one pair.
+            drawn = pd.DataFrame(np.sort(drawn.to_numpy(dtype=str), axis=1), columns=columns)
+        counts = drawn.value_counts(sort=False).rename("runs" if problem.of_scores else "labels").reset_index()
+        return counts.sort_values([counts.columns[-1], *columns], ascending=[False, *[True] * len(columns)])
 
     def _check_votes(self, method: str) -> None:
         """Raise where a method is about votes and the plan is for scores."""

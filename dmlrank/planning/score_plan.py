@@ -126,7 +126,7 @@ class ScoreProblem(DesignProblem):
             raise OptionError(
                 f"budget={budget:g} is too small: to run the compared models on the same prompts with at least the "
                 f"propensities of earlier rounds, and at least {lower:.3g}, costs {needed:.6g}; raise the budget, or "
-                f"lower min_propensity"
+                f"lower min_propensity="
             )
         return Constraints(self.cost, least, budget + self.spent, False)
 
@@ -182,8 +182,18 @@ class ScoreProblem(DesignProblem):
         return frame.infer_objects().assign(propensity=after[prompt, model])
 
 
-def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *, candidate: str | None = None) -> Plan:
-    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run."""
+def design_scores(
+    estimates: Estimates,
+    steps: FitState,
+    options: PlanOptions,
+    above: NDArray[np.bool_] | None,
+    *,
+    candidate: str | None = None,
+) -> Plan:
+    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
+
+    Shapes: above (K, K), see :func:`dmlrank.planning.design.specify`.
+    """
     scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
     assert scores is not None
     if options.criterion != "A" or options.one_pair or options.explore:
@@ -222,15 +232,16 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
         is_complete = np.append(is_complete, False)
+        above = None if above is None else np.pad(above, (0, 1))
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit: name a model that has not been run in candidate=; whether "
-            "further runs or further prompts are worth more, runs() of the result says"
+            "every model was run on every prompt of the fit, so that there is no run to plan: name a model that has "
+            "not been run as candidate="
         )
     if proxy is not None and options.contrasts is None and options.until is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge)
+    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge, above)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -258,7 +269,7 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     )
     first = parse_formula(steps.source.formula).first
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
-    specification = specify(problem, options, plan_names, lambda _: estimate)
+    specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     return Plan(specification, solve(specification, options.budget))
 

@@ -149,6 +149,10 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert set(rows["model"]) == {"b", "c"}
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())
+    top = res.design(150, contrasts=dr.Top(2))
+    assert set(res.best_set(2)) == {name for label in top.specification.contrast_labels for name in label.split(" - ")}
+    assert "not decided which 2 models are the best" in " ".join(str(top).split())
+    assert "With 150 runs, " in " ".join(str(top).split())
 
 
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
@@ -161,6 +165,7 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     # A prompt that all others solve says little.
     is_solved = scores[:, 1:].all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.5 * plan.propensity[~is_solved, 4].mean()
+    assert "estimated as zero is found" in " ".join(str(full.design(60, candidate="new")).split())
     richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
     assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
 
