@@ -289,8 +289,7 @@ def _design(arguments: argparse.Namespace) -> None:
         candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
-    # Another round has other votes, and needs draws of its own.
-    seed = results.nvotes if arguments.rng is None else arguments.rng
+    seed = arguments.rng or 0
     formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
     others: _Writers = [(arguments.counts, lambda path: plan.export(path, seed, counts=True))]
