@@ -99,15 +99,21 @@ def fitted(scores: np.ndarray, is_drawn: np.ndarray, propensity: object) -> dr.R
 
 
 def run_rounds(
-    scores: np.ndarray, rng: np.random.Generator, plans: list[object]
+    scores: np.ndarray, rng: np.random.Generator, plans: list[int | None]
 ) -> tuple[list[dr.RankResults], np.ndarray]:
-    """Return the fits after the pilot and after each of the plans, which share the rest of the budget, and targets."""
+    """Return the fits after the pilot and after each of the plans, which share the rest of the budget, and targets.
+
+    A plan is for the differences among so many models with the highest scores, whether or not others may be among the
+    best; None: for all scores.
+    """
     n = len(scores)
     propensity: object = pd.DataFrame(np.full((n, K), PILOT), columns=NAMES)
     is_drawn = np.repeat(rng.random((n, 1)) < PILOT, K, axis=1)
     fits = [fitted(scores, is_drawn, propensity)]
-    for contrasts in plans:
-        plan = fits[-1].design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
+    for count in plans:
+        res = fits[-1]
+        contrasts = None if count is None else dr.Top(count).rows(res.models, res.params.to_numpy())[0]
+        plan = res.design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
         rows = plan.sample(rng)
         is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True
         fits.append(fitted(scores, is_drawn, plan))
@@ -126,7 +132,7 @@ def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     variances = np.nanvar(known, axis=0) / count
     uniform = np.sqrt(np.square(top) @ variances)
     same_m = differences(top, fitted(scores, is_drawn, np.full((n, K), TOTAL)))[1]
-    fits, planned = run_rounds(scores, rng, [dr.Top(6), dr.Top(3)])
+    fits, planned = run_rounds(scores, rng, [6, 3])
     found = {"uniform_se": uniform.mean(), "same_m_se": same_m.mean()}
     found["planned_ratio"] = differences(planned, fits[-1])[1].mean() / np.sqrt(np.square(planned) @ variances).mean()
     looks = []

@@ -476,7 +476,12 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
 
 _DICTIONARY = re.compile(r"\bcategories=\{([^{}]*)\}")
 _CLUSTERS = re.compile(r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}")
-_ARGUMENT = re.compile(r"(?<![\w-])(\w+)=('[^']*'|True\b|False\b|\d[\d.]*\b(?!,\d)|(?=[\s,;.)]|$))")
+_ARGUMENT = re.compile(
+    r"(?<![\w-])(\w+)=('[^']*'|True\b|False\b|-?\d[\d.]*(?:e-?\d+)?\b(?!,\d)|-?(?:nan|inf)\b|(?=[\s,;.)]|$))"
+)
+# Arguments of plans: those that are flags on the command line, and those with a value.
+_PLAN_FLAGS = ("one_pair", "from_scratch")
+_PLAN_VALUES = ("budget", "criterion", "contrasts", "min_propensity", "explore", "until", "candidate")
 
 
 def as_typed(message: str) -> str:
@@ -492,14 +497,17 @@ def as_typed(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found.groups()
-        if name not in (*PASSED_ON, "categories", "candidate"):
+        if name not in (*PASSED_ON, *_PLAN_FLAGS, *_PLAN_VALUES, "categories"):
             return found[0]
+        if name in _PLAN_FLAGS:
+            return f"--{name.replace('_', '-')}"
         value = {"True": "yes", "False": "no"}.get(value, value.strip("'"))
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
 
     listed_pairs = _DICTIONARY.sub(lambda found: "--categories " + " ".join(map(entry, found[1].split(", "))), message)
     named_groups = _CLUSTERS.sub(lambda found: "--groups " + found[1].replace(",", "").replace("'", ""), listed_pairs)
-    return _ARGUMENT.sub(option, named_groups)
+    of_plans = re.sub(r"\bnewdata(?:=None\b|=|\b)", "--new", re.sub(r"\bTop\((-?\d+)\)", r"--top \1", named_groups))
+    return _ARGUMENT.sub(option, of_plans)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
-_WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes")
+_WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
@@ -246,7 +246,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     targets = command.add_mutually_exclusive_group()
     differences = "plan for these differences, not all scores"
     targets.add_argument("--contrasts", "--contrast", nargs="+", metavar="'A - B'", help=differences)
-    targets.add_argument("--top", type=int, metavar="N", help="plan for the differences among the N best models")
+    top = "plan for the differences among the N best models, and those that decide which these are"
+    targets.add_argument("--top", type=int, metavar="N", help=top)
     targets.add_argument("--against", metavar="MODEL", help="plan for the differences of this model from all others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
@@ -259,7 +260,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--candidate", metavar="MODEL", help=candidate)
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
-    _add_outputs(command, ("the pairs to label, with propensities", "plan"))
+    counts = "how many labels each pair gets, or runs each model, in the same draw, as CSV"
+    _add_outputs(command, ("the pairs to label, with propensities", "plan"), counts=counts)
 
 
 def _design(arguments: argparse.Namespace) -> None:
@@ -268,8 +270,8 @@ def _design(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
-    top = dr.Top(arguments.top) if arguments.top else None
-    against = dr.Against(arguments.against) if arguments.against else None
+    top = None if arguments.top is None else dr.Top(arguments.top)
+    against = None if arguments.against is None else dr.Against(arguments.against)
     pictures = [path for path in arguments.out or () if Path(path).suffix.lower() in files.FIGURES]
     if pictures and results.estimates.are_means:
         raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
@@ -287,9 +289,11 @@ def _design(arguments: argparse.Namespace) -> None:
         candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
-    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng or 0))
+    seed = arguments.rng or 0
+    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
-    _show(plan.summary(results.estimates.alpha), arguments.out, formats, [])
+    others: _Writers = [(arguments.counts, lambda path: plan.export(path, seed, counts=True))]
+    _show(_without_python(plan.summary(results.estimates.alpha)), arguments.out, formats, others)
 
 
 def _add_compare_options(command: argparse.ArgumentParser) -> None:

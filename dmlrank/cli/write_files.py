@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 
 FIGURES = (".png", ".svg", ".pdf")
-# Endings that a file of --out may have, by what it holds; the ending decides the format.
+# Endings that a file of --out, or of another option, may have, by what it holds; the ending decides the format.
 ENDINGS = {
     "plan": (".csv", ".json", *FIGURES),
     "page": (".html", ".htm"),
     "result": (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES),
     "check": (".txt", ".html", ".json"),
+    "counts": (".csv",),
 }
 
 
@@ -60,10 +61,11 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: str) -> N
         from ..report.page.render_page import check_page_extra
 
         check_page_extra()
-    if option == "out" and ending not in ENDINGS[out]:
+    what, endings = (f"a {out} is", ENDINGS[out]) if option == "out" else (f"{option} are", ENDINGS.get(option, ()))
+    if endings and ending not in endings:
         raise OptionError(
-            f"--out {path!r} has the ending {ending!r}; a {out} is written as {' or '.join(ENDINGS[out])}"
-            f"{nearest(ending, ENDINGS[out])}"
+            f"--{option} {path!r} has the ending {ending!r}; {what} written as {' or '.join(endings)}"
+            f"{nearest(ending, endings)}"
         )
     if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")

@@ -394,6 +394,7 @@ class PlanSpecification:
     alpha: One minus the level of intervals and tests where the caller of a method gives none.
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
+    remark: A sentence of the summary on the contrasts.
     """
 
     problem: DesignProblem
@@ -412,6 +413,7 @@ class PlanSpecification:
     alpha: float = ALPHA
     seed: int = 0
     questions: tuple[tuple[str, str], ...] = ()
+    remark: str = ""
 
     @property
     def targets(self) -> Targets:
@@ -442,13 +444,13 @@ class PlanSpecification:
         if self.min_propensity > self.max_uniform * (1 + 1e-12):
             raise OptionError(
                 f"min_propensity={self.min_propensity:g} on {len(self.problem.pairs)} pairs is more than one pair per "
-                f"context; with one_pair=True min_propensity is at most {self.max_uniform:.6g}"
+                f"context; with one_pair=True the largest one is min_propensity={self.max_uniform:.6g}"
             )
         least = self.min_propensity * self.problem.total_cost
         if least > budget * (1 + 1e-12):
             raise OptionError(
                 f"budget={budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise the "
-                f"budget to {least:.8g}, or lower min_propensity to {budget / self.problem.total_cost:.6g}"
+                f"budget to {least:.8g}, or take min_propensity={budget / self.problem.total_cost:.6g}"
             )
         return self.min_propensity
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_whole
 from .._utils.computation import Report, computing, one_thread
@@ -34,6 +34,7 @@ from .plan_options import (
     read_edge_weights,
     read_graph,
     read_names,
+    remark_on,
 )
 from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
 from .rounds import UntilLike
@@ -98,8 +99,8 @@ def design(
     contrasts : optional
         The J combinations of scores that the plan is to estimate precisely, in place of all scores. Allowed are the
         hypotheses that :meth:`RankResults.t_test` reads, such as ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)``
-        for all differences among the five best models; and ``Against("a")`` for the differences between one model and
-        each of the others.
+        for all differences among the five best models, and those that decide which these are where a fit leaves it
+        open; and ``Against("a")`` for the differences between one model and each of the others.
     costs : float or array
         Cost of a label: one number, (n,) by context, (K, K) by pair, or (n, K, K).
     min_propensity : float, optional
@@ -228,17 +229,20 @@ def specify(
     options: PlanOptions,
     names: PlanNames,
     scores_of: Callable[[FloatArray], FloatArray] = np.asarray,
+    above: NDArray[np.bool_] | None = None,
 ) -> PlanSpecification:
     """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities.
 
-    ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores.
+    ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores. ``above``, (K, K),
+    says which models a fit shows to be above others.
     """
     functional = problem.functional
     names = replace(names, scores=functional.names(names.models))
     mean, between_covariance, problem = problem.by_row().scan()
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
-    criterion, contrasts, labels, questions = make_criterion(options, list(names.scores), scores, gauge)
+    models = list(names.scores)
+    criterion, contrasts, labels, questions = make_criterion(options, models, scores, gauge, above)
     return PlanSpecification(
         problem=problem,
         criterion=criterion,
@@ -253,4 +257,5 @@ def specify(
         explore=options.explore,
         names=names,
         questions=questions,
+        remark=remark_on(options.contrasts, models, scores, above),
     )

@@ -24,11 +24,12 @@ from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
+from ..inference.simultaneous import MaxT, separate
 from .allocation import Computed, Rows
 from .criteria import EarlierLabels, solve
 from .design import problem_of, specify
 from .plan import Plan
-from .plan_options import PlanOptions, read_context_weights, read_costs
+from .plan_options import PlanOptions, Top, read_context_weights, read_costs
 from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
 
@@ -73,25 +74,26 @@ def design_fit(
                 "plans for new prompts and plans from scratch are for votes; a plan for scores adds runs to those of "
                 "the fit"
             )
-        return design_scores(estimates, steps, options, candidate=candidate)
+        return design_scores(estimates, steps, options, _above(estimates, options), candidate=candidate)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
         raise OptionError(
             f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "
-            f"a plan needs; fit them with update(estimator='debiased')"
+            f"a plan needs; fit with estimator='debiased'"
         )
     if estimates.extrapolation:
         warn(
             f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared, so that the learner extrapolates "
             f"their probabilities; the plan depends on these probabilities, and its predicted standard errors do not "
-            f"take account of the fit's labels; plan.regret() computes the loss if the probabilities are wrong",
+            f"take account of the fit's labels",
             stacklevel=3,
         )
     weights, mean, functional = steps.units.context_weight, steps.first.mean, steps.setup.functional
     if newdata is not None and weights is not None:
         raise OptionError(
-            "this fit has weights=, which are not known for new prompts; plan for the prompts of the fit (newdata=None)"
+            "this fit has weights=, which are not known for new prompts; leave out newdata= to plan for the prompts of "
+            "the fit"
         )
     prompts = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
     tables, row, n_contexts = prompts.tables, prompts.row, len(prompts.row)
@@ -127,14 +129,26 @@ def design_fit(
         earlier = EarlierLabels(estimates.covariance.matrix * n_contexts, share)
     formula = parse_formula(steps.source.formula)
     names = PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second)
+
+    def scores_of(mean: FloatArray) -> FloatArray:
+        return estimate if newdata is None else estimate + mean - plugin
+
     specification = replace(
-        specify(problem, options, names, lambda mean: estimate if newdata is None else estimate + mean - plugin),
+        specify(problem, options, names, scores_of, _above(estimates, options)),
         predict=partial(_predict, steps),
         earlier=earlier,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
     )
     return Plan(specification, solve(specification, options.budget))
+
+
+def _above(estimates: Estimates, options: PlanOptions) -> NDArray[np.bool_] | None:
+    """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
+    if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
+        return None
+    simultaneous = MaxT(estimates.covariance, estimates.description.seed)
+    return separate(estimates.estimate, simultaneous, estimates.alpha).above
 
 
 def _chunks(tables: Tables) -> list[slice]:

@@ -440,7 +440,7 @@ class Plan(Summarised):
         Notes
         -----
         Later plans depend on earlier labels. The tests stay valid because every prompt is new, and its propensity is
-        fixed before its labels are drawn: given the past, the influence value of a prompt has mean zero for any
+        fixed before its labels are drawn: given earlier rounds, the influence value of a prompt has mean zero for any
         propensity. The argument and its conditions are on the page "A board that is looked at every day" of the
         documentation.
 
@@ -573,14 +573,16 @@ class Plan(Summarised):
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label on each context.
 
-        Pairs are drawn independently, or at most one of a context in a plan with ``one_pair=True``. With
-        ``position_bias=False`` the display order of a drawn pair is drawn, too. A plan for scores draws one uniform
-        number for each prompt, so that models are run on the same prompts as far as possible.
+        The number of labels of each pair is the expected one, rounded down or up, and so is that of all labels. Labels
+        that cost the same therefore cost the budget, and labels of different costs nearly so. With ``one_pair=True``
+        the number of all labels is fixed in this way, but not that of each pair. With ``position_bias=False`` the
+        display order of a drawn pair is drawn, too. A plan for scores draws models on the same prompts as far as
+        possible.
 
         Parameters
         ----------
         rng : int, Generator or None
-            Seed or source of the draws.
+            Seed or source of the draws; another one in every round, because rounds are drawn independently.
 
         Returns
         -------
@@ -592,18 +594,29 @@ class Plan(Summarised):
             the prompt, the model and ``propensity``, that after all rounds. Add the scores to the table and fit it
             with the plan: ``dml_rank(..., propensity=plan)``.
 
+        Notes
+        -----
+        Every pair is drawn on every context with exactly its propensity, and the draws of the pairs of a context are
+        nearly independent. The draws of contexts depend on each other, because they share the budget. Estimates stay
+        unbiased, since labels have mean mu on the contexts that were drawn as on the others, and standard errors, which
+        are those of independent contexts, are not too small: draws of a fixed size do not add variance. Sequential
+        views hold at the ends of rounds, for which every round is drawn anew, but not within a round, where earlier
+        draws say something of later ones.
+
         Examples
         --------
         >>> import dmlrank as dr
         >>> ties = dr.datasets.Ties()
         >>> plan = dr.design(ties.mu(ties.features(100, rng=0)), budget=30)
         >>> int(plan.sample(rng=0)["propensity"].count())
-        22
+        30
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)
 
-    def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
+    def export(
+        self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None, *, counts: bool = False
+    ) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.
 
         Parameters
@@ -614,6 +627,10 @@ class Plan(Summarised):
             ``expected_cost``, ``position_bias``, ``seed``).
         rng : int, Generator or None
             As for :meth:`sample`. The seed is written to JSON.
+        counts : bool
+            Whether to write, as ``.csv``, how many labels are drawn of each pair (``labels``; a label is one prompt),
+            or how many runs of each model of a plan for scores (``runs``), such as for an offer. The same seed gives
+            the counts of the rows.
 
         Returns
         -------
@@ -626,15 +643,27 @@ class Plan(Summarised):
             If the path has another ending.
         FileWriteError
             If the file cannot be written; an earlier file of this name is left as it was.
+
+        Examples
+        --------
+        >>> import dmlrank as dr, os, tempfile
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600, position_bias=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pairs = plan.export(os.path.join(folder, "pairs.csv"), rng=0, counts=True)
+        >>> pairs.columns.tolist(), int(pairs["labels"].sum())
+        (['model_a', 'model_b', 'labels'], 600)
         """
         check_path(path)
+        check_flag("counts", counts)
         kind = Path(os.fsdecode(path)).suffix.lower()
-        if kind not in (".csv", ".json"):
-            raise OptionError(
-                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
-            )
+        if kind not in (".csv", ".json") or (counts and kind != ".csv"):
+            what, endings = ("counts are", ".csv") if counts else ("a plan is", ".csv or .json")
+            raise OptionError(f"the path {os.fspath(path)!r} has the ending {kind!r}; {what} written as {endings}")
         seed = resolve_seed(rng)
         rows = self.sample(seed)
+        if counts:
+            rows = self._counts_of(rows)
         if kind == ".csv":
             write_file(path, safe_csv(rows))
         else:
@@ -647,6 +676,17 @@ class Plan(Summarised):
             }
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
+
+    def _counts_of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the numbers of labels of pairs, or of runs of models, in a sample; the largest number first."""
+        names, problem = self.specification.names, self.specification.problem
+        columns = [column for column in (names.first_column, names.second_column) if column]
+        drawn = rows.loc[rows["propensity"].notna(), columns]
+        if len(columns) == 2 and not problem.pairs.ordered:
+            # The display order was drawn: both orders are one pair.
+            drawn = pd.DataFrame(np.sort(drawn.to_numpy(dtype=str), axis=1), columns=columns)
+        counts = drawn.value_counts(sort=False).rename("runs" if problem.of_scores else "labels").reset_index()
+        return counts.sort_values([counts.columns[-1], *columns], ascending=[False, *[True] * len(columns)])
 
     def _check_votes(self, method: str) -> None:
         """Raise where a method is about votes and the plan is for scores."""

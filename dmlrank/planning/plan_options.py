@@ -9,12 +9,12 @@ from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import array_of_numbers, real_number
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, read_hypothesis
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import (
     HypothesisError,
     NuisanceError,
@@ -29,6 +29,7 @@ from ..exceptions import (
 from ..fit.estimand import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
+from ..report.statements import some_of
 from .criteria import Criterion
 from .problem import Pairs
 from .rounds import Questions, UntilLike, read_until
@@ -38,7 +39,12 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """All differences among the ``count`` models that the probabilities rank highest.
+    """All differences among the ``count`` best models, and those that decide which models these are.
+
+    A plan from a fit asks which models are the best, too: another model may be among them unless simultaneous tests of
+    the fit show ``count`` models to be above it. Its differences from those of the best models that it is not separated
+    from are contrasts as well, and the plan's summary names the model. A plan from probabilities alone takes the models
+    that they rank highest for the best.
 
     Parameters
     ----------
@@ -53,7 +59,9 @@ class Top:
 
     count: int
 
-    def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+    def rows(
+        self, models: list[str], scores: FloatArray, above: NDArray[np.bool_] | None = None
+    ) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the coefficients of the differences and their names.
 
         Parameters
@@ -62,6 +70,8 @@ class Top:
             Names of the K models.
         scores : ndarray, shape (K,)
             Scores, by which the best models are chosen.
+        above : ndarray of bool, shape (K, K), optional
+            Whether model j is shown to be above model k. None: the models with the highest scores are the best.
 
         Returns
         -------
@@ -79,8 +89,9 @@ class Top:
             raise OptionError(
                 f"Top({self.count}) has no meaning for {len(models)} models; give a number from 2 to {len(models)}"
             )
-        best = np.sort(np.argsort(-scores, kind="stable")[: self.count])
-        return _differences(list(combinations(best, 2)), models)
+        best, others = _best_and_open(self.count, scores, above)
+        boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
+        return _differences([*combinations(np.sort(best), 2), *boundary], models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +144,50 @@ class Against:
 ContrastsLike = HypothesisLike | Top | Against | None
 
 
+def remark_on(contrasts: ContrastsLike, models: list[str], scores: FloatArray, above: NDArray[np.bool_] | None) -> str:
+    """Return the sentence of a summary on which models are the best, where the contrasts are about them."""
+    if not isinstance(contrasts, Top):
+        return ""
+    count = contrasts.count
+    best, others = ([models[j] for j in part] for part in _best_and_open(count, scores, above))
+    if above is None:
+        return f"The best {count} models are taken to be those with the highest scores: {some_of(best)}."
+    if not others:
+        return f"It is decided that the best {count} models are {some_of(best)}."
+    return (
+        f"It is not decided which {count} models are the best: besides {some_of(best)}, which have the highest scores, "
+        f"{some_of(others)} may be among them. The contrasts include the differences that decide it."
+    )
+
+
+def _best_and_open(count: int, scores: FloatArray, above: NDArray[np.bool_] | None) -> tuple[IntArray, IntArray]:
+    """Return the models with the highest scores, and the others that may be among the best."""
+    order = np.argsort(-scores, kind="stable")
+    best, others = order[:count], order[count:]
+    return best, others[:0] if above is None else others[above[:, others].sum(axis=0) < count]
+
+
 def make_criterion(
-    options: PlanOptions, models: list[str], scores: FloatArray, gauge: FloatArray
+    options: PlanOptions,
+    models: list[str],
+    scores: FloatArray,
+    gauge: FloatArray,
+    above: NDArray[np.bool_] | None = None,
 ) -> tuple[Criterion, FloatArray, tuple[str, ...], Questions]:
     """Return criterion, coefficients of the J contrasts, (J, K), their names, and questions that end rounds.
 
     J is 0 for all scores; questions are contrasts where no others are given.
 
-    Shapes: scores (K,).
+    Shapes: scores (K,), above (K, K): see :meth:`Top.rows`.
     """
     kind, free, questions = options.criterion, free_basis(gauge, len(models)), read_until(options.until, models)
     contrasts = list(questions) if options.contrasts is None and questions else options.contrasts
     if contrasts is None:
         rows = np.eye(len(models)) if kind == "A" else free.T
         return Criterion(kind, rows), np.empty((0, len(models))), (), questions
-    if isinstance(contrasts, Top | Against):
+    if isinstance(contrasts, Top):
+        targets, labels = contrasts.rows(models, scores, above)
+    elif isinstance(contrasts, Against):
         targets, labels = contrasts.rows(models, scores)
     else:
         hypothesis = read_hypothesis(contrasts, models)

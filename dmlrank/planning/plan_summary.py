@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.preferences import IntArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..inference.ranks import smallest_gap
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
 from ..plotting.theme import short_names
 from ..report.leaderboard import choose_models, chosen_names
-from ..report.statements import counted, percentage
+from ..report.statements import FIT_WITH_PLAN, MIX_ROUNDS, POWER, counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
 from .criteria import PlanSolution, PlanSpecification, Targets
-from .precision import predicted_precision
+from .precision import cheapest_solution, pair_critical_value, predicted_precision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,6 +72,8 @@ def plan_summary(
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
         )
+        news = " ".join(filter(None, [specification.remark, _power_note(specification, solution, alpha)]))
+        notes = [*filter(None, [news]), *notes]
     in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
     by_score = ranking if of_models else np.arange(len(all_models))
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
@@ -84,6 +88,62 @@ def plan_summary(
         tuple(notes),
     )
     return table.with_notes(shown.note(f"Cost, {heads[-1]} and widths"))
+
+
+def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> str:
+    """Say how many differences of two models the plan is expected to find, and which budget would find all of them."""
+    problem, rows = specification.problem, specification.contrasts
+    is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
+    rows, labels = rows[is_difference], [specification.contrast_labels[j] for j in np.flatnonzero(is_difference)]
+    if not len(rows):
+        return ""
+    # A difference is found with the power if it is so many standard errors.
+    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, "max-t"), POWER)
+
+    def needed_at(solution: PlanSolution) -> FloatArray:
+        """Return the differences that are found, (J,)."""
+        variances = np.maximum(((rows @ solution.sigma) * rows).sum(axis=1), 0.0)
+        return np.asarray(least * np.sqrt(variances / problem.n_contexts))
+
+    gap, needed = np.abs(rows @ specification.scores), needed_at(solution)
+    unit, number = ("runs", 1.0) if problem.of_scores else ("labels", 0.5)
+    number *= float(problem.expected_by_model(solution.propensities).sum())
+    spent = f"{number:,.6g} {unit}" if np.isclose(number, solution.expected_cost) else "this budget"
+    is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
+    is_open, sentences = ~is_equal & ~is_found, []
+    if not is_equal.all():
+        asked = counted(int((~is_equal).sum()), "difference")
+        text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
+        looks = " at one look; several looks need more" * bool(specification.questions)
+        text += f", if the present estimates are right (tests of all pairs{looks})"
+        # Where labels depend on each other, a search for a budget takes long.
+        if is_open.any() and not problem.interdependent:
+
+            def relative_gap(of: PlanSolution) -> float:
+                return float((needed_at(of)[is_open] / gap[is_open]).max())
+
+            hardest = labels[int(np.argmax(np.where(is_open, needed / np.maximum(gap, 1e-300), 0.0)))]
+            # A random sample of the rows says about as much, and takes little time.
+            sample = problem.sample() or problem
+            share = sample.total_cost / problem.total_cost
+            start = share * solution.budget * relative_gap(solution) ** 2
+            try:
+                small = replace(specification, problem=sample)
+                enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
+                text += f"; all of them need about {float(f'{np.ceil(enough):.2g}'):,.6g} ({hardest} the most)"
+            except OptionError:
+                text += (
+                    f"; all {unit} that these prompts allow are too few for all of them ({hardest} needs the most), so "
+                )
+                text += "more prompts are needed"
+        sentences.append(f"{text}.")
+    if is_equal.any():
+        digits = decimals(needed, fewest=fewest_decimals(problem.unit == 1.0))
+        sentences.append(
+            f"With {spent}, a difference that is estimated as zero is found with power {POWER:.2f} if it is at least "
+            f"{fixed_text(float(needed[is_equal].max()), digits)}."
+        )
+    return " ".join(sentences)
 
 
 def _rows_of_pairs(
@@ -153,10 +213,10 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
     """Return the notes below the table."""
     if specification.problem.of_scores:
         return [
-            f"Standard errors are predicted for a fit of all runs, earlier and planned, with propensity=plan. uniform: "
-            f"all models that are not complete, on the same random prompts, at the same cost; ratio: std err divided "
-            f"by uniform. {level} width: full width of simultaneous intervals (max-t). runs: expected number of "
-            f"further runs. Models that are compared are run on the same prompts.",
+            f"Standard errors are predicted for a fit of all runs, earlier and planned, with the propensities of the "
+            f"plan{FIT_WITH_PLAN}. uniform: all models that are not complete, on the same random prompts, at the same "
+            f"cost; ratio: std err divided by uniform. {level} width: full width of simultaneous intervals (max-t). "
+            f"runs: expected number of further runs. Models that are compared are run on the same prompts.",
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
         ]
@@ -183,14 +243,11 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         notes.append(
             "For some scores the standard error is larger than that of the fit without the planned labels: every "
             "prompt has the same weight in one fit of all rows, and these labels are few for so many new prompts. Plan "
-            "for fewer prompts, or fit all rows with mixture_propensity() of the rounds."
+            f"for fewer prompts, or fit all rows with the mixture of all rounds' propensities{MIX_ROUNDS}."
         )
     if specification.questions:
         questions = ", ".join(f"{first} > {second}" for first, second in specification.questions)
-        notes.append(
-            f"Rounds end when decide() of a sequential view answers: {questions}. The answer may be the other "
-            f"order, too."
-        )
+        notes.append(f"Rounds end when a sequential view decides: {questions}. The answer may be the other order, too.")
     if not specification.problem.pairs.ordered:
         notes.append(
             "The display order of a pair does not matter in this plan and is drawn at random; fit the labels with "

@@ -54,6 +54,8 @@ _FEW_CHUNKS = 20
 SAMPLE_SIZE = 4_000
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
+# Number of classes of costs within which the order of draws is random.
+_COST_CLASSES = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,24 +295,12 @@ class DesignProblem:
         return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.pairs.ordered else 0))
 
     def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
-        """Draw the pairs to label on each context, independently or at most one of a context.
+        """Draw the pairs to label on each context: of every pair as many labels as expected, rounded down or up.
 
-        The frame has a row for every label to collect and for every context without a label, in the order of the
-        contexts.
+        With at most one label of a context, the number of all labels is the expected one, rounded down or up. The frame
+        has a row for every label to collect and for every context without a label, in the order of the contexts.
         """
-        places, drawn_propensities = [], []
-        for start in range(0, self.n_contexts, _DRAWN_CONTEXTS):
-            table = propensities[self.row[start : start + _DRAWN_CONTEXTS]]
-            if self.one_pair:
-                # One uniform number per context; the first pair whose cumulative probability exceeds it is drawn.
-                exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
-                context = np.flatnonzero(exceeds[:, -1])
-                column = exceeds.argmax(axis=1)[context]
-            else:
-                context, column = np.nonzero(rng.random(table.shape) < table)
-            places.append(np.stack([context + start, column]))
-            drawn_propensities.append(table[context, column])
-        context, column = np.concatenate(places, axis=1)
+        context, column, propensity = self._drawn_cells(propensities, rng)
         first, second = self.pairs.first[column], self.pairs.second[column]
         if not self.pairs.ordered:
             exchange = rng.random(len(column)) < 0.5
@@ -322,8 +312,56 @@ class DesignProblem:
         no_model = np.full(len(unlabelled), len(names.models))
         frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
         frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
-        frame["propensity"] = np.concatenate([*drawn_propensities, np.full(len(unlabelled), np.nan)])[order]
+        frame["propensity"] = np.concatenate([propensity, np.full(len(unlabelled), np.nan)])[order]
         return frame
+
+    def _drawn_cells(
+        self, propensities: Propensities, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return contexts, pairs and propensities of the labels that are drawn, (d,) each, in order.
+
+        Notes
+        -----
+        Every pair has the contexts in a random order of its own, in which its propensities are added up from a uniform
+        number on. A label is drawn where the sum passes a whole number (systematic sampling), so that each cell is
+        drawn with its propensity. The draws of pairs are independent, except that sums are rounded up together, so that
+        the number of all labels is the expected one, too. With at most one label of a context, the contexts that get a
+        label are drawn in this way, and then a pair for each of them.
+        """
+        classes = cost_classes(np.broadcast_to(self.cost.mean(axis=1), self.n_rows))[self.row]
+        order = np.lexsort((rng.random(self.n_contexts), classes))
+        start = rng.random(1 if self.one_pair else len(self.pairs))
+        if not self.one_pair:
+            count = self.count
+
+            def expected_in(block: slice) -> FloatArray:
+                table = propensities[block]
+                return np.asarray(count[block] @ np.where(table < 1, table, 0.0))
+
+            rest = np.asarray(sum(map_blocks(expected_in, self.shape))) % 1.0
+            is_up = drawn_together(rest, np.broadcast_to(self.cost.mean(axis=0), rest.shape), rng)
+            start = np.where(is_up, 1 - rest + rest * start, (1 - rest) * start)
+        parts = []
+        for first_place in range(0, self.n_contexts, _DRAWN_CONTEXTS):
+            contexts = order[first_place : first_place + _DRAWN_CONTEXTS]
+            table = propensities[self.row[contexts]]
+            cells = table.sum(axis=1, keepdims=True) if self.one_pair else table
+            # Each pair has an order of its own, in which classes of costs stay together.
+            by = np.argsort(classes[contexts][:, None] + rng.random(cells.shape), axis=0)
+            ordered = np.take_along_axis(cells, by, 0)
+            is_certain = ordered >= 1
+            steps = np.cumsum(np.vstack([start, np.where(is_certain, 0.0, ordered)]), axis=0)
+            start, is_drawn = steps[-1], np.empty(cells.shape, dtype=bool)
+            np.put_along_axis(is_drawn, by, is_certain | (np.diff(np.floor(steps), axis=0) > 0), 0)
+            place, column = np.nonzero(is_drawn)
+            if self.one_pair:
+                # The first pair whose cumulative propensity exceeds a uniform share of that of all pairs.
+                passed = np.cumsum(table[place], axis=1) > rng.random((len(place), 1)) * cells[place]
+                column = passed.argmax(axis=1)
+            parts.append((contexts[place], column, table[place, column]))
+        context, column, propensity = (np.concatenate(part) for part in zip(*parts, strict=True))
+        in_order = np.lexsort((column, context))
+        return context[in_order], column[in_order], propensity[in_order]
 
     def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
         """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations."""
@@ -436,6 +474,31 @@ def some_tables(tables: Tables, index: IntArray) -> Tables:
 def _tables_at(tables: Tables, index: IntArray, rows: Rows) -> FloatArray:
     distinct, place = np.unique(index[rows], return_inverse=True)
     return tables[distinct][place.reshape(-1)]
+
+
+# --- draws of a fixed size --------------------------------------------------------------------------------------------
+
+
+def cost_classes(cost: FloatArray) -> IntArray:
+    """Return classes of costs, (n,): samples are drawn in their order, random within a class, to cost what is expected.
+
+    Shapes: cost (n,).
+    """
+    return np.digitize(cost, np.quantile(cost, np.linspace(0, 1, _COST_CLASSES + 1)[1:-1]))
+
+
+def drawn_together(propensity: FloatArray, cost: FloatArray, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw units with their propensities; their number is the sum of the propensities, rounded down or up (systematic).
+
+    Shapes: propensity, cost (n,).
+    """
+    is_drawn = propensity >= 1
+    uncertain = np.flatnonzero((propensity > 0) & ~is_drawn)
+    if len(uncertain):
+        order = uncertain[np.lexsort((rng.random(len(uncertain)), cost_classes(cost[uncertain])))]
+        steps = np.floor(rng.random() + np.cumsum(propensity[order]))
+        is_drawn[order] = np.diff(steps, prepend=0.0) > 0
+    return np.asarray(is_drawn)
 
 
 # --- passes over the probabilities ------------------------------------------------------------------------------------

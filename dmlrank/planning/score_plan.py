@@ -52,7 +52,7 @@ from .criteria import of_eigenvalues, solve
 from .design import specify
 from .plan import Plan
 from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
-from .problem import DesignProblem, Pairs, PlanNames
+from .problem import DesignProblem, Pairs, PlanNames, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1
@@ -126,7 +126,7 @@ class ScoreProblem(DesignProblem):
             raise OptionError(
                 f"budget={budget:g} is too small: to run the compared models on the same prompts with at least the "
                 f"propensities of earlier rounds, and at least {lower:.3g}, costs {needed:.6g}; raise the budget, or "
-                f"lower min_propensity"
+                f"lower min_propensity="
             )
         return Constraints(self.cost, least, budget + self.spent, False)
 
@@ -154,20 +154,46 @@ class ScoreProblem(DesignProblem):
         """Draw the further runs, in the order of the prompts, with the propensities after this round.
 
         The uniform number of a prompt lies above the propensities of models without a score, and below those of models
-        with one.
+        with one. Groups with smaller propensities are drawn from the prompts of groups with larger ones, which is the
+        same as one uniform number; each draw has a fixed size, so that runs cost what is expected.
         """
-        is_open, after = self.pairs.group >= 0, self.pairs.matrices(propensity_table(propensities))
+        is_open, groups = self.pairs.group >= 0, propensity_table(propensities)
         low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
         high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
-        uniform = low + (high - low) * rng.random(len(low))
-        prompt, model = np.nonzero((uniform[:, None] < after) & ~self.is_there)
+        low, high = np.minimum(low, high)[:, None], np.maximum(low, high)[:, None]
+        share = np.clip((groups - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+        cost = np.where(self.is_there, 0.0, self.cost_of_run) @ (
+            self.pairs.group[:, None] == np.arange(len(self.pairs))
+        )
+        rank = np.argsort(-share, axis=1, kind="stable")
+        share, cost = np.take_along_axis(share, rank, 1), np.take_along_axis(share * cost, rank, 1)
+        # The expected cost of a prompt's runs of this group and all later ones, if this group is drawn.
+        ahead = np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] / np.maximum(share, 1e-300)
+        is_drawn, is_inside = np.zeros(share.shape), np.ones(len(share), dtype=bool)
+        for g in range(share.shape[1]):
+            wider = share[:, g - 1] if g else np.ones(len(share))
+            given = np.divide(share[:, g], wider, out=np.zeros(len(share)), where=is_inside & (wider > 0))
+            is_inside = drawn_together(given, ahead[:, g], rng)
+            is_drawn[is_inside, rank[is_inside, g]] = 1.0
+        after = self.pairs.matrices(groups)
+        prompt, model = np.nonzero((self.pairs.matrices(is_drawn) > 0) & ~self.is_there)
         frame = names.rows_of(prompt)
         frame[names.first_column] = np.array(names.models, dtype=object)[model]
         return frame.infer_objects().assign(propensity=after[prompt, model])
 
 
-def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *, candidate: str | None = None) -> Plan:
-    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run."""
+def design_scores(
+    estimates: Estimates,
+    steps: FitState,
+    options: PlanOptions,
+    above: NDArray[np.bool_] | None,
+    *,
+    candidate: str | None = None,
+) -> Plan:
+    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
+
+    Shapes: above (K, K), see :func:`dmlrank.planning.design.specify`.
+    """
     scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
     assert scores is not None
     if options.criterion != "A" or options.one_pair or options.explore:
@@ -206,15 +232,16 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
         is_complete = np.append(is_complete, False)
+        above = None if above is None else np.pad(above, (0, 1))
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit: name a model that has not been run in candidate=; whether "
-            "further runs or further prompts are worth more, runs() of the result says"
+            "every model was run on every prompt of the fit, so that there is no run to plan: name a model that has "
+            "not been run as candidate="
         )
     if proxy is not None and options.contrasts is None and options.until is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge)
+    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge, above)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -242,7 +269,7 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     )
     first = parse_formula(steps.source.formula).first
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
-    specification = specify(problem, options, plan_names, lambda _: estimate)
+    specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     return Plan(specification, solve(specification, options.budget))
 

@@ -30,8 +30,11 @@ _NEARLY_ALL = 0.9
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
-POINTERS_TO_METHODS = (" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge")
-_IN_WORDS, _SEE_STYLE, _SEE_JUDGE = POINTERS_TO_METHODS
+POINTERS_TO_METHODS = (
+    *(" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge"),
+    *(" (propensity=plan)", " (mixture_propensity)"),
+)
+_IN_WORDS, _SEE_STYLE, _SEE_JUDGE, FIT_WITH_PLAN, MIX_ROUNDS = POINTERS_TO_METHODS
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -285,15 +288,15 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
-    apart = f"{nobody} is" if len(tied) == n_others else f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
+    apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
     p = f"{question}: P {p_value_clause(float(first.p.max()))}"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
-    leads = f"{leader} leads" + (f", with the same score as {_some_of(equal)}" if equal else "")
+    leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model ({p})."
         if tied:
-            apart = f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
+            apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
             lead += f" Among all pairs at once, on which rank sets rest, {apart} separated from it."
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it ({p})."
@@ -303,7 +306,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first)]
 
 
-def _some_of(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
     """Return names in a sentence; of many names the first ones, and how many others there are."""
     few = len(names) <= _NAMED_IN_VERDICT + 1
     return enumerated(names if few else [*names[:_NAMED_IN_VERDICT], f"{len(names) - _NAMED_IN_VERDICT} others"])

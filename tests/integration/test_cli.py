@@ -344,23 +344,45 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     out = {kind: str(tmp_path / f"tasks.{kind}") for kind in ("csv", "json", "png")}
     call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
     call += ["--budget", "60", "--one-pair", "--explore", "0.1", "--min-propensity", "0.0002"]
+    call += ["--counts", str(tmp_path / "pairs.csv")]
     new = ["--new", str(tmp_path / "prompts.csv"), "--criterion", "D", "--top", "3", "--out", out["csv"]]
     assert main([*call, *new, "--out", out["png"]]) == 0
     fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
     options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
     plan = fit.design(60, "D", newdata=prompts, contrasts=dr.Top(3), **options)
-    assert capsys.readouterr().out.rstrip("\n") == plan.summary().as_text()
+    # The command line does not name functions of Python.
+    printed = " ".join(str(plan.summary()).split()).replace(" (mixture_propensity)", "")
+    assert " ".join(capsys.readouterr().out.split()) == printed
     sample = plan.sample(3)
     pd.testing.assert_frame_equal(
         pd.read_csv(out["csv"]), sample.astype(object).where(sample.notna(), np.nan), check_dtype=False
     )
     assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
+    counts = plan.export(tmp_path / "again.csv", 3, counts=True)
+    assert pd.read_csv(tmp_path / "pairs.csv").to_numpy().tolist() == counts.to_numpy().tolist()
+    assert counts["labels"].sum() == sample["propensity"].count()
     assert main([*call, "--against", "gpt-4", "--out", out["json"], "--costs", "2"]) == 0
     own = fit.design(60, contrasts=dr.Against("gpt-4"), costs=2.0, **options)
     assert capsys.readouterr().out.rstrip("\n") == own.summary().as_text()
     assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
     assert main([*call, "--contrasts", "gpt-4 - gpt4"]) == 1
     assert "gpt4" in capsys.readouterr().err
+
+
+def test_a_plan_speaks_the_words_of_the_command_line(battles, csv, tmp_path, capsys):
+    call = ["design", FORMULA, csv, "--context", "question_id", "--functional", "bt"]
+    for words, message in (
+        (["--top", "0"], "--top 0 has no meaning"),
+        (["--explore", "2"], "--explore 2.0; it must be a share"),
+        (["--min-propensity", "0.9"], "or take --min-propensity 0.00"),
+        (["--min-propensity", "0.9", "--one-pair"], "with --one-pair the largest one is --min-propensity 0.0"),
+        (["--estimator", "bt_mle"], "fit with --estimator debiased"),
+        (["--counts", str(tmp_path / "pairs.json")], "counts are written as .csv"),
+    ):
+        assert main([*call, "--budget", "50", *words]) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert main([*call, "--budget", "50", "--position-bias", "no"]) == 0
+    assert "fit the labels with --position-bias no" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_option_of_a_plan_has_its_word():

@@ -21,7 +21,7 @@ from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.planning import criteria, problem
 from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
 from dmlrank.planning.criteria import solve
-from dmlrank.planning.plan_options import PlanOptions, read_costs
+from dmlrank.planning.plan_options import PlanOptions, read_costs, remark_on
 from dmlrank.planning.problem import Pairs, pass_over
 
 from ...support import either_order, without_order
@@ -185,14 +185,7 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
             np.testing.assert_array_equal(one, same)
 
 
-def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
-    for one_pair in (False, True):
-        plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
-        drawn = []
-        for contexts in (7, 4096):
-            monkeypatch.setattr(problem, "_DRAWN_CONTEXTS", contexts)
-            drawn.append(plan.sample(0))
-        pd.testing.assert_frame_equal(*drawn)
+def test_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
     monkeypatch.setattr(user_learners, "_CHECKED_CONTEXTS", 8)
     odd = mu.copy()
     odd[50, 1, 2] = 0.9
@@ -303,6 +296,60 @@ def test_pairs_are_drawn_with_their_propensities(mu, flat, one_pair, ordered):
         # Independent pairs: the number of labels has the variance of a sum of Bernoulli variables.
         taken = plan.solution.propensity[0]
         assert per_context.var() == pytest.approx((taken * (1 - taken)).sum(), rel=0.08)
+
+
+class _Fixed:
+    """Stands for a generator: units are in their order, and the number that a systematic sample starts at is given."""
+
+    def __init__(self, start):
+        self.start = start
+
+    def random(self, size=None):
+        return self.start if size is None else np.linspace(0, 0.9, size)
+
+
+def test_a_draw_of_a_fixed_size_has_the_propensities_of_its_units():
+    rng = np.random.default_rng(0)
+    propensity, cost = rng.uniform(size=40), rng.integers(1, 4, size=40).astype(float)
+    propensity[[3, 7]] = 1.0, 0.0
+    starts = (np.arange(4000) + 0.5) / 4000
+    draws = np.array([problem.drawn_together(propensity, cost, _Fixed(start)) for start in starts])
+    # Over all starts each unit is drawn in the share that is its propensity, up to the ends of two intervals.
+    np.testing.assert_allclose(draws.mean(axis=0), propensity, atol=2 / 4000)
+    assert np.abs(draws.sum(axis=1) - propensity.sum()).max() < 1
+    assert np.abs(draws @ cost - propensity @ cost).max() <= 3
+
+
+@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize("costly", [False, True])
+def test_samples_cost_the_budget_and_keep_every_propensity(mu, one_pair, costly):
+    rng, n_draws = np.random.default_rng(3), 400
+    cost = rng.choice([1.0, 3.0], size=60) if costly else np.ones(60)
+    plan = dr.design(mu, "bt", budget=50, costs=cost, one_pair=one_pair)
+    expected = plan.propensity.sum(axis=0)
+    share, spent, residual, weighted = np.zeros((60, 4, 4)), [], rng.normal(0.3, 1, size=(60, 4, 4)), []
+    for _ in range(n_draws):
+        drawn = plan.sample(rng).dropna(subset=["propensity"])
+        at = drawn["context"].to_numpy(), *(drawn[c].str[-1].astype(int).to_numpy() for c in ("model_a", "model_b"))
+        np.add.at(share, at, 1 / n_draws)
+        spent.append(cost[at[0]].sum())
+        weighted.append((residual[at] / drawn["propensity"]).sum())
+        counts = np.zeros((4, 4))
+        np.add.at(counts, at[1:], 1)
+        assert one_pair or np.abs(counts - expected).max() < 1
+        assert abs(len(drawn) - expected.sum()) < 1
+    z = (share - plan.propensity) / np.sqrt(np.maximum(plan.propensity * (1 - plan.propensity), 1e-12) / n_draws)
+    assert np.abs(z).max() < 4.5
+    assert np.std(z[plan.propensity > 0]) == pytest.approx(1, abs=0.1)
+    assert np.mean(spent) == pytest.approx(50, abs=0.5)
+    assert np.std(spent) < (3 if costly else 1e-6)
+    # Weighted residuals vary no more than those of contexts that are drawn independently.
+    inside = plan.propensity > 0
+    variances = np.where(inside, np.square(residual) / np.where(inside, plan.propensity, 1), 0).sum(axis=(1, 2))
+    squared_means = np.square(np.where(inside, residual, 0)).sum(axis=(1, 2))
+    if one_pair:
+        squared_means = np.square(np.where(inside, residual, 0).sum(axis=(1, 2)))
+    assert np.var(weighted) < 1.2 * (variances - squared_means).sum()
 
 
 def test_a_seed_gives_the_same_sample_and_nothing_touches_the_global_generator(mu, global_seed):
@@ -690,3 +737,74 @@ def test_the_heat_map_shows_expected_labels(flat, ordered):
     shown = np.ma.filled(axes.images[0].get_array(), np.nan)
     np.testing.assert_allclose(np.nan_to_num(shown), plan.propensity.sum(axis=0), rtol=1e-12)
     plt.close(axes.get_figure())
+
+
+# --- who the best are, and whether the budget is enough ---------------------------------------------------------------
+
+
+def test_top_has_the_differences_that_decide_who_the_best_are(mu):
+    models, scores = list("abcde"), np.array([0.5, 0.9, 0.3, 0.8, 0.4])
+    above = np.zeros((5, 5), dtype=bool)
+    # b and d are above e; b, d and a are above c, so that c is not among the best three, and e may be.
+    above[[1, 3, 1, 3, 0], [4, 4, 2, 2, 2]] = True
+    top = dr.Top(3)
+    rows, labels = top.rows(models, scores, above)
+    assert labels == ("a - b", "a - d", "b - d", "a - e")
+    np.testing.assert_array_equal(rows[-1], [1, 0, 0, 0, -1])
+    assert "besides b, d and a, which have the highest scores, e may be among them" in remark_on(
+        top, models, scores, above
+    )
+    above[0, 4] = True
+    assert top.rows(models, scores, above)[1] == top.rows(models, scores)[1] == ("a - b", "a - d", "b - d")
+    assert remark_on(top, models, scores, above) == "It is decided that the best 3 models are b, d and a."
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(2))
+    assert "The best 2 models are taken to be those with the highest scores" in " ".join(str(plan).split())
+
+
+def test_a_plan_from_a_fit_decides_who_the_best_are():
+    battles = dr.datasets.simulate_arena(n=600, rng=0)
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", functional="bt", rng=0)
+    plan = res.design(500, contrasts=dr.Top(3))
+    open_models = [name for name in res.best_set(3) if name not in set(res.params.nlargest(3).index)]
+    labels = plan.specification.contrast_labels
+    assert open_models
+    assert {label.split(" - ")[1] for label in labels[3:]} == set(open_models)
+    narrow = res.design(500, contrasts=dr.Top(3).rows(res.models, res.params.to_numpy())[0])
+    assert (plan.predicted(list(labels[3:]))["std_error"] < narrow.predicted(list(labels[3:]))["std_error"]).all()
+    assert "not decided which 3 models are the best" in " ".join(str(plan).split())
+
+
+def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
+    table = np.tile(mu, (40, 1, 1, 1))
+    plan = dr.design(table, "bt", budget=60, contrasts=[("model_0", "model_1"), ("model_1", "model_3")])
+    powers = [plan.power("model_0", "model_1"), plan.power("model_1", "model_3")]
+    assert min(powers) < 0.8 < max(powers)
+    text = " ".join(str(plan).split())
+    assert "With 60 labels, 1 of 2 differences will be found with power 0.80 or more" in text
+    enough = plan.for_power("model_0", "model_1").expected_cost
+    for size in (problem.SAMPLE_SIZE, 500):
+        monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
+        text = " ".join(str(plan).split())
+        named = float(text.split("all of them need about ")[1].split()[0].replace(",", ""))
+        assert named == pytest.approx(enough, rel=0.15 if size == 500 else 0.06)
+    few = dr.design(mu, "bt", budget=40, contrasts=("model_1", "model_2"))
+    assert "all labels that these prompts allow are too few" in " ".join(str(few).split())
+    equal = dr.design(np.where(mu > 0, 1 / mu.shape[3], 0.0), budget=40, contrasts=[("model_0", "model_1")])
+    gap = equal.smallest_gap("model_0", "model_1")
+    assert f"estimated as zero is found with power 0.80 if it is at least {gap:.3f}" in " ".join(str(equal).split())
+    assert "power" not in str(dr.design(mu, budget=40)) + str(dr.design(mu, budget=40, contrasts="model_0 - 2*model_1"))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_counts_of_pairs_are_those_of_the_sample(mu, flat, ordered, tmp_path):
+    plan = dr.design(mu if ordered else flat, budget=90, position_bias=ordered)
+    counts, rows = plan.export(tmp_path / "pairs.csv", rng=3, counts=True), plan.sample(3).dropna()
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "pairs.csv"), counts.reset_index(drop=True), check_dtype=False)
+    pairs = list(zip(rows["model_a"], rows["model_b"], strict=True))
+    pairs = pairs if ordered else [tuple(sorted(pair)) for pair in pairs]
+    found = {(a, b): number for a, b, number in counts.itertuples(index=False)}
+    assert found == {pair: pairs.count(pair) for pair in set(pairs)}
+    assert counts["labels"].sum() == 90
+    assert counts["labels"].is_monotonic_decreasing
+    with pytest.raises(OptionError, match=r"counts are written as \.csv"):
+        plan.export(tmp_path / "pairs.json", counts=True)

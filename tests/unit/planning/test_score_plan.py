@@ -96,6 +96,25 @@ def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
     assert error.sum(axis=1).var() == pytest.approx(expected, rel=0.05)
 
 
+def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> None:
+    rng = np.random.default_rng(6)
+    for contrasts, costs, far in ((["b - c"], 1.0, 2.0), (None, rng.uniform(0.5, 2, size=(N, 4)), 8.0)):
+        plan = fitted()[2].design(120, contrasts=contrasts, costs=costs)
+        problem, share, spent = problem_of(plan), np.zeros((N, 4)), []
+        for _ in range(300):
+            rows = plan.sample(rng)
+            at = rows["prompt"].to_numpy(), np.searchsorted(MODELS, rows["model"])
+            np.add.at(share, at, 1 / 300)
+            spent.append(np.broadcast_to(costs, (N, 4))[at].sum())
+        # Given that a model was not run in the first round.
+        given = np.where(
+            problem.is_there, 0.0, (plan.propensity - problem.before) / np.maximum(1 - problem.before, 1e-9)
+        )
+        z = (share - given) / np.sqrt(np.maximum(given * (1 - given), 1e-12) / 300)
+        assert np.abs(z).max() < 4.7
+        assert np.abs(np.array(spent) - (given * costs).sum()).max() < far
+
+
 @pytest.mark.long
 def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
     rng, share, both = np.random.default_rng(4), np.zeros((N, 4)), np.zeros(N)
@@ -130,6 +149,10 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert set(rows["model"]) == {"b", "c"}
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())
+    top = res.design(150, contrasts=dr.Top(2))
+    assert set(res.best_set(2)) == {name for label in top.specification.contrast_labels for name in label.split(" - ")}
+    assert "not decided which 2 models are the best" in " ".join(str(top).split())
+    assert "With 150 runs, " in " ".join(str(top).split())
 
 
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
@@ -142,6 +165,7 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     # A prompt that all others solve says little.
     is_solved = scores[:, 1:].all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.5 * plan.propensity[~is_solved, 4].mean()
+    assert "estimated as zero is found" in " ".join(str(full.design(60, candidate="new")).split())
     richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
     assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
 
