@@ -263,12 +263,12 @@ def comparison_summary(
     shows = "a column with the score and its standard error in brackets, and a column with the rank."
     if intervals is not None:
         shows = f"columns with the score, its interval and its rank. {intervals.note}"
-    meaning = (
-        f"Each result has {shows} The number in brackets beside a rank is the number of places gained (+) or lost (-) "
-        f"compared with {names[0]!r}, counted among the models that both results have."
-    )
-    if first_notes:
-        meaning += " Changes of rank that may be noise are not shown."
+    meaning = f"Each result has {shows}"
+    if rank_changes.fillna(0).any(axis=None):
+        meaning += (
+            f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
+            f"{names[0]!r}, among the models that both results have; changes that may be noise have none."
+        )
     if len({functional_unit(result) for result in results}) > 1:
         meaning += " Scores of different functionals have different units: compare ranks, not scores."
     without_intervals = [
@@ -284,7 +284,18 @@ def comparison_summary(
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED = "What moved"
+MOVED, _NEW, _GONE = NEWS = ("What moved", "New in", "Gone in")
+
+
+def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:
+    """Say which models are new in a result, and which are gone; each mapping has what is said of a result's models."""
+    sentences = []
+    for name, before, after in zip(names[1:], of_results[:-1], of_results[1:], strict=True):
+        for word, some, others in ((_NEW, after, before), (_GONE, before, after)):
+            named = [f"{model} ({said})" for model, said in some.items() if model not in others]
+            if named:
+                sentences.append(f"{word} {name!r}: {_first_of(named, _CHANGES_NAMED)}.")
+    return sentences
 
 
 def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> str:
@@ -382,16 +393,17 @@ def change_notes(
         else f"Test that no score differs from {reference!r}: {unchanged.figures}, "
         f"P {p_value_clause(float(unchanged.pvalue))}."
     )
+    joined = f"{joint} {level_note}".strip()
     significant = changes[changes["p_adjusted"] <= alpha].sort_values("p_adjusted", kind="stable")
     level = f"at a joint confidence level of {100 * (1 - alpha):g} %"
     if not len(significant):
-        return [f"{joint} The tests show no change of any single model's score {level}.", *filter(None, [level_note])]
+        return [f"The tests show no change of any single model's score {level}.", joined]
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
     named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
     counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
     changed = f"The tests show {counts} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
-    return [f"{joint} {changed}", *filter(None, [level_note])]
+    return [changed, joined]
 
 
 # One head for every column of the table of the three leaderboards, where no head stands over two columns.

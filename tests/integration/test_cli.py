@@ -315,7 +315,7 @@ def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, c
     battles[is_old].to_csv(earlier, index=False)
     assert main(["compare", FORMULA, earlier, csv, "--names", "old", "new", "--independent", "--rng", "3"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"without {newest!r}" in shown
+    assert f"New in 'new': {newest} (score" in shown
     assert "no model's rank is shown to differ between 'old' and 'new'" in shown
 
 
