@@ -368,7 +368,7 @@ def changes_summary(
     )
     note = (
         f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all changes "
-        f"in the table at once, and p-values are adjusted for their number (max-t)."
+        f"in the table at once, and p-values are adjusted for their number."
     )
     header = (("Scores:", unit, "Changes:", f"{counted(len(rows), 'model')}, {counted(len(results), 'later result')}"),)
     notes = (note, level_note) if level_note else (note,)

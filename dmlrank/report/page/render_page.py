@@ -32,8 +32,8 @@ from ..statements import (
     as_sentence,
     bootstrap_sentence,
     fit_warnings,
-    functional_unit,
     part_note,
+    score_words,
     untested_note,
     verdict_sentences,
     without_code,
@@ -230,7 +230,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "facts": _facts(fit_facts(results)),
         "lead": printable(
             f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{dates}. "
-            f"Scores: {functional_unit(results)}.{looks}"
+            f"Scores: {score_words(results, on_page=True)}.{looks}"
         ),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
@@ -272,7 +272,7 @@ def _plots(board: Board) -> tuple[str, str]:
         high[order],
         neutral=results.neutral,
         digits=digits,
-        label=f"{unit}: {printable(functional_unit(results))}",
+        label=f"{unit}: {printable(score_words(results, on_page=True).split(';')[0])}",
         description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
         "above has the same numbers.",
     )
