@@ -31,8 +31,12 @@ _NEARLY_ALL = 0.9
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
-POINTERS_TO_METHODS = (" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge")
-_IN_WORDS, _SEE_STYLE, _SEE_JUDGE = POINTERS_TO_METHODS
+_IN_WORDS, _SEE_STYLE, _SEE_JUDGE, _IN_SUMMARY = POINTERS_TO_METHODS = (
+    " In words: res.explain(). Figures of the fit: res.diagnostics.",
+    "; see .style",
+    "; see .judge",
+    " The text of each warning is in summary() of the fit.",
+)
 _STYLE_WORDS = {"equal": ", at equal style", "balanced": ", battles of equal style"}
 # The difference of log-odds that means 60 wins in 100 comparisons (59.9).
 _LOG_ODDS_OF_60 = 0.4
@@ -410,7 +414,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
 
 # Options and methods in the text of a warning, which only users of Python can use.
 _OPTION = re.compile(rf"(?<![\w.])(?:{'|'.join(OPTIONS)})=")
-_CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design)\(")
+_CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design|compare)\(")
 
 
 def without_code(text: str) -> str:
@@ -481,10 +485,8 @@ def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    return [
-        f"Intervals, tests and ranks may not hold for these data: {reasons}. The text of each warning is in summary() "
-        "of the fit."
-    ] * bool(n_warnings and results.has_intervals)
+    doubts = f"Intervals, tests and ranks may not hold for these data: {reasons}.{_IN_SUMMARY}"
+    return [doubts] * bool(n_warnings and results.has_intervals)
 
 
 def few_prompts_note(results: Estimates) -> list[str]:

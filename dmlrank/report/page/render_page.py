@@ -312,8 +312,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             ]
             for row, of_row in zip(summary.rows, _shades(summary), strict=True)
         ],
-        "news": [undirected(note) for note in summary.notes if note.startswith(NEWS)],
-        "notes": [undirected(note) for note in summary.notes if not note.startswith(NEWS)],
+        "news": [undirected(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
+        "notes": [undirected(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
 
