@@ -295,7 +295,7 @@ def score_words(results: Estimates, *, on_page: bool = False) -> str:
     if on_page:
         unit += _STYLE_WORDS[results.style.kind] if results.style else ""
         if results.kind.link == "logit":
-            unit += f"; {_LOG_ODDS_OF_60 * scale.factor:.2g} more mean 60 wins in 100 comparisons of two models"
+            unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
     return f"{definition}{unit}"
 
 

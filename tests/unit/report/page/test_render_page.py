@@ -161,7 +161,7 @@ def test_the_first_screen_and_what_is_open_have_no_words_of_statisticians(page):
     before, statisticians = page[page.index("<h1>") : page.index("<footer>")].split("<h2>For statisticians</h2>")
     for word in ("projection", "max-t", "step-down", "ropensit", "floor", "calibration", "equivalent of"):
         assert word not in re.sub("<script.*?</script>", "", before, flags=re.S)
-    assert "0.4 more mean 60 wins in 100 comparisons of two models" in before.split("<table")[0]
+    assert "a lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
     assert "the scores are a log-odds projection, the scores whose differences come closest" in statisticians
 
 
