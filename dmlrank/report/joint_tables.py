@@ -19,7 +19,7 @@ from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
 from .leaderboard import ShownModels, choose_models, covariance_words
-from .statements import as_sentence, counted, doubt_note, functional_unit
+from .statements import as_sentence, counted, doubt_note, functional_unit, score_words
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
@@ -256,7 +256,8 @@ def comparison_summary(
         d = e.description
         cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
         size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+        what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
+        method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
         header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
@@ -302,7 +303,7 @@ def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> st
     """Say which models' ranks are shown to have changed; ``moves`` has these rows only."""
     confidence = f"({100 * level:g} % joint confidence)"
     if not len(moves):
-        later = " and ".join(map(repr, names[1:]))
+        later = repr(names[1]) if len(names) == 2 else "any later result"
         return f"{MOVED}: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
     texts = []
     row: Any

@@ -335,7 +335,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
         if tied:
             apart = f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
             lead += (
-                f" This test asks one question; rank sets and simultaneous intervals answer it for all {n_pairs:,} "
+                f" This tests one question, who is first; rank sets and simultaneous intervals test all {n_pairs:,} "
                 f"pairs of models at once, which takes stronger evidence, and there {apart} separated from {leader}."
             )
     else:

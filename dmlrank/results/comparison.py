@@ -39,7 +39,7 @@ from ..report.joint_tables import (
 )
 from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
 from ..report.page.render_page import Board, Weighting
-from ..report.statements import enumerated, functional_unit, percentage
+from ..report.statements import enumerated, percentage, score_words
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -423,7 +423,7 @@ class Comparison(JointBoards):
                         changes.of_models(level, "max-t"),
                         self.names[0],
                         alpha=level,
-                        unit=functional_unit(self.results[0].estimates),
+                        unit=score_words(self.results[0].estimates, on_page=True),
                         is_natural=self.results[0].estimates.scale.natural,
                         level_note=changes.level_note,
                     )

@@ -178,7 +178,6 @@ def test_first_place_is_decided_where_it_is(result):
 
 
 def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
-    votes = simulated_votes(6, 400, seed=3)
     formula = "winner ~ 1 | model_a + model_b"
     for seed in range(3, 40):
         votes = simulated_votes(6, 400, seed=seed)
@@ -188,7 +187,7 @@ def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
             break
     leader = fit.params.idxmax()
     assert re.search(
-        r"This test asks one question; rank sets and simultaneous intervals answer it for all 15 pairs of models at "
+        r"This tests one question, who is first; rank sets and simultaneous intervals test all 15 pairs of models at "
         rf"once, which takes stronger evidence, and there .* not separated from {leader}\.",
         said,
     )
