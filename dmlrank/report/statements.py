@@ -332,11 +332,13 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     leads = f"{leader} leads" + (f", with the same score as {_some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model ({p})."
-        if tied:
-            apart = f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
+        closest = int(np.argmin(first.separated))
+        includes_zero = first.difference[closest] <= separation.critical * first.std_error[closest]
+        if first.is_single and (tied or includes_zero):
+            apart = f"{_some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
             lead += (
                 f" This tests one question, who is first; rank sets and simultaneous intervals test all {n_pairs:,} "
-                f"pairs of models at once, which takes stronger evidence, and there {apart} separated from {leader}."
+                f"pairs of models at once, which takes stronger evidence{f', and there {apart}' if tied else ''}."
             )
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it ({p})."
