@@ -376,7 +376,7 @@ def contradictions(result: dr.RankResults) -> list[str]:
         require(decided, "rank sets decide first place")
     apart = {k for k in result.models if not set_of(ranks, k) & set_of(ranks, leader)} - {leader}
     tied = set(result.models) - apart - {leader}
-    named = re.search(r"(?:, but|rank sets rest,) (.*?) (?:is|are) (?:not )?separated", said)
+    named = re.search(r"(?:, but|evidence, and there) (.*?) (?:is|are) (?:not )?separated", said)
     if named is None:
         require(not tied, "models share a letter with the leader and are not named")
     elif named[1].startswith("none of the other") or named[1].startswith("no other"):

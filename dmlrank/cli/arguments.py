@@ -20,7 +20,7 @@ from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, take_columns
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
-from ..exceptions import OptionError, listed
+from ..exceptions import OptionError, listed, nearest
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.multiple_testing import MULTIPLIERS
 from ..inference.simultaneous import METHODS
@@ -154,8 +154,21 @@ class CommandParser(argparse.ArgumentParser):
 
     # The signature is argparse's, which has no types that could be narrowed.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words in which the formula and files may stand anywhere."""
+        """Parse words in which the formula and files may stand anywhere; an unknown option is an error."""
+        self._check_options(args or ())
         return super().parse_known_args(None if args is None else self._positionals_first(args), namespace)
+
+    def _check_options(self, words: Sequence[str]) -> None:
+        """End with the usage of the subcommand where an option is unknown, before its value is read as a file."""
+        options = [name for name in self._option_string_actions if "_" not in name]
+        for word in words[: words.index("--")] if "--" in words else words:
+            name = word.partition("=")[0]
+            if (
+                _is_option(word)
+                and " " not in name
+                and not any(x.startswith(name) for x in self._option_string_actions)
+            ):
+                self.error(f"there is no option {name}{nearest(name, options)}")
 
     def _positionals_first(self, words: Sequence[str]) -> list[str]:
         """Return the words with formula and files first; unchanged if the user has separated them by ``--``."""
@@ -482,10 +495,15 @@ _ARGUMENT = re.compile(
 # Arguments of plans: those that are flags on the command line, and those with a value.
 _PLAN_FLAGS = ("one_pair", "from_scratch")
 _PLAN_VALUES = ("budget", "criterion", "contrasts", "min_propensity", "explore", "until", "candidate")
+# Methods of a result, and options that do the same; the frames of a check, which are in its JSON file.
+_METHODS = ("by", "sensitivity", "sequential", "bootstrap", "reversals", "changes", "pair_changes")
+_METHOD = re.compile(rf"(?<![\w.])({'|'.join(_METHODS)})\(\)")
+_INDEPENDENT = re.compile(r"compare\([^()]*independent=True\)")
+_CHECK_FRAME = re.compile(r"\bthe frame \.[a-z]+(?:\.[a-z]+)?", re.IGNORECASE)
 
 
 def as_typed(message: str) -> str:
-    """Return a sentence in which arguments of the API are written as options of the command line.
+    """Return a sentence in which what the API has is written as options of the command line.
 
     ``min_labels=2`` becomes ``--min-labels 2``, and ``categories={1: 'first'}`` becomes ``--categories 1=first``.
     """
@@ -497,13 +515,15 @@ def as_typed(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found.groups()
-        if name not in (*PASSED_ON, *_PLAN_FLAGS, *_PLAN_VALUES, "categories"):
+        if name not in (*PASSED_ON, *_PLAN_FLAGS, *_PLAN_VALUES, "categories", "independent"):
             return found[0]
         if name in _PLAN_FLAGS:
             return f"--{name.replace('_', '-')}"
         value = {"True": "yes", "False": "no"}.get(value, value.strip("'"))
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
 
+    message = _CHECK_FRAME.sub("--out check.json", _INDEPENDENT.sub("--independent", message))
+    message = _METHOD.sub(lambda found: f"--{found[1].replace('_', '-')}", message)
     listed_pairs = _DICTIONARY.sub(lambda found: "--categories " + " ".join(map(entry, found[1].split(", "))), message)
     named_groups = _CLUSTERS.sub(lambda found: "--groups " + found[1].replace(",", "").replace("'", ""), listed_pairs)
     of_plans = re.sub(r"\bnewdata(?:=None\b|=|\b)", "--new", re.sub(r"\bTop\((-?\d+)\)", r"--top \1", named_groups))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,12 +19,13 @@ import pandas as pd
 import dmlrank as dr
 
 from .._utils.atomic_write import write_file
-from .._utils.computation import warnings_as_lines
+from .._utils.computation import collected_warnings, warn, warnings_as_lines
 from .._version import __version__
 from ..data.formula.parse import parse_formula
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
+from ..tables.summary_table import Summarised, Summary
 from . import arguments as words
 from . import gate
 from . import write_files as files
@@ -34,12 +36,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..results.comparison import Comparison
-    from ..tables.summary_table import Summary
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
+# The beginning of the warning of a fit that leaves votes out.
+_LEFT_OUT = re.compile(r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
@@ -153,13 +156,13 @@ def _check(arguments: argparse.Namespace) -> int:
     formula, frames = frames_of(arguments, arguments.formula, arguments.file)
     options = words.api_options(arguments, words.CHECKED) | {"time": arguments.time, "period": arguments.period}
     found = dr.check(formula, frames["file"], env={}, **options)
+    typed = replace(found, problems=tuple(map(words.as_typed, found.problems)))
     formats: _Formats = {
-        ".txt": lambda path: write_file(path, f"{found}\n"),
-        ".html": found.report,
+        ".txt": lambda path: write_file(path, f"{typed}\n"),
+        ".html": typed.report,
         ".json": lambda path: files.write_json(path, files.content_of_check(found)),
     }
-    typed = replace(found, problems=tuple(map(words.as_typed, found.problems)))
-    _show(typed, arguments.out, formats, [(arguments.report, found.report)])
+    _show(typed, arguments.out, formats, [(arguments.report, typed.report)])
     return _failed(f"a fit would end with an error: {found.errors[0]}") if found.errors else 0
 
 
@@ -205,9 +208,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     shown = view if groups is None else groups
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
     summary = _without_python(view.summary(slim=arguments.slim, **rows))
-    tables: list[object] = [summary, *(part for part in (results.judge, results.style) if part is not None)]
+    tables = [summary, *(_without_python(part) for part in (results.judge, results.style) if part is not None)]
     if groups is not None:
-        summary = groups.summary(**rows)
+        summary = _without_python(groups.summary(**rows))
         tables.append(summary)
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
@@ -216,16 +219,16 @@ def _fit(arguments: argparse.Namespace) -> None:
     ]
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
-        tables.append(pareto)
+        tables.append(_without_python(pareto))
         others[-1] = (arguments.report, partial(results.report, pareto=pareto, title=arguments.title))
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
-        tables.append(sensitivity)
+        tables.append(_without_python(sensitivity))
         others.append((arguments.sensitivity, lambda path: files.write_table(path, sensitivity.result_frame)))
     text = "\n\n".join(map(str, tables))
     if arguments.verdict:
         parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
-        text = "\n\n".join(part.verdict() for part in parts)
+        text = "\n\n".join(_typed_words(part.verdict()) for part in parts)
     formats = _formats(
         text,
         summary,
@@ -329,7 +332,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             advice = "give two or more stored results (fit --out), or a formula and a file"
             raise OptionError(f"compare was given {arguments.inputs}; {advice}")
         comparison = _compared_files(arguments)
-    summary = comparison.summary(models=arguments.models, top=arguments.top)
+    summary = _without_python(comparison.summary(models=arguments.models, top=arguments.top))
     formats = _formats(
         str(summary),
         summary,
@@ -361,8 +364,8 @@ def _compared_fits(arguments: argparse.Namespace) -> Comparison:
                 f"functional, or one file"
             )
         arguments.functional = functionals[0]
-        results = [_fitted(formula, path, arguments) for path in paths]
-        return named_results(_names_of(arguments, paths), results, independent=arguments.independent)
+        names = _names_of(arguments, paths)
+        return named_results(names, _fitted_files(formula, paths, names, arguments), independent=arguments.independent)
     if arguments.independent:
         raise OptionError(
             "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
@@ -375,6 +378,25 @@ def _compared_fits(arguments: argparse.Namespace) -> Comparison:
     results = [_fitted(formula, paths[0], arguments)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
     return named_results(arguments.names or functionals, results)
+
+
+def _fitted_files(
+    formula: str, paths: Sequence[str], names: Sequence[str], arguments: argparse.Namespace
+) -> list[dr.RankResults]:
+    """Return the fits of several files; warnings name the file, and one tells how many votes each fit leaves out."""
+    results, left_out = [], []
+    for name, path in zip(names, paths, strict=False):
+        with collected_warnings() as found:
+            results.append(_fitted(formula, path, arguments))
+        for text in map(str, found):
+            votes = _LEFT_OUT.match(text)
+            if votes is None:
+                warn(f"{name}: {text}")
+            else:
+                left_out.append(f"{name}: {votes[1]}")
+    if left_out:
+        warn(f"votes are left out ({'; '.join(left_out)}); dmlrank fit of one file says why, and how to use them")
+    return results
 
 
 def _names_of(arguments: argparse.Namespace, paths: Sequence[str]) -> Sequence[str]:
@@ -499,14 +521,19 @@ def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequ
     return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
 
 
-def _without_python(summary: Summary) -> Summary:
-    """Return a summary without the parts of sentences that name attributes and methods of a result in Python."""
+def _without_python(table: Summarised | Summary) -> Summary:
+    """Return the table of a result with notes in the words of the command line."""
+    summary = table if isinstance(table, Summary) else table.summary()
+    return replace(summary, notes=tuple(map(_typed_words, summary.notes)))
+
+
+def _typed_words(text: str) -> str:
+    """Return sentences without pointers to attributes and methods, and with options as they are typed."""
     from ..report.statements import POINTERS_TO_METHODS
 
-    notes = summary.notes
     for part in POINTERS_TO_METHODS:
-        notes = tuple(note.replace(part, "") for note in notes)
-    return replace(summary, notes=tuple(map(words.as_typed, notes)))
+        text = text.replace(part, "")
+    return words.as_typed(text)
 
 
 def _formats(

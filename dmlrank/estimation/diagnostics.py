@@ -140,7 +140,7 @@ def warn_about_intervals(
     Shapes: std_errors (d,).
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
-    outweighing = "Labels with rare outcomes or small propensities outweigh all others"
+    outweighing = "Labels with rare outcomes or of rarely compared pairs outweigh all others"
     if interior:
         advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
         advice += remedy_text

@@ -292,7 +292,7 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
         shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
         warn(
             f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
-            f"are too few, or their propensities too small, for a precise estimate. The shares are shown as {low:g} or "
+            f"are too few, or on too rarely compared pairs, for a precise estimate. The shares are shown as {low:g} or "
             f"{high:g}, and the squared distance of the estimate from the value shown is added to its variance. "
             f"Collect more labels of these models",
             stacklevel=2,
@@ -323,7 +323,7 @@ def warn_of_means_outside(floored: FlooredPreferences) -> None:
     if floored.lowest < -_FAR_OUTSIDE:
         warn(
             f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
-            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or their propensities too small, for a "
+            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or the pairs too rarely compared, for a "
             f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
             f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
             stacklevel=2,
@@ -376,8 +376,8 @@ def warn_of_unanimous_pairs(
     if not setup.functional.linear and (models[_WON] or models[_LOST]):
         limit = (
             " The log-odds of a model that won or lost all its votes have no finite limit, so that the distance of its "
-            "score from the others depends on the floor of the predicted probabilities; functional='borda' needs no "
-            "floor."
+            "score from the others depends on the smallest probability that may be predicted (floor=); "
+            "functional='borda' needs none."
         )
     warn(
         f"labels without variation: {'; '.join(clauses)}. The variance of such labels cannot be estimated from "

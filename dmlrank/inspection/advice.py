@@ -59,7 +59,7 @@ def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...
     if check.n_copies:
         yield (
             f"{counted(check.n_copies, 'row')} equal an earlier row in every column, and a fit counts each of them "
-            f"as a vote. If they are copies, drop them: data.drop_duplicates()."
+            f"as a vote. If they are copies, drop them."
         )
     yield from _pair_problems(check, contexts < check.min_labels)
     # Preferences between 0 and 1 are not labels that could be counted. Of grades and of labels that are derived from
@@ -155,7 +155,7 @@ def _pair_problems(check: Check, has_few_labels: pd.Series) -> Iterator[str]:
         others = "; and others" if len(left_out) > _PAIRS_NAMED else ""
         yield (
             f"{len(left_out)} of {len(check.pairs)} pairs have labels, but fewer than {requirement}, and a fit "
-            f"leaves them out. Labelled prompts in each of the two orders: {pairs}{others}. A smaller min_labels "
+            f"leaves them out. Labelled prompts in each of the two orders: {pairs}{others}. A smaller min_labels= "
             f"keeps these pairs. The frame .pairs lists all pairs."
         )
     n_weak = int((check.pairs["compared"] & has_few_labels).sum())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import p_value_clause, p_value_text
+from .._utils.number_text import fixed_text, p_value_clause, p_value_text
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
@@ -490,7 +490,7 @@ def _pair_facts(check: Check) -> list[tuple[str, str]]:
     is_labelled, compared = check.pairs["contexts"] > 0, check.pairs["compared"]
     pairs = f"{check.graph.n_edges:,} of {len(check.pairs):,}"
     if (is_labelled & ~compared).any():
-        pairs += f"; {(is_labelled & ~compared).sum():,} with too few labels (min_labels={check.min_labels}{order})"
+        pairs += f"; {(is_labelled & ~compared).sum():,} with fewer than {check.min_labels} labels{order}"
     if not is_labelled.all():
         pairs += f"; {(~is_labelled).sum():,} without a label"
     if compared.any():
@@ -502,16 +502,15 @@ def _pair_facts(check: Check) -> list[tuple[str, str]]:
     equal, counts = chosen.iloc[0], chosen.iloc[1]
     settings = (
         f"display order is {'modelled' if check.position_bias else 'ignored'}"
-        f"{f' ({check.order_reason})' if check.order_reason else ''}. Pairs with at least "
-        f"min_labels={check.min_labels} labels{order} are compared: they use {equal['votes']:,} votes "
-        f"({100 * equal['share']:.3g} % of all votes; for the model that loses most, "
-        f"{100 * equal['least_share']:.3g} % of its votes). The frame .settings compares other choices"
+        f"{f' ({check.order_reason})' if check.order_reason else ''}. Pairs with at least {check.min_labels} labels"
+        f"{order} are compared: they use {equal['votes']:,} votes ({100 * equal['share']:.3g} % of all votes; for the "
+        f"model that loses most, {100 * equal['least_share']:.3g} % of its votes)"
     )
     precision = (
-        f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} "
+        f"standard errors of bt, expected from the numbers of labels, are {equal['se_median']:.2f} "
         f"times those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at "
-        f"most {equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
-        f"{counts['se_largest']:.2f})"
+        f"most {equal['se_largest']:.2f}); with pairs weighted by their counts {counts['se_median']:.2f} times (at "
+        f"most {counts['se_largest']:.2f})"
     )
     lines = [("Pairs compared:", pairs), ("Settings:", settings), ("Precision:", precision)]
     return lines if np.isfinite(equal["se_median"]) else lines[:2]
@@ -526,9 +525,11 @@ def _order_facts(check: Check) -> list[tuple[str, str]]:
     balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"
     first = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"
     if np.isfinite(wins.p_value):
+        effect, margin = 100 * (wins.adjusted - 0.5), 196 * wins.std_error
+        low, high = (fixed_text(end, 1) for end in (effect - margin, effect + margin))
         first += (
-            f"; {wins.adjusted:.3f} if both display orders of every pair count equally (test against 1/2: p "
-            f"{p_value_clause(wins.p_value)})"
+            f"; being shown first: {fixed_text(effect, 1)} more wins in 100 if both display orders of every pair count "
+            f"equally (95 % interval {low} to {high}; p {p_value_clause(wins.p_value)})"
         )
     return [("Display order:", balance), ("First position:", first)]
 
@@ -583,7 +584,7 @@ def _page_tables(check: Check) -> list[Summary]:
     shown = check.pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
     note = "Pairs with the fewest labelled prompts stand first."
     if len(check.pairs) > len(shown):
-        note += f" These are {len(shown)} of {len(check.pairs):,} pairs; the frame .pairs has all of them."
+        note += f" These are {len(shown)} of {len(check.pairs):,} pairs."
     heads = {name: head for name, head in _PAIR_COLUMNS.items() if check.has_display_order or name != "share_first"}
     pairs = shown[list(heads)].set_axis(shown["first"] + " – " + shown["second"])
     labels = check.labels.set_index("label")
@@ -598,8 +599,9 @@ def _page_tables(check: Check) -> list[Summary]:
     labels = labels.assign(read_as=meanings)[["read_as", "votes", "share"]]
     of_numbers = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
     of_options = (
-        "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and edge_weights=. "
-        "Standard errors are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood."
+        "Each row is a choice: whether display order is modelled, how many labels a pair needs to be compared, and how "
+        "pairs are weighted. Standard errors are relative to those of a Bradley-Terry model fitted to all votes by "
+        "maximum likelihood."
     )
     return [
         _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),

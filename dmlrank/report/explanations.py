@@ -28,6 +28,7 @@ from .statements import (
     neutral_text,
     part_note,
     percentage,
+    position_sentence,
     score_definition,
     sequential_note,
     tie_weight,
@@ -72,10 +73,10 @@ def explanations(
         ("Style", style_sentences(results)),
         ("First place", [*([] if on_page else verdict_sentences(results, level)), *gap_note(results, level)]),
         (promises, _promises(results, level, tests, on_page)),
+        ("Data", _data_sentences(results)),
         ("Method", _method(results)),
         ("What is assumed", _assumptions(results)),
         *remarks,
-        ("Data", _data_sentences(results)),
         ("Diagnostics", _diagnostics(results, level, tests)),
     ]
     return [(title, paragraphs) for title, paragraphs in sections if paragraphs]
@@ -189,18 +190,15 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
         *[f"The warnings {where} say why intervals, tests and ranks may not hold for these data."]
         * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
-        f"{held if n_rows > 1 else 'the interval contains the true value'}{looks} "
-        f"({interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}).",
+        f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"
+        f"{'' if on_page else f' ({_how_jointly(results, level)})'}.",
         *sequential_note(results),
         *_rank_sentences(results, level, on_page),
     ]
-    if tests is not None and np.isfinite(tests.critical):
-        method = "single-step max-t" if results.sequence is None else "Bonferroni's method"
+    if tests is not None:
         sentences.append(
-            f"Differences of two models are tested all at once ({method}{level.bootstrap_words}, critical value "
-            f"{tests.critical:.2f}): intervals and adjusted p-values hold for all pairs together, so that any "
-            f"pair may be chosen after looking. Rank sets and groups use the step-down form of the same tests, which "
-            f"separates the same pairs or a few more."
+            "Differences of two models are tested all at once: intervals and adjusted p-values hold for all pairs "
+            "together, so that any pair may be chosen after looking."
         )
     if not on_page:
         sentences += part_note(results)
@@ -208,6 +206,11 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
             bounds = "; sensitivity() bounds the error" if results.style is None else ""
             sentences.append(f"Votes that were not cast are assumed to be like those that were{bounds}.")
     return [*sentences, *untested_note(results), *filter(None, [as_sentence(results.covariance.note)])]
+
+
+def _how_jointly(results: Estimates, level: SummaryLevel) -> str:
+    """Return how intervals of scores hold at the same time, for statisticians."""
+    return f"{interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}"
 
 
 def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> list[str]:
@@ -276,6 +279,11 @@ def _method(results: Estimates) -> list[str]:
         "so that intervals can be valid although machine learning was used."
     )
     assumed = "No Bradley-Terry model is assumed."
+    if results.functional == "bt":
+        assumed = (
+            "No Bradley-Terry model is assumed: the scores are a log-odds projection, the scores whose differences "
+            "come closest to the log-odds of wins of all pairs."
+        )
     if estimator.assumes_bradley_terry:
         assumed = "The estimator assumes that a Bradley-Terry model holds in every prompt."
     return [learnt, f"{corrected} {assumed}"]
@@ -454,7 +462,7 @@ def _extension_note(results: Estimates) -> list[str]:
 def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | None) -> list[str]:
     """Return the figures on the first stages, the tests of ranks, the seed and the version of the fit."""
     d, description = results.diagnostics, results.description
-    sentences = _figures(results) if results.estimated_by.has_first_stages else []
+    sentences = _figures(results, level) if results.estimated_by.has_first_stages else []
     if not (sentences or results.are_means):
         sentences = [
             f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
@@ -467,10 +475,19 @@ def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | Non
             f"Rank sets and letters come from {kind} of all differences{level.bootstrap_words} (critical value "
             f"{level.separation.critical:.2f})."
         )
+    if tests is not None and np.isfinite(tests.critical):
+        method, other = "single-step max-t", "step-down form of the same tests"
+        if results.sequence is not None:
+            method, other = "Bonferroni's method", "Holm's tests at all looks"
+        sentences.append(
+            f"Intervals of scores hold jointly ({_how_jointly(results, level)}). Intervals and p-values of differences "
+            f"hold for all pairs ({method}{level.bootstrap_words}, critical value {tests.critical:.2f}); rank sets and "
+            f"groups use the {other}, which separates the same pairs or a few more."
+        )
     return [*sentences, f"Seed {description.seed}, dmlrank {description.version}."]
 
 
-def _figures(results: Estimates) -> list[str]:
+def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
     """Return the figures of the outcome model, the propensities, the standard errors, the floor and display order."""
     d, description = results.diagnostics, results.description
     slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
@@ -512,9 +529,9 @@ def _figures(results: Estimates) -> list[str]:
             f"The mean preferences of {counted(d.means_raised, 'pair')} were so close to 0 or 1 that their log-odds or "
             f"ratios would have no bound; they were raised to a floor."
         )
-    z, reason = d.position_z, f", because {description.order_reason}" if description.order_reason else ""
-    effect = f"position effect z = {z:.2f}" if np.isfinite(z) else "a position effect cannot be tested"
-    return [*sentences, f"Display order is {'modelled' if description.ordered else 'ignored'}{reason}; {effect}."]
+    reason = f", because {description.order_reason}" if description.order_reason else ""
+    ordered = "modelled" if description.ordered else "ignored"
+    return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}."]
 
 
 # --- style ------------------------------------------------------------------------------------------------------------

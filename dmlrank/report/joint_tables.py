@@ -19,7 +19,7 @@ from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
 from .leaderboard import ShownModels, choose_models, covariance_words
-from .statements import as_sentence, counted, doubt_note, functional_unit
+from .statements import as_sentence, counted, doubt_note, functional_unit, score_words
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
@@ -256,19 +256,20 @@ def comparison_summary(
         d = e.description
         cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
         size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+        what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
+        method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
         header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
     shows = "a column with the score and its standard error in brackets, and a column with the rank."
     if intervals is not None:
         shows = f"columns with the score, its interval and its rank. {intervals.note}"
-    meaning = (
-        f"Each result has {shows} The number in brackets beside a rank is the number of places gained (+) or lost (-) "
-        f"compared with {names[0]!r}, counted among the models that both results have."
-    )
-    if first_notes:
-        meaning += " Changes of rank that may be noise are not shown."
+    meaning = f"Each result has {shows}"
+    if rank_changes.fillna(0).any(axis=None):
+        meaning += (
+            f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
+            f"{names[0]!r}, among the models that both results have; changes that may be noise have none."
+        )
     if len({functional_unit(result) for result in results}) > 1:
         meaning += " Scores of different functionals have different units: compare ranks, not scores."
     without_intervals = [
@@ -284,14 +285,25 @@ def comparison_summary(
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED = "What moved"
+MOVED, _NEW, _GONE = NEWS = ("What moved", "New in", "Gone in")
+
+
+def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:
+    """Say which models are new in a result, and which are gone; each mapping has what is said of a result's models."""
+    sentences = []
+    for name, before, after in zip(names[1:], of_results[:-1], of_results[1:], strict=True):
+        for word, some, others in ((_NEW, after, before), (_GONE, before, after)):
+            named = [f"{model} ({said})" for model, said in some.items() if model not in others]
+            if named:
+                sentences.append(f"{word} {name!r}: {_first_of(named, _CHANGES_NAMED)}.")
+    return sentences
 
 
 def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> str:
     """Say which models' ranks are shown to have changed; ``moves`` has these rows only."""
     confidence = f"({100 * level:g} % joint confidence)"
     if not len(moves):
-        later = " and ".join(map(repr, names[1:]))
+        later = repr(names[1]) if len(names) == 2 else "any later result"
         return f"{MOVED}: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
     texts = []
     row: Any
@@ -357,7 +369,7 @@ def changes_summary(
     )
     note = (
         f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all changes "
-        f"in the table at once, and p-values are adjusted for their number (max-t)."
+        f"in the table at once, and p-values are adjusted for their number."
     )
     header = (("Scores:", unit, "Changes:", f"{counted(len(rows), 'model')}, {counted(len(results), 'later result')}"),)
     notes = (note, level_note) if level_note else (note,)
@@ -382,16 +394,17 @@ def change_notes(
         else f"Test that no score differs from {reference!r}: {unchanged.figures}, "
         f"P {p_value_clause(float(unchanged.pvalue))}."
     )
+    joined = f"{joint} {level_note}".strip()
     significant = changes[changes["p_adjusted"] <= alpha].sort_values("p_adjusted", kind="stable")
     level = f"at a joint confidence level of {100 * (1 - alpha):g} %"
     if not len(significant):
-        return [f"{joint} The tests show no change of any single model's score {level}.", *filter(None, [level_note])]
+        return [f"The tests show no change of any single model's score {level}.", joined]
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
     named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
     counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
     changed = f"The tests show {counts} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
-    return [f"{joint} {changed}", *filter(None, [level_note])]
+    return [changed, joined]
 
 
 # One head for every column of the table of the three leaderboards, where no head stands over two columns.

@@ -31,6 +31,7 @@ from .statements import (
     summary_notes,
     tie_weight,
     unit_sentences,
+    win_head,
 )
 
 # --- which models are shown -------------------------------------------------------------------------------------------
@@ -227,10 +228,10 @@ def leaderboard_columns(
             ascending=True,
             kind="text",
         )
-    # Where the score is the win probability, it stands in the table once.
-    if not results.are_means and not np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
+    if head := win_head(results):
         said = "Estimated probability of a win, averaged over opponents that all count the same"
-        columns["share"] = _numbers("win", "Win probability", results.shares, 2, said)
+        title = "Win probability" if results.graph.complete else "Win probability, own opponents"
+        columns["share"] = _numbers(head, title, results.shares, 2, said)
     if results.votes is not None:
         # Where some votes are not used, used and all votes, such as 8/10.
         votes = list(zip(results.votes.used.tolist(), results.votes.total.tolist(), strict=True))
@@ -301,6 +302,8 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         estimator = f"{results.estimator}, {folds}{no_intervals}"
     clusters = zip(results.covariance.n_clusters, description.clusters, strict=True)
     noun, counts = results.counts, f"{n_votes} ({description.n_unlabelled:,} unlabelled)"
+    if diagnostics.models_dropped:
+        counts = f"{n_votes} ({description.n_unlabelled:,} prompts not on these models)"
     if results.are_means:
         estimator, n_runs = "means over prompts", description.n_votes / description.n_comparisons
         counts = n_votes if n_runs == 1 else f"{n_votes} ({n_runs:.3g} runs)"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import norm
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
@@ -32,9 +33,14 @@ _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
 POINTERS_TO_METHODS = (
     *(" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge"),
-    *(" (propensity=plan)", " (mixture_propensity)"),
+    *(" (propensity=plan)", " (mixture_propensity)", " The text of each warning is in summary() of the fit."),
 )
-_IN_WORDS, _SEE_STYLE, _SEE_JUDGE, FIT_WITH_PLAN, MIX_ROUNDS = POINTERS_TO_METHODS
+_IN_WORDS, _SEE_STYLE, _SEE_JUDGE, FIT_WITH_PLAN, MIX_ROUNDS, _IN_SUMMARY = POINTERS_TO_METHODS
+_STYLE_WORDS = {"equal": ", at equal style", "balanced": ", battles of equal style"}
+# The difference of log-odds that means 60 wins in 100 comparisons (59.9).
+_LOG_ODDS_OF_60 = 0.4
+# At the head of the win probabilities where models have different opponents.
+MET = "met"
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -122,9 +128,18 @@ def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
 def functional_unit(results: Estimates) -> str:
     """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
     average = " of mean preferences" if results.averages_preferences else ""
-    style = {"equal": ", at equal style", "balanced": ", battles of equal style"}
-    label = results.functional_label + average + (style[results.style.kind] if results.style else "")
+    label = results.functional_label + average + (_STYLE_WORDS[results.style.kind] if results.style else "")
     return label + ("" if results.scale.natural else f", {results.scale.name}")
+
+
+def win_head(results: Estimates) -> str:
+    """Return the head of the win probabilities; empty where a result has no such column.
+
+    Where the score is the win probability, it stands in the table once.
+    """
+    if not results.of_models or results.are_means or np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
+        return ""
+    return "win" if results.graph.complete else f"win vs {MET}"
 
 
 def features_of(results: Estimates) -> str:
@@ -161,15 +176,17 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     return (
         *[" ".join(news)] * bool(news),
         *untested_note(results),
-        *(" ".join(sentences) for sentences in (_conditions(results), doubtful) if sentences),
+        *(" ".join(sentences) for sentences in (_conditions(results, level), doubtful) if sentences),
         *(f"{label}: {text}" for label, text in zip(labels, warnings, strict=True)),
         _in_short(results, level),
     )
 
 
-def _conditions(results: Estimates) -> list[str]:
+def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     """Say what only some fits have: parts of the prompts, missing scores, style, judges, extensions."""
     sentences = []
+    if results.description.ordered and results.estimated_by.has_first_stages:
+        sentences.append(as_sentence(position_sentence(results, level)))
     if results.part:
         what = "Warnings" if results.are_means else "Outcome model, propensities and warnings"
         sentences.append(f"{what} are those of the whole fit.")
@@ -222,7 +239,11 @@ def fit_warnings(results: Estimates) -> list[str]:
 
 def _in_short(results: Estimates, level: SummaryLevel) -> str:
     """Say in at most 60 words what the scores are, what holds jointly under which condition, and where to read more."""
-    sentences = [_score_in_short(results)]
+    sentences = [
+        f"Scores: {score_words(results)}." if results.of_models else "Rows: outputs of a user-defined functional."
+    ]
+    if MET in win_head(results):
+        sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ.")
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
@@ -253,25 +274,39 @@ def few_units_words(results: Estimates) -> str:
     return f" ({units}: t quantiles{pseudo})"
 
 
-def _score_in_short(results: Estimates) -> str:
-    """Say in a few words what the scores are."""
+def score_words(results: Estimates, *, on_page: bool = False) -> str:
+    """Say in a few words what the scores are; a page says what a difference means, and the rest below."""
     if not results.of_models:
-        return "Rows: outputs of a user-defined functional."
-    n_models = len(results.models)
+        return results.functional_label
+    n_models, scale = len(results.models), results.scale
     opponents = f"the other {n_models - 1} models" if results.graph.complete else "different opponents"
     kind_in_short = results.kind.in_short.format(n_models=n_models, opponents=opponents)
     definition = kind_in_short or results.functional_label
     if results.averages_preferences:
         definition += ", from mean preferences"
     elif kind_in_short and not results.kind.linear and results.estimated_by.uses_features and features_of(results):
-        definition += " given the formula's features"
-    scale = results.scale
+        definition += "" if on_page else " given the formula's features"
     unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"
     if scale.anchor is not None:
         unit += f" ({scale.anchor[0]} = {scale.anchor[1]:g})"
     elif scale.mean is not None:
         unit += f" (mean {scale.mean:g})"
-    return f"Scores: {definition}{unit}."
+    if on_page:
+        unit += _STYLE_WORDS[results.style.kind] if results.style else ""
+        if results.kind.link == "logit":
+            unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
+    return f"{definition}{unit}"
+
+
+def position_sentence(results: Estimates, level: SummaryLevel) -> str:
+    """Say how many points being shown first adds to a win probability of one half, with an interval of its own."""
+    effect, z = results.diagnostics.position_effect, results.diagnostics.position_z
+    if not (np.isfinite(effect) and np.isfinite(z)):
+        return "the effect of being shown first cannot be tested"
+    error = effect / z if z else 0.0
+    ends = 50 * (effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]))
+    points, low, high = (fixed_text(number, 1) for number in (50 * effect, *ends))
+    return f"being shown first: {points} more wins in 100 ({level.confidence} interval {low} to {high})"
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -292,15 +327,20 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     question = "test of first place" if first.is_single else "adjusted for all pairs"
     p = f"{question}: P {p_value_clause(float(first.p.max()))}"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
+    n_pairs = len(results.models) * (len(results.models) - 1) // 2
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model ({p})."
-        if tied:
-            apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
-            lead += f" Among all pairs at once, on which rank sets rest, {apart} separated from it."
+        closest = int(np.argmin(first.separated))
+        includes_zero = first.difference[closest] <= separation.critical * first.std_error[closest]
+        if first.is_single and (tied or includes_zero):
+            apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
+            lead += (
+                f" This tests one question, who is first; rank sets and simultaneous intervals test all {n_pairs:,} "
+                f"pairs of models at once, which takes stronger evidence{f', and there {apart}' if tied else ''}."
+            )
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it ({p})."
-    n_pairs = len(results.models) * (len(results.models) - 1) // 2
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first)]
@@ -375,7 +415,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
 
 # Options and methods in the text of a warning, which only users of Python can use.
 _OPTION = re.compile(rf"(?<![\w.])(?:{'|'.join(OPTIONS)})=")
-_CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design)\(")
+_CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design|compare)\(")
 
 
 def without_code(text: str) -> str:
@@ -446,10 +486,8 @@ def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    return [
-        f"Intervals, tests and ranks may not hold for these data: {reasons}. The text of each warning is in summary() "
-        "of the fit."
-    ] * bool(n_warnings and results.has_intervals)
+    doubts = f"Intervals, tests and ranks may not hold for these data: {reasons}.{_IN_SUMMARY}"
+    return [doubts] * bool(n_warnings and results.has_intervals)
 
 
 def few_prompts_note(results: Estimates) -> list[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from .._utils.argument_checks import real_number
 from .._utils.computation import collected_warnings, one_thread
-from .._utils.number_text import decimals
+from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.graph import Graph
@@ -24,15 +24,22 @@ from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_ch
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.covariance import Covariance
-from ..inference.ranks import rank_changes, ranks_of
+from ..inference.ranks import rank_bounds, rank_changes, ranks_of
 from ..inference.simultaneous import METHODS, compare_differences, separate
 from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
-from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary, move_sentence
-from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names
+from ..report.joint_tables import (
+    ScoreIntervals,
+    arrival_sentences,
+    change_notes,
+    changes_summary,
+    comparison_summary,
+    move_sentence,
+)
+from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
 from ..report.page.render_page import Board, Weighting
-from ..report.statements import functional_unit
+from ..report.statements import enumerated, percentage, score_words
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -61,6 +68,11 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
 )
 
 _NEEDS = Needs(models="puts scores of models side by side", one_look="tests between results hold for one look only")
+# What the leaderboard of one result says where the table of all results has other scores.
+_ALL_PAIRS = (
+    "This leaderboard has all models and pairs of {name}. The scores under “Side by side” are computed again on the "
+    "pairs that all results compare, and may differ from these."
+)
 _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
 
 # Draws for intervals at all weightings of criteria, and the largest number of weightings of a grid.
@@ -90,6 +102,8 @@ class Comparison(JointBoards):
         of the same prompts, or where there is no joint covariance.
     basis : str
         What the scores are computed from, where they were computed again on the pairs that all results compare.
+    as_given : tuple of RankResults
+        The results before that: the leaderboards of the page, which have all models of each result.
 
     Examples
     --------
@@ -106,6 +120,7 @@ class Comparison(JointBoards):
     joint_or_reason: JointEstimates | str
     samples: str = ""
     basis: str = ""
+    as_given: tuple[RankResults, ...] = ()
 
     @property
     def models(self) -> list[str]:
@@ -395,8 +410,10 @@ class Comparison(JointBoards):
         return bump_chart(chosen, self.names, ranks, ax, title=title)
 
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
-        results = zip(self.names, self.results, strict=True)
+        results = zip(self.names, self.as_given or self.results, strict=True)
         boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
+        if self.as_given:
+            boards = [replace(board, about=_ALL_PAIRS.format(name=board.name)) for board in boards]
         tables = [self._side_by_side(self._intervals(alpha))]
         if self.samples:
             with suppress(OptionError):
@@ -406,7 +423,7 @@ class Comparison(JointBoards):
                         changes.of_models(level, "max-t"),
                         self.names[0],
                         alpha=level,
-                        unit=functional_unit(self.results[0].estimates),
+                        unit=score_words(self.results[0].estimates, on_page=True),
                         is_natural=self.results[0].estimates.scale.natural,
                         level_note=changes.level_note,
                     )
@@ -421,29 +438,49 @@ class Comparison(JointBoards):
 
     def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
-        joint = self.joint_or_reason
-        rank_changes, moved, further_notes = self.rank_changes, [], []
-        if self.samples:
-            # Between samples, a change of rank may be noise: only those that are shown to be none stand in the table.
+        joint, further_notes = self.joint_or_reason, [self.samples]
+        alpha = self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha
+        # A change of rank may be noise: only those that are shown to be none stand in the table.
+        rank_changes, news = self.rank_changes * 0, arrival_sentences(self.names, self._places(alpha))
+        if all(result.estimates.has_intervals for result in self.results):
             moves = self.moves()
-            is_shown = (moves["conf_low"] > 0) | (moves["conf_high"] < 0)
-            for result, model in moves.loc[~is_shown, ["result", "model"]].to_numpy():
-                rank_changes.loc[model, result] = 0
-            news = move_sentence(moves[is_shown], self.names, 1 - self.results[0].estimates.alpha)
+            moves = moves[(moves["conf_low"] > 0) | (moves["conf_high"] < 0)]
+            for result, model, change in moves[["result", "model", "change"]].to_numpy():
+                rank_changes.loc[model, result] = change
+            if self.samples or isinstance(joint, str):
+                news.insert(0, move_sentence(moves, self.names, 1 - self.results[0].estimates.alpha))
+        if self.samples:
             changed, *further = self._change_notes()
-            moved, further_notes = [f"{news} {changed}", self.basis], [self.samples, *further]
+            news.append(changed)
+            further_notes += further
         return comparison_summary(
             self.names,
             [result.estimates for result in self.results],
             self.ranks,
             rank_changes=rank_changes,
-            first_notes=[note for note in moved if note],
+            first_notes=[note for note in (" ".join(news), self.basis) if note],
             reversals=joint if isinstance(joint, str) else self.reversals(),
-            alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
-            further_notes=further_notes,
+            alpha=alpha,
+            further_notes=[note for note in further_notes if note],
             intervals=intervals,
             shown=shown,
         )
+
+    def _places(self, alpha: float) -> list[dict[str, str]]:
+        """Return for each result as it was given what is said of a model that others lack: score and rank set."""
+        places = []
+        for result in self.as_given or self.results:
+            e = result.estimates
+            digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
+            said = [f"score {fixed_text(score, digits)}" for score in e.estimate]
+            if e.has_intervals:
+                sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha).above), strict=True)
+                n = len(e.models)
+                said = [
+                    f"{text}, rank set {rank_set_text(*ends)} of {n}" for text, ends in zip(said, sets, strict=True)
+                ]
+            places.append(dict(zip(e.models, said, strict=True)))
+        return places
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
@@ -520,8 +557,9 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     Notes
     -----
     With ``independent=True``, live results with other models, pairs or weights of pairs are computed again on the
-    models and pairs that all of them compare, so that scores are the same quantity; the summary says so. Pairs have
-    equal weights, or with ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
+    models and pairs that all of them compare, so that scores are the same quantity; the summary says so, and names the
+    models that only some results have, with their scores there. Pairs have equal weights, or with
+    ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
 
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
     results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
@@ -575,8 +613,11 @@ def named_results(
         )
     for result in results:
         _NEEDS.check("compare", result)
-    results, basis = on_common_pairs(names, results) if independent else (results, "")
-    return Comparison(tuple(names), tuple(results), *joint_results(names, results, independent), basis)
+    given, basis = tuple(results), ""
+    if independent:
+        results, basis = on_common_pairs(names, results)
+    joint = joint_results(names, results, independent)
+    return Comparison(tuple(names), tuple(results), *joint, basis, given if basis else ())
 
 
 def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tuple[Sequence[RankResults], str]:
@@ -609,13 +650,17 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
         again = [result.update(graph=graph, component="largest", edge_weights=edge_weights) for result in results]
     if any(why_not_comparable(again[0].estimates, other.estimates) for other in again[1:]):
         return results, ""
-    left_out = sorted({name for e in estimates for name in e.models} - set(models))
-    missing = f", without {listed(left_out, 5)}" if left_out else ""
+    left_out = []
+    for name, e, result in zip(names, estimates, again, strict=True):
+        votes, n_votes = result.estimates.votes, e.description.n_votes
+        if votes is not None and (n_lost := n_votes - votes.n_used):
+            left_out.append(f"{n_lost:,} of {n_votes:,} votes of {name} ({percentage(n_lost / n_votes)})")
     harmonic = "the harmonic means of their numbers of prompts as weights"
     return again, (
         f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
-        f"{' and '.join(names)} all compare{missing}; these pairs have "
-        f"{'equal weights' if isinstance(edge_weights, str) else harmonic}."
+        f"{enumerated(names)} all compare; these pairs have "
+        f"{'equal weights' if isinstance(edge_weights, str) else harmonic}. "
+        f"{f'This leaves out {enumerated(left_out)}.' if left_out else ''}".strip()
     )
 
 

@@ -122,7 +122,8 @@ def test_the_answer_about_every_pair_is_that_of_t_test_pairwise(open_page, arena
         row = both.loc[(a, b)]
         number = r"([−\d.]+)"
         found = re.search(
-            rf"difference {number}, 95 % simultaneous interval {number} to {number}, adjusted p (.*?)\.(?: |$)", text
+            rf"difference {number}, 95 % simultaneous interval {number} to {number}, p (.*?) adjusted for all pairs",
+            text,
         )
         shown = [as_number(part) for part in found.groups()[:3]]
         np.testing.assert_allclose(shown, row[["estimate", "conf_low", "conf_high"]].astype(float), atol=5.01e-4)

@@ -91,7 +91,13 @@ def test_a_strong_model_shown_first_is_no_position_effect():
 def test_a_position_effect_is_reported(frame):
     battles = dr.datasets.simulate_arena(n=2000, rng=0)
     battles.loc[battles["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
-    assert "There is a position effect" in words(dr.check("winner ~ 1 | model_a + model_b", battles))
+    found = dr.check("winner ~ 1 | model_a + model_b", battles)
+    assert "There is a position effect" in words(found)
+    more, error = 100 * (found.position.adjusted - 0.5), 196 * found.position.std_error
+    shown = " ".join(str(found).split())
+    interval = f"95 % interval {more - error:.1f} to {more + error:.1f}; p < 0.001"
+    assert f"being shown first: {more:.1f} more wins in 100 if both display orders" in shown
+    assert f"({interval})" in shown
 
 
 def test_unbalanced_order_is_reported():

@@ -12,6 +12,7 @@ import json
 import lzma
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -305,7 +306,9 @@ def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
     capsys.readouterr()
     assert main(["compare", *paths]) == 0
     stored = {name: dr.read_json(path) for name, path in zip(("bt", "borda"), paths, strict=True)}
-    assert capsys.readouterr().out.rstrip("\n") == dr.compare(**stored).summary().as_text()
+    shown, summary = capsys.readouterr().out, dr.compare(**stored).summary()
+    assert shown.split("[1]")[0] == summary.as_text().split("[1]")[0]
+    assert len(re.findall(r"^\[\d\]", shown, re.M)) == len(summary.notes)
 
 
 def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, capsys):
@@ -315,8 +318,24 @@ def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, c
     battles[is_old].to_csv(earlier, index=False)
     assert main(["compare", FORMULA, earlier, csv, "--names", "old", "new", "--independent", "--rng", "3"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"without {newest!r}" in shown
+    assert f"New in 'new': {newest} (score" in shown
     assert "no model's rank is shown to differ between 'old' and 'new'" in shown
+
+
+def test_one_warning_counts_the_votes_that_the_fits_of_several_files_leave_out(battles, tmp_path):
+    paths = [str(tmp_path / f"{name}.csv") for name in ("feb", "mar")]
+    for place, path in enumerate(paths):
+        battles.iloc[600 * place : 600 * (place + 1)].to_csv(path, index=False)
+    call = [sys.executable, "-m", "dmlrank.cli", "compare", FORMULA, *paths, "--independent", "--min-labels", "14"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stderr.splitlines() if "left out" in line]
+    assert len(lines) == 1
+    share = r"[\d,]+ of [\d,]+ votes \([\d.]+ %\)"
+    assert re.search(rf"votes are left out \(feb: {share}; mar: {share}\); dmlrank fit of one file says why", lines[0])
+    assert all(
+        line.startswith(("dmlrank: warning: feb: ", "dmlrank: warning: mar: ", lines[0]))
+        for line in done.stderr.splitlines()
+    )
 
 
 @pytest.mark.parametrize(
@@ -1032,7 +1051,7 @@ def test_stored_months_are_compared_where_the_user_says_they_are_independent(mon
     assert main(["compare", months[0], months[0], "--independent", "--names", "a", "b"]) == 1
     assert "results of one data set" in capsys.readouterr().err
     assert main(["compare", *months, "--changes", str(paths["changes"])]) == 1
-    assert "compare(..., independent=True)" in capsys.readouterr().err
+    assert "say so: --independent;" in capsys.readouterr().err
 
 
 def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
@@ -1085,6 +1104,25 @@ def test_a_command_that_cannot_be_parsed_ends_with_2(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "usage", "hint"),
+    [
+        (["fit", FORMULA, "x.csv", "--functionl", "bt"], "usage: dmlrank fit FORMULA FILE", "--functional"),
+        (["fit", "--functionl", "bt", "logs"], "usage: dmlrank fit FORMULA FILE", "--functional"),
+        (["report", "a.json", "--titel=x", "--out", "b.html"], "usage: dmlrank report JSON", "--title"),
+        (["gate", "--candidat_e", "a"], "usage: dmlrank gate FORMULA FILE", "--candidate"),
+    ],
+)
+def test_an_unknown_option_gives_the_usage_of_its_command_and_the_nearest_option(words, usage, hint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(usage)
+    assert "there is no option --" in lines[1]
+    assert lines[1].endswith(f"; did you mean '{hint}'?")
+
+
 def test_an_error_is_one_line(tmp_path, capsys):
     path = tmp_path / "odd.csv"
     path.write_text('model_a,model_b,winner\n"a\nb",c,model_a\n"a\nb",c,wrong\n', encoding="utf-8")
@@ -1101,6 +1139,32 @@ def test_the_verdict_in_place_of_the_table(battles, csv, capsys, tmp_path):
     assert said == dr.dml_rank(FORMULA, battles, rng=0).verdict() + "\n"
     assert text.read_text() == said
     assert "|" in table.read_text()
+
+
+def test_what_the_command_line_prints_has_no_words_of_python(battles, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    path, page = str(tmp_path / "votes.csv"), tmp_path / "page.html"
+    pd.concat([battles, battles.iloc[:9]]).to_csv(path, index=False)
+    code = r"\w\(\)|\b[a-z]+_[a-z]+=|[Ff]rame \.|\.settings|\.pairs\b|summary\(|position_bias|min_labels|edge_weights"
+    for options in (["--min-labels", "40"], ["--min-labels", "3", "--position-bias", "yes"], []):
+        main(["check", FORMULA, path, *options, "--report", str(page)])
+        shown = capsys.readouterr().out
+        assert "[1]" in shown
+        visible = re.sub("<(style|script).*?</\\1>", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for text in (shown, visible):
+            assert not re.search(code, text)
+    stored = [str(tmp_path / f"{name}.json") for name in "ab"]
+    for place, name in enumerate(stored):
+        battles.iloc[700 * place : 700 * (place + 1)].to_csv(path, index=False)
+        assert main(["fit", FORMULA, path, "--verdict", "--min-labels", "1", "--out", name]) == 0
+        assert not re.search(code, capsys.readouterr().out)
+    assert main(["compare", *stored]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "if no prompt is in both samples, say so: --independent;" in shown
+    assert not re.search(code, shown)
+    assert main(["report", *stored, "--out", str(page)]) == 0
+    assert "There are no tests between the results." in page.read_text(encoding="utf-8")
+    assert "compare(" not in page.read_text(encoding="utf-8")
 
 
 def test_warnings_are_lines_in_the_words_of_the_command_line(tmp_path):

@@ -224,6 +224,15 @@ def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
     tidy = side.tidy()
     assert list(tidy) == ["result", "term", "estimate", "std_error", "rank", "rank_change"]
     assert len(tidy) == 7
+    # Stored results of which nobody says how their samples are related have no other changes of ranks than shown ones.
+    stored = dr.compare(**{name: dr.read_json(result.to_json()) for name, result in (("all", one), ("fewer", fewer))})
+    assert isinstance(stored.joint_or_reason, str)
+    assert stored.summary().notes[0].startswith("What moved: no model's rank is shown to differ")
+    assert f"Gone in 'fewer': {gone} (score" in stored.summary().notes[0]
+    assert not any("(" in row[4] for row in stored.summary().rows)
+    # Without intervals nothing is known of changes.
+    plugin = one.update(estimator="plugin")
+    assert not any("(" in row[4] for row in dr.compare(fewer=fewer, plugin=plugin).summary().rows)
 
 
 def opposite_opinions(rank, names=("m0", "m1", "m2")):

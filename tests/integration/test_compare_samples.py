@@ -284,7 +284,23 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     side = dr.compare(feb, mar, independent=True)
     assert side.names == ("feb", "mar")
     assert gone not in side.models
-    assert "without 'model-3'" in side.basis
+    lost = len(mar_votes) - (~mar_votes[["model_a", "model_b"]].eq(gone).any(axis=1)).sum()
+    assert f"This leaves out {lost} of {len(mar_votes)} votes of mar (" in side.basis
+    # The model that is not in the table has its score and its place in the fit of March, and a row on its page.
+    best, worst = mar.ranks().result_frame.loc[gone, ["lower", "upper"]]
+    place = f"{best}" if best == worst else f"{best}-{worst}"
+    news = side.summary().notes[0]
+    assert f"New in 'mar': {gone} (score {mar.params[gone]:.3f}, rank set {place} of 5)." in news
+    assert "Gone in" not in news
+    back = dr.compare(mar, feb, independent=True).summary().notes[0]
+    assert f"Gone in 'feb': {gone} (score" in back
+    page = pytest.importorskip("jinja2") and side.report()
+    first_tab, feb_tab, mar_tab = page.split('<section class="panel"')[1:]
+    assert f"New in &#39;mar&#39;: {gone}" in first_tab.split("<table")[0]
+    assert f"<bdi>{gone}</bdi>" in mar_tab
+    for tab, name in ((feb_tab, "feb"), (mar_tab, "mar")):
+        assert f"This leaderboard has all models and pairs of {name}." in tab.split("<table")[0]
+    assert "This leaderboard has all models" not in dr.compare(a=feb, b=feb.update(functional="bt")).report()
     inside = mar_votes[(mar_votes["model_a"] != gone) & (mar_votes["model_b"] != gone)]
     alone = rank(inside, "winner ~ 1 | model_a + model_b", min_labels=1)
     np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)

@@ -223,3 +223,29 @@ def test_a_fit_that_takes_order_into_account_has_nothing_to_warn_of():
         warnings.simplefilter("error", dr.DmlrankWarning)
         ordered = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, functional="bt", rng=0, n_jobs=1)
     assert abs(ordered.params["d"]) < 2.5 * ordered.bse["d"]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_size_of_the_position_effect_is_told_with_an_interval(rank, ordered):
+    rng = np.random.default_rng(8)
+    names = np.array(["m0", "m1", "m2"])
+    first = rng.integers(3, size=3000)
+    second = (first + rng.integers(1, 3, size=3000)) % 3
+    winner = np.where(rng.random(3000) < 0.55, "model_a", "model_b")
+    frame = pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner})
+    fit = dr.dml_rank(FORMULA, frame, position_bias=ordered, rng=0)
+    pattern = r"eing shown first: ([-\d.]+) more wins in 100 \(95 % interval ([-\d.]+) to ([-\d.]+)\)"
+    effect, low, high = map(float, re.search(pattern, " ".join(fit.explain().split())).groups())
+    # In 100 comparisons of equal models, the first wins 50 + effect.
+    of_pairs = [
+        (frame.loc[(first == j) & (second == k), "winner"] == "model_a").mean()
+        for j in range(3)
+        for k in range(3)
+        if j != k
+    ]
+    assert effect == pytest.approx(100 * (np.mean(of_pairs) - 0.5), abs=0.3)
+    assert low < 5 < high
+    half_width = 100 * 1.96 * np.sqrt(0.25 / 3000)
+    assert (high - low) / 2 == pytest.approx(half_width, rel=0.05)
+    # The summary names it where order is part of the fit.
+    assert bool(re.search(pattern, " ".join(fit.summary().notes))) == ordered

@@ -69,6 +69,12 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
         # Without features the second-order bias is not known, and the fit warns of none.
         assert np.isnan(strengths.diagnostics.second_order)
         if position_bias == "auto":
+            # Nobody ties with the leader, but the simultaneous interval of its lead contains zero.
+            lead = dict(strengths.t_test_pairwise().result_frame.iloc[0])
+            assert (lead["first"], lead["second"], lead["conf_low"] < 0) == ("gpt-4", "claude-v1", True)
+            said = strengths.verdict()
+            assert "First place is decided" in said
+            assert "test all 190 pairs of models at once, which takes stronger evidence. gpt-4 would" in said
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
                 ignored = default.update(position_bias=False)
             pd.testing.assert_series_equal(default.params, ignored.params)

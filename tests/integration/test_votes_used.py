@@ -326,3 +326,30 @@ def test_votes_on_a_model_that_is_left_out_are_no_prompts_without_a_vote():
     res = rank(draw_votes(counts), component="largest")
     assert res.diagnostics.models_dropped == ("m03",)
     assert "2 prompts without a vote between these models" in " ".join(res.explain().split())
+
+
+def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes():
+    counts = np.full((5, 5), 30) * ~np.eye(5, dtype=bool)
+    counts[3:, :3] = counts[:3, 3:] = 0
+    fit = rank(draw_votes(counts), component="largest")
+    header = " ".join(fit.summary().as_text().split())
+    assert "No. Votes: 180 (60 prompts not on these models)" in header
+    assert "unlabelled" not in header
+    whole = rank(draw_votes(counts[:3, :3]))
+    assert "No. Votes: 180 (0 unlabelled)" in " ".join(whole.summary().as_text().split())
+
+
+def test_win_probabilities_against_different_opponents_say_so_at_the_column():
+    counts = np.full((4, 4), 30) * ~np.eye(4, dtype=bool)
+    for is_complete, head, title in (
+        (True, "win", "Win probability"),
+        (False, "win vs met", "Win probability, own opponents"),
+    ):
+        fit = rank(draw_votes(counts))
+        summary = fit.summary()
+        assert summary.columns[-1] == (head, 1)
+        said = "win vs met: against the models that each was compared with, which differ."
+        assert (said in summary.notes[-1]) == (not is_complete)
+        if pytest.importorskip("jinja2"):
+            assert f">{title}<" in fit.report()
+        counts[0, 3] = counts[3, 0] = 0

@@ -25,15 +25,15 @@ from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
-from ..joint_tables import MOVED
+from ..joint_tables import NEWS
 from ..leaderboard import fit_facts, leaderboard_columns, score_digits
 from ..statements import (
     SummaryLevel,
     as_sentence,
     bootstrap_sentence,
     fit_warnings,
-    functional_unit,
     part_note,
+    score_words,
     untested_note,
     verdict_sentences,
     without_code,
@@ -72,6 +72,7 @@ class Board:
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
     remarks: Titles and paragraphs of further sections below the leaderboard.
     pictures: Titles, pictures (SVG) and paragraphs of further sections with a picture.
+    about: A sentence below the leaderboard's title; may be empty.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Board:
     is_explained: bool = True
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    about: str = ""
 
     def __post_init__(self) -> None:
         if self.tests is not None:
@@ -228,8 +230,9 @@ def _view(board: Board) -> Mapping[str, object]:
         "facts": _facts(fit_facts(results)),
         "lead": printable(
             f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{dates}. "
-            f"Scores: {functional_unit(results)}.{looks}"
+            f"Scores: {score_words(results, on_page=True)}.{looks}"
         ),
+        "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
@@ -269,7 +272,7 @@ def _plots(board: Board) -> tuple[str, str]:
         high[order],
         neutral=results.neutral,
         digits=digits,
-        label=f"{unit}: {printable(functional_unit(results))}",
+        label=f"{unit}: {printable(score_words(results, on_page=True).split(';')[0])}",
         description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
         "above has the same numbers.",
     )
@@ -309,8 +312,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             ]
             for row, of_row in zip(summary.rows, _shades(summary), strict=True)
         ],
-        "news": [undirected(note) for note in summary.notes if note.startswith(MOVED)],
-        "notes": [undirected(note) for note in summary.notes if not note.startswith(MOVED)],
+        "news": [undirected(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
+        "notes": [undirected(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
 

@@ -177,6 +177,22 @@ def test_first_place_is_decided_where_it_is(result):
     assert "smallest true gap" not in text
 
 
+def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
+    formula = "winner ~ 1 | model_a + model_b"
+    for seed in range(3, 40):
+        votes = simulated_votes(6, 400, seed=seed)
+        fit = dr.dml_rank(formula, votes, context="prompt", min_labels=1, rng=0)
+        said = fit.verdict()
+        if "First place is decided" in said and fit.ranks().result_frame["upper"].min() > 1:
+            break
+    leader = fit.params.idxmax()
+    assert re.search(
+        r"This tests one question, who is first; rank sets and simultaneous intervals test all 15 pairs of models at "
+        rf"once, which takes stronger evidence, and there .* not separated from {leader}\.",
+        said,
+    )
+
+
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
     text = " ".join(result.update(prompts="fixed").explain(alpha=0.001).split())
     assert "First place is not decided" in text

@@ -51,13 +51,13 @@ class Board {
     const [upper, lower] = t.difference >= 0 ? [one, other] : [other, one];
     const head = t.separated ? ["Separated: ", upper(), " is above ", lower(), "."] : ["Not separated: ", one(), " and ", other(), "."];
     let text = ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " + fixed(t.high, n) +
-      ", adjusted p " + pText(t.p) + ".";
+      ", p " + pText(t.p) + " adjusted for all pairs.";
     if (this.unit) {
       const wins = (gap) => (100 / (1 + Math.exp(-gap / this.unit))).toFixed(0);
       text += " This is " + wins(t.difference) + " wins in 100 comparisons of the two (" + wins(t.low) + " to " + wins(t.high) + ").";
     }
     if (t.separated && t.low <= 0 && t.high >= 0) {
-      text += " The step-down test of all pairs separates them, although this single-step interval contains zero.";
+      text += " The rank sets rest on a sharper test of all pairs, which separates them although this interval contains zero.";
     }
     if (!t.separated) text += " The data do not show which of them is better; this does not show that they are equal.";
     return [head, [one(), " minus ", other(), text]];

@@ -21,7 +21,7 @@ from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.page.render_page import Board, render_page
-from dmlrank.report.page.svg import interval_text, number_text
+from dmlrank.report.page.svg import interval_text, matrix_svg, number_text
 from dmlrank.report.statements import SummaryLevel, without_code
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
@@ -155,6 +155,29 @@ def test_level_and_title(arena_result):
 def test_first_place_and_the_figures_of_the_fit_are_told(page, arena_result):
     assert f'<p class="verdict">{arena_result.verdict()}</p>' in page
     assert f"Out-of-fold log-loss is {arena_result.diagnostics.log_loss:.3f}" in page
+
+
+def test_the_first_screen_and_what_is_open_have_no_words_of_statisticians(page):
+    before, statisticians = page[page.index("<h1>") : page.index("<footer>")].split("<h2>For statisticians</h2>")
+    for word in ("projection", "max-t", "step-down", "ropensit", "floor", "calibration", "equivalent of"):
+        assert word not in re.sub("<script.*?</script>", "", before, flags=re.S)
+    assert "a lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
+    assert "the scores are a log-odds projection, the scores whose differences come closest" in statisticians
+
+
+@pytest.mark.parametrize(("n_models", "has_names"), [(20, True), (21, False)])
+def test_columns_of_the_matrix_have_names_where_there_is_room(n_models, has_names):
+    names = [f"model-{j}-with-a-name-that-is-long" for j in range(n_models)]
+    svg = matrix_svg(names, np.zeros((n_models, n_models)), np.eye(n_models) < 0, digits=2, description="")
+    above, beside = svg.split('<g class="side"')
+    assert above.count("rotate(-90)") == (n_models if has_names else 0)
+    assert ("model-0-with-a-name-t…" in above) == has_names
+    assert beside.count("…") == n_models
+    # The names above the cells are within the picture.
+    height, top = (float(re.search(f'{name}="([\\d.]+)"', svg)[1]) for name in (" height", "data-y"))
+    size = float(re.search('data-size="([\\d.]+)"', svg)[1])
+    assert height == pytest.approx(top + n_models * size + 6, abs=1)
+    assert (top > 100) == has_names
 
 
 def test_hostile_names_are_text():
