@@ -635,8 +635,8 @@ def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path
         rng=0,
     )
     fit.save(tmp_path / "own", with_data=True)
-    again = dr.load(tmp_path / "own").update(functional="softmin")
-    np.testing.assert_array_equal(again.params, fit.update(functional="softmin").params)
+    again = dr.load(tmp_path / "own").update(edge_weights="counts")
+    np.testing.assert_array_equal(again.params, fit.update(edge_weights="counts").params)
 
 
 def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
