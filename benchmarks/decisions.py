@@ -29,9 +29,9 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank.cli.gate import EXIT_CODES, decide
 from dmlrank.data.graph import Graph, VoteCounts
-from dmlrank.inference import multiple_testing
+from dmlrank.inference import bootstrap_and_max_t
+from dmlrank.inference.bootstrap_and_max_t import MultiplierBootstrap
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.multiple_testing import MultiplierBootstrap
 from dmlrank.inference.ranks import first_place
 from dmlrank.inference.simultaneous import MaxT, separate
 
@@ -207,7 +207,7 @@ def costs_and_abilities(k: int, rng: np.random.Generator) -> Array:
 
 def few_draws() -> AbstractContextManager[object]:
     """Draw 10,000 times for a critical value, which takes less time and moves the level by at most 0.004."""
-    return mock.patch.multiple(multiple_testing, _FEWEST_DRAWS=10_000, _MAX_PRODUCTS=0, _MAX_STATISTICS=0)
+    return mock.patch.multiple(bootstrap_and_max_t, _FEWEST_DRAWS=10_000, _MAX_PRODUCTS=0, _MAX_STATISTICS=0)
 
 
 def table_of_costs(prompts: int, truth: Array, rng: np.random.Generator) -> pd.DataFrame:

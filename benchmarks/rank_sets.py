@@ -19,8 +19,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dmlrank.inference.bootstrap_and_max_t import (
+    MULTIPLIERS,
+    MultiplierBootstrap,
+    NormalDraws,
+    differences,
+    max_t_draws,
+)
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences, max_t_draws
 from dmlrank.inference.ranks import rank_bounds
 from dmlrank.inference.simultaneous import MaxT, compare_differences, separate, separate_each
 

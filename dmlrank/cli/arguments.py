@@ -21,8 +21,8 @@ from ..data.frames import column_names, has_several_files, take_columns
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import OptionError, listed, nearest
+from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
-from ..inference.multiple_testing import MULTIPLIERS
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, EqualTasks
 from .plain_formula import check_plain
@@ -581,7 +581,7 @@ def check_rows(arguments: argparse.Namespace) -> None:
     if arguments.top is not None:
         check_whole("--top", arguments.top, 1)
     if arguments.models:
-        from ..report.leaderboard import choose_models
+        from ..report.fit_summary import choose_models
 
         choose_models(arguments.models, range(len(arguments.models)), arguments.models)
 
@@ -623,6 +623,6 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
         columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
         cells = [cell for name in sides for cell in columns[name].unique().tolist()]
         names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
-        from ..report.leaderboard import choose_models
+        from ..report.fit_summary import choose_models
 
         choose_models(names, range(len(names)), arguments.models)

@@ -37,7 +37,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     the upper limit is below it. Each limit holds by itself with probability ``level``. Only one of the two claims can
     be wrong, so that a wrong decision has probability 1 - level at most.
     """
-    from ..inference.multiple_testing import differences
+    from ..inference.bootstrap_and_max_t import differences
     from ..report.statements import POWER, data_wanted, functional_unit
     from ..results.requirements import place_of
 

@@ -28,7 +28,7 @@ from ..nuisance.style import (
 )
 from ..nuisance.training_rows import Folds
 from ..options import BalancedStyle
-from .estimand import Setup
+from .compared_pairs import Setup
 from .fit_covariance import make_covariance
 from .state import BalancedVotes, Inputs, Repetition, StyleFit
 

@@ -29,7 +29,7 @@ from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataErr
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
-from .estimand import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
+from .compared_pairs import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
 from .fit_covariance import (
     clustered_covariance,
     crossed_cluster,

@@ -59,7 +59,7 @@ from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, are_of_fixed_prompts, human_given_verdict, judge_columns
 from ..options import Options
-from .estimand import OrderChoice
+from .compared_pairs import OrderChoice
 from .method import fit_with, run
 from .stages import Draw, FirstStages, RepetitionSeed, read_source, reading_options
 from .state import Extension, FitState, Inputs, Source

@@ -17,6 +17,7 @@ from ..estimation.influence import InfluenceFunction
 from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
+from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
 from ..inference.covariance import (
     CentredSums,
     Covariance,
@@ -26,8 +27,7 @@ from ..inference.covariance import (
     robust,
     two_way,
 )
-from ..inference.multiple_testing import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
-from .estimand import MeanTarget, Setup
+from .compared_pairs import MeanTarget, Setup
 from .estimators import Estimator
 from .state import FitState, Inputs, Repetition, Units
 

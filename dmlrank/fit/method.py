@@ -70,8 +70,8 @@ from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import EqualStyle, Options
 from .adjusted_for_style import joint_style_fit
+from .compared_pairs import comparison_graph, find_extrapolation, set_up, votes_left_out
 from .direct_fits import run_maximum_likelihood, run_means
-from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
 from .estimators import MEANS, estimator_of
 from .fit_covariance import (
     assess_validity,

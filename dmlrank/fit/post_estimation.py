@@ -39,8 +39,8 @@ from ..inference.wald import DifferenceTest, wald_test_of_difference
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.verdicts import Verdicts
 from .adjusted_for_style import side_by_side
+from .compared_pairs import mean_targets
 from .direct_fits import win_probability_influence
-from .estimand import mean_targets
 from .estimators import MEANS
 from .fit_covariance import covariance_of, label_errors
 from .stages import restricted_score

@@ -73,7 +73,7 @@ from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
 from ..options import BalancedStyle, EqualTasks, Options
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .estimand import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
+from .compared_pairs import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
 from .estimators import MEANS, estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 

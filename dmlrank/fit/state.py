@@ -34,7 +34,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts
 from ..options import Options
-from .estimand import Extrapolation, MeanTarget, OrderChoice, Setup
+from .compared_pairs import Extrapolation, MeanTarget, OrderChoice, Setup
 from .estimators import Estimator, estimator_of
 
 

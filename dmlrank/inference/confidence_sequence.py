@@ -42,7 +42,7 @@ from scipy.special import lambertw, log_ndtr
 
 from ..data.preferences import FloatArray
 from ..exceptions import shown
-from .multiple_testing import holm
+from .bootstrap_and_max_t import holm
 
 # Number of units at the first look by default: fewer units are few for the normal approximation of every later look.
 DEFAULT_START = 500

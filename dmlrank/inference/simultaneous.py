@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
-from .confidence_sequence import ConfidenceSequence
-from .covariance import Covariance
-from .multiple_testing import (
+from .bootstrap_and_max_t import (
     NORMAL_DRAWS,
     Contrasts,
     Draws,
@@ -34,6 +32,8 @@ from .multiple_testing import (
     max_t_p_values,
     step_down,
 )
+from .confidence_sequence import ConfidenceSequence
+from .covariance import Covariance
 from .wald import TWO_SIDED, Alternative
 
 # Methods for intervals of scores, and for tests of differences.

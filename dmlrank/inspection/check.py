@@ -14,7 +14,7 @@ from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
 from ..exceptions import listed
-from ..report.leaderboard import choose_models
+from ..report.fit_summary import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
 from ..tables.summary_table import Summarised, Summary

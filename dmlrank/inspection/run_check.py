@@ -23,7 +23,7 @@ from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import GraphError, OptionError
-from ..fit.estimand import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
+from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import Options

@@ -30,7 +30,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters, Times, read_times
 from ..exceptions import OptionError, check_choice
 from ..functionals import CategoryWeights
-from ..inference.multiple_testing import holm
+from ..inference.bootstrap_and_max_t import holm
 
 # Name of each kind of period, with pandas' name for it.
 _FREQUENCIES = {"hour": "h", "day": "D", "week": "W-SUN", "month": "M", "quarter": "Q", "year": "Y"}

@@ -15,12 +15,11 @@ from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import check_choice
-from ..fit.estimand import bind_functional
+from ..fit.compared_pairs import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import PlanSpecification, solve
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
@@ -38,6 +37,7 @@ from .plan_options import (
 )
 from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
 from .rounds import UntilLike
+from .search import PlanSpecification, solve
 
 
 def design(

@@ -19,19 +19,19 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
-from ..fit.estimand import finite_table
+from ..fit.compared_pairs import finite_table
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
 from ..inference.simultaneous import MaxT, separate
 from .allocation import Computed, Rows
-from .criteria import EarlierLabels, solve
 from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, Top, read_context_weights, read_costs
 from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
+from .search import EarlierLabels, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000

@@ -23,11 +23,11 @@ from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
-from .criteria import PlanSolution, PlanSpecification
 from .plan_options import check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .rounds import Decision, decide, tasks_json
+from .search import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,13 +26,13 @@ from ..exceptions import (
     nearest,
     shown,
 )
-from ..fit.estimand import category_weights_from, graph_from_array
+from ..fit.compared_pairs import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
 from ..report.statements import some_of
-from .criteria import Criterion
 from .problem import Pairs
 from .rounds import Questions, UntilLike, read_until
+from .search import Criterion
 
 T = TypeVar("T", bound=Hashable)
 

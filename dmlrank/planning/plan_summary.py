@@ -16,12 +16,12 @@ from ..inference.ranks import smallest_gap
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
 from ..plotting.theme import short_names
-from ..report.leaderboard import choose_models, chosen_names
+from ..report.fit_summary import choose_models, chosen_names
 from ..report.statements import FIT_WITH_PLAN, MIX_ROUNDS, POWER, counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
-from .criteria import PlanSolution, PlanSpecification, Targets
 from .precision import cheapest_solution, pair_critical_value, predicted_precision
+from .search import PlanSolution, PlanSpecification, Targets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,8 +18,8 @@ from ..inference.simultaneous import METHODS, MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
-from .criteria import PlanSolution, PlanSpecification, SearchStart, Targets, solve
 from .plan_options import mu_array
+from .search import PlanSolution, PlanSpecification, SearchStart, Targets, solve
 
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4

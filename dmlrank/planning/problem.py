@@ -10,7 +10,7 @@ the label. The derivative of the objective by Sigma is the *metric*, a (K, K) ma
 
 With the restricted Bradley-Terry estimator, the labels of a context depend on each other: the information of a label
 depends on the other labels of its context. A plan then needs a search by steps, each of which solves a problem with
-fixed information; see :mod:`dmlrank.planning.criteria`.
+fixed information; see :mod:`dmlrank.planning.search`.
 """
 
 from __future__ import annotations

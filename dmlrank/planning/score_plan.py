@@ -48,11 +48,11 @@ from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
 from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
-from .criteria import of_eigenvalues, solve
 from .design import specify
 from .plan import Plan
 from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
 from .problem import DesignProblem, Pairs, PlanNames, drawn_together
+from .search import of_eigenvalues, solve
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1

@@ -15,7 +15,7 @@ from ..functionals import FUNCTIONALS
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
 from ..tables.display_text import inert, isolated, wrapped
-from .leaderboard import fit_facts
+from .fit_summary import fit_facts
 from .statements import (
     MODELS_NAMED,
     NO_ORDER,

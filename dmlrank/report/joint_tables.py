@@ -18,7 +18,7 @@ from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
-from .leaderboard import ShownModels, choose_models, covariance_words
+from .fit_summary import ShownModels, choose_models, covariance_words
 from .statements import as_sentence, counted, doubt_note, functional_unit, score_words
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates

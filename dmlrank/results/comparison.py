@@ -29,6 +29,7 @@ from ..inference.simultaneous import METHODS, compare_differences, separate
 from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
+from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
 from ..report.joint_tables import (
     ScoreIntervals,
     arrival_sentences,
@@ -37,7 +38,6 @@ from ..report.joint_tables import (
     comparison_summary,
     move_sentence,
 )
-from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
 from ..report.page.render_page import Board, Weighting
 from ..report.statements import enumerated, percentage, score_words
 from ..tables.summary_table import Summary

@@ -22,8 +22,8 @@ from ..fit.direct_fits import win_share
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
+from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import degrees_of_freedom
-from ..inference.multiple_testing import holm
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
@@ -31,8 +31,8 @@ from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import band_plot, grouped_forest_plot
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import level_words, literal, models_words
+from ..report.fit_summary import best_by_interval, rows_to_show
 from ..report.joint_tables import GroupFacts, group_summary, projection_summary
-from ..report.leaderboard import best_by_interval, rows_to_show
 from ..report.page.render_page import Board
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups

@@ -23,11 +23,11 @@ from ..exceptions import MissingDataError, OptionError, OptionTypeError, listed,
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.state import FitState
+from ..inference.bootstrap_and_max_t import differences
 from ..inference.covariance import Covariance, match_blocks, stack_influences
-from ..inference.multiple_testing import differences
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import STATUSES, front_chart
-from ..report.leaderboard import rows_to_show, score_digits
+from ..report.fit_summary import rows_to_show, score_digits
 from ..report.page.svg import front_svg
 from ..report.statements import counted, functional_unit
 from ..tables.summary_table import Summary

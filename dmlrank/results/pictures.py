@@ -24,7 +24,7 @@ from ..inference.simultaneous import Simultaneous
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
 from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
-from ..report.leaderboard import chosen_names, rows_to_show
+from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
 from .groups import GroupResults, Projection
 from .heterogeneity import influence_values

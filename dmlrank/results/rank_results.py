@@ -26,9 +26,9 @@ from ..fit.extension import extend_fit
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
+from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, differences
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.covariance import FEWEST_FOR_WEBB, WEBB_HINT
-from ..inference.multiple_testing import BOOTSTRAP_DRAWS, differences
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import (
     PAIR_METHODS,
@@ -46,8 +46,7 @@ from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
 from ..report.explanations import explanation_text
-from ..report.joint_tables import side_by_side_on_page
-from ..report.leaderboard import (
+from ..report.fit_summary import (
     INTERVAL_KINDS,
     augment_frame,
     build_summary,
@@ -56,6 +55,7 @@ from ..report.leaderboard import (
     slim_summary,
     tidy_frame,
 )
+from ..report.joint_tables import side_by_side_on_page
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from ..report.statements import doubt_note, few_prompts_note, functional_unit, sequential_note, verdict_sentences
 from ..storage.json_format import to_text

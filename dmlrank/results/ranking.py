@@ -23,7 +23,7 @@ from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX, difference_matr
 from ..plotting.intervals import difference_plot
 from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import level_words, literal, models_words, short_names
-from ..report.leaderboard import ShownModels, choose_models, chosen_names
+from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit
 from ..tables.summary_table import Summary

@@ -17,7 +17,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, HypothesisError, NoIntervalError, OptionError, listed, shown
-from ..fit.estimand import unlabelled_pairs
+from ..fit.compared_pairs import unlabelled_pairs
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
@@ -25,7 +25,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
 from ..plotting.intervals import ellipse_plot
-from ..report.leaderboard import choose_models
+from ..report.fit_summary import choose_models
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, place_of, require_intervals, require_steps
 

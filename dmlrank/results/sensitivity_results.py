@@ -49,7 +49,7 @@ from ..sensitivity.fragility import (
     units_of,
 )
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
-from ..sensitivity.vote_bounds import (
+from ..sensitivity.tipping_points import (
     BoundEvaluation,
     SensitivityNumbers,
     distances,

@@ -16,7 +16,7 @@ from ..estimation.omitted_variables import BiasScale, bias_scale
 from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 from ..fit.method import run
 from ..fit.state import FitState
-from .vote_bounds import SensitivityNumbers
+from .tipping_points import SensitivityNumbers
 
 
 def benchmark_frame(steps: FitState, numbers: SensitivityNumbers, factor: float, features: object) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from .._utils.number_text import decimals, fewest_decimals
 from ..data.preferences import FloatArray
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
-from .vote_bounds import SensitivityNumbers
+from .tipping_points import SensitivityNumbers
 
 
 def gamma_text(gamma: float) -> str:

@@ -15,7 +15,7 @@ import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
 from dmlrank.fit.fit_covariance import multiplier_bootstrap
-from dmlrank.inference.multiple_testing import MultiplierBootstrap
+from dmlrank.inference.bootstrap_and_max_t import MultiplierBootstrap
 
 from ..support import needs
 

@@ -25,8 +25,8 @@ from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
+from ..fit_summary import fit_facts, leaderboard_columns, score_digits
 from ..joint_tables import NEWS
-from ..leaderboard import fit_facts, leaderboard_columns, score_digits
 from ..statements import (
     SummaryLevel,
     as_sentence,

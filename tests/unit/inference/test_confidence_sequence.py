@@ -6,9 +6,9 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, norm
 
+from dmlrank.inference.bootstrap_and_max_t import holm
 from dmlrank.inference.confidence_sequence import Boundary, ConfidenceSequence, best_tau
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.multiple_testing import holm
 from dmlrank.inference.simultaneous import AllLooks, compare_differences, separate, separate_each
 from dmlrank.inference.wald import SIDES, Alternative
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dmlrank.inference.bootstrap_and_max_t import differences, holm
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import differences, holm
 from dmlrank.inference.ranks import abbreviate_letters, letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
 from dmlrank.inference.simultaneous import MaxT, Separation, separate, separate_each
 

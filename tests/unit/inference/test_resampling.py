@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import t as student
 
 from dmlrank.exceptions import OptionError
-from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.multiple_testing import (
+from dmlrank.inference.bootstrap_and_max_t import (
     MULTIPLIED,
     MULTIPLIERS,
     STUDENTISED,
@@ -20,6 +19,7 @@ from dmlrank.inference.multiple_testing import (
     draw_multipliers,
     max_t_draws,
 )
+from dmlrank.inference.covariance import Covariance
 
 
 def collected(noise, contrasts):

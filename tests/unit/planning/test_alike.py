@@ -14,10 +14,10 @@ import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import problem
 from dmlrank.planning.allocation import CellRates, Constraints, allocate, propensity_table
-from dmlrank.planning.criteria import solve
 from dmlrank.planning.from_fit import design_fit
 from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
+from dmlrank.planning.search import solve
 
 from ...support import chunks_of
 

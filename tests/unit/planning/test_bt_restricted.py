@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
-from dmlrank.planning import criteria
-from dmlrank.planning.criteria import solve
+from dmlrank.planning import search
+from dmlrank.planning.search import solve
 
 from ...support import true_first_stages, without_order
 
@@ -129,7 +129,7 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     plan = dr.design(sim.mu(sim.features(40, rng=1)), "bt", estimator="bt_restricted", budget=60)
     assert plan.kkt_residual < 1e-5
-    monkeypatch.setattr(criteria, "MAX_INTERDEPENDENT_STEPS", 3)
+    monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         early = solve(plan.specification, 60)
     assert early.optimum.n_steps == 3 < plan.solution.optimum.n_steps

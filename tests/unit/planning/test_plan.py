@@ -18,11 +18,11 @@ import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model import user_learners
-from dmlrank.planning import criteria, problem
+from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
-from dmlrank.planning.criteria import solve
 from dmlrank.planning.plan_options import PlanOptions, read_costs, remark_on
 from dmlrank.planning.problem import Pairs, pass_over
+from dmlrank.planning.search import solve
 
 from ...support import either_order, without_order
 
@@ -92,7 +92,7 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
 
 def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     specification = dr.design(mu, "bt", budget=60, criterion="D").specification
-    monkeypatch.setattr(criteria, "MAX_STEPS", 1)
+    monkeypatch.setattr(search, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(specification, 60)
     assert solution.optimum.n_steps == 1
@@ -103,7 +103,7 @@ def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings, monkeypatc
     specification = dr.design(mu, "rank_centrality", budget=60, criterion="D").specification
     solutions = []
     for steps in range(1, 6):
-        monkeypatch.setattr(criteria, "MAX_STEPS", steps)
+        monkeypatch.setattr(search, "MAX_STEPS", steps)
         solutions.append(solve(specification, 60))
     objectives = [specification.criterion.objective(solution.sigma) for solution in solutions]
     assert (np.diff(objectives) <= 1e-12).all()

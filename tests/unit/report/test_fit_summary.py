@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank._utils.number_text import decimals
 from dmlrank.functionals import Custom
-from dmlrank.report.leaderboard import rank_set_text
+from dmlrank.report.fit_summary import rank_set_text
 from dmlrank.report.statements import tie_weight
 from dmlrank.results.views import adjusted_p_values
 

@@ -11,7 +11,7 @@ import pytest
 import dmlrank as dr
 from dmlrank import exceptions as errors
 from dmlrank._utils.number_text import decimals
-from dmlrank.report.leaderboard import rank_set_text
+from dmlrank.report.fit_summary import rank_set_text
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
-from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import (
+from dmlrank.inference.bootstrap_and_max_t import (
     NormalDraws,
     differences,
     holm,
@@ -20,6 +19,7 @@ from dmlrank.inference.multiple_testing import (
     max_t_p_values,
     step_down,
 )
+from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.simultaneous import PAIR_METHODS, MaxT, compare_differences
 from dmlrank.inference.wald import SIDES, Alternative
 
