@@ -14,12 +14,11 @@ from ..data.graph import VoteCounts
 from ..data.preferences import FloatArray
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
 from .fit_summary import ShownModels, choose_models, covariance_words
-from .statements import as_sentence, counted, doubt_note, functional_unit, score_words
+from .statements import SummaryLevel, as_sentence, counted, doubt_note, functional_unit, score_words, some_of
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
@@ -77,15 +76,14 @@ def group_summary(
     is_partition: bool = True,
     left_out: Sequence[tuple[str, str]] = (),
 ) -> Summary:
-    """Build a table with rank, score and standard error of every model (rows) in every group (columns).
+    """Build a table with score and standard error of every model (rows) in every group (columns).
 
     Shapes: scores, std_errors (K, G).
     """
     digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
     pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
     columns = [
-        [f"{r}. {score_text(value, error, digits)}" for r, value, error in zip(ranks_of(of), of, errors, strict=True)]
-        for of, errors in pairs
+        [score_text(value, error, digits) for value, error in zip(of, errors, strict=True)] for of, errors in pairs
     ]
     heads = ["all", *(group.name for group in groups)]
     if p_equal is not None:
@@ -106,7 +104,7 @@ def group_summary(
         relation = "Scores in a group are computed from the mean preferences of the group, so that their mean over "
         relation += "groups is not the score over all prompts."
     notes = [
-        "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
+        "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
         f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
         _equality_note(fit, groups, equality),
     ]
@@ -126,7 +124,7 @@ def group_summary(
         notes.append(f"These groups have no scores: {reasons}.")
     notes += [*filter(None, [as_sentence(note)]), *doubt_note(fit)]
     table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
-    return table.with_notes(shown.note("Ranks, tests and adjusted p-values"))
+    return table.with_notes(shown.note("Tests and adjusted p-values"))
 
 
 def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
@@ -285,7 +283,23 @@ def comparison_summary(
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED, _NEW, _GONE = NEWS = ("What moved", "New in", "Gone in")
+MOVED, _NEW, _GONE, FIRST_PLACES = NEWS = ("What moved", "New in", "Gone in", "First place by")
+
+
+def first_places(variable: str, groups: Sequence[tuple[str, Estimates, SummaryLevel]]) -> str:
+    """Say who leads in the groups, and where this is decided; empty where no group has tests."""
+    leaders: dict[str, list[str]] = {}
+    decided = []
+    for name, results, level in groups:
+        if level.first is not None:
+            leaders.setdefault(results.models[level.first.leader], []).append(name)
+            decided += [name] * level.first.decided
+    if not leaders:
+        return ""
+    by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
+    places = "; ".join(f"{model} leads in {some_of(names)}" for model, names in by_size)
+    where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of these groups"
+    return f"{FIRST_PLACES} {variable}: {places}. It is decided {where}."
 
 
 def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:

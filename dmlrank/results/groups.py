@@ -32,7 +32,7 @@ from ..plotting.intervals import band_plot, grouped_forest_plot
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import best_by_interval, rows_to_show
-from ..report.joint_tables import GroupFacts, group_summary, projection_summary
+from ..report.joint_tables import GroupFacts, first_places, group_summary, projection_summary
 from ..report.page.render_page import Board
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
@@ -330,7 +330,9 @@ class GroupResults(JointBoards, Generic[Result]):
         for number, fact in enumerate(self.facts):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
-        return f"Leaderboards by {self.variable}", boards, [self.summary()]
+        of_groups = [(board.name, board.results, board.level) for board in boards[1:]]
+        table = self.summary().with_notes(first_places(self.variable, of_groups))
+        return f"Leaderboards by {self.variable}", boards, [table]
 
     def _of_group(self, group: int) -> Estimates:
         """Return the estimates of a group as if they came from a fit of their own, without a critical value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -396,7 +397,7 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
         results.by("topic")
 
 
-def test_the_summary_shows_ranks_and_tests_in_every_format(fitted):
+def test_the_summary_shows_scores_and_tests_in_every_format(fitted):
     groups = fitted("bt").by("half")
     summary = groups.summary()
     assert len(summary.rows) == K
@@ -405,9 +406,21 @@ def test_the_summary_shows_ranks_and_tests_in_every_format(fitted):
         assert "P equal" in text
     best = groups.params["rest"].idxmax()
     row = next(row for row in summary.rows if row[0] == best)
-    assert row[3].startswith(f"1. {groups.params.loc[best, 'rest']:.3f} (")
+    assert row[3].startswith(f"{groups.params.loc[best, 'rest']:.3f} (")
     assert groups._repr_html_() == summary.as_html()
     assert list(groups) == groups.groups == ["odd one", "rest"]
+
+
+def test_the_page_says_first_who_leads_where(fitted):
+    groups = fitted("bt").by("half")
+    page = groups.report(title="Halves")
+    decided = {name: groups[name].verdict().startswith("First place is decided") for name in groups}
+    sentence = re.search(r'<p class="verdict">(First place by half: .*?)</p>', page)[1]
+    for name in groups:
+        assert re.search(rf"{groups.params[name].idxmax()} leads in [^;.]*{name}", sentence)
+        assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
+    assert ("in none of these groups" in sentence) == (not any(decided.values()))
+    assert page.index('<p class="lead">') < page.index("</header>")
 
 
 def test_the_forest_has_a_line_per_group(fitted):

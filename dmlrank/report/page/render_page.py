@@ -40,10 +40,9 @@ from ..statements import (
 )
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
-# A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
-_RANK = re.compile(r"^(\d+)\. ")
+# A number at the start of a cell, and a score with its standard error, such as "0.71 (0.02)".
 _NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
-_RANKED_SCORE = re.compile(r"^\d+\. ([+-]?\d+\.\d+) \(")
+_SCORE_AND_ERROR = re.compile(r"^([+-]?\d+\.\d+) \(\d")
 # A score with decimals, alone or with its standard error.
 _SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
 # The columns of the leaderboard's table.
@@ -176,6 +175,8 @@ def render_page(
         data=json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
         boards=[_view(board) for board in boards],
         overview=[_overview(summary) for summary in overview],
+        # One leaderboard, or further ones of parts of the prompts of the first.
+        about_one_fit=bool(boards) and (len(boards) > 1 or not overview) and all(b.results.part for b in boards[1:]),
         paper=_PAPER,
         address=_ADDRESS,
         stripe_top=ROWS_TOP,
@@ -319,11 +320,11 @@ def _overview(summary: Summary) -> Mapping[str, object]:
 
 
 def _shades(summary: Summary) -> list[list[str]]:
-    """Return a class of the style sheet for every cell with a rank and a score: blue for high scores, orange for low.
+    """Return a class of the style sheet for cells with a score and its error: high scores are blue, low ones orange.
 
     Scores of all columns are divided into six shades with as many cells each.
     """
-    matches = [[_RANKED_SCORE.match(cell) for cell in row[1:]] for row in summary.rows]
+    matches = [[_SCORE_AND_ERROR.match(cell) for cell in row[1:]] for row in summary.rows]
     scores = sorted(float(match[1]) for row in matches for match in row if match)
     classes = ("b3", "b2", "b1", "a1", "a2", "a3")
     limits = [scores[len(scores) * place // len(classes)] for place in range(1, len(classes))] if scores else []
@@ -331,8 +332,8 @@ def _shades(summary: Summary) -> list[list[str]]:
 
 
 def _sort_key(cell: str) -> str:
-    """Return the rank or the number at the start of a cell; empty where there is none."""
-    match = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
+    """Return the number at the start of a cell; empty where there is none."""
+    match = _NUMBER.match(cell.replace(",", ""))
     return match[1] if match else ""
 
 
