@@ -65,9 +65,9 @@ def explanations(
 
     A page shows first place and warnings elsewhere, and has columns of its own; ``tests`` are those of its pairs.
     """
-    promises = (
-        "What the intervals, rank sets and groups promise" if results.has_intervals else "Why there are no intervals"
-    )
+    sets = "rank sets and groups" if any(level.letters) else "and rank sets"
+    promises = f"What the intervals{',' * any(level.letters)} {sets} promise"
+    promises = promises if results.has_intervals else "Why there are no intervals"
     sections: list[tuple[str, Sequence[str]]] = [
         ("What the scores are", _score_sentences(results, level, on_page)),
         ("Style", style_sentences(results)),

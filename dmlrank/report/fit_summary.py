@@ -200,10 +200,11 @@ def leaderboard_columns(
     if not results.of_models:
         return columns
     few, order = results.diagnostics.models_with_few_prompts, ranks_of(results.estimate)
-    ranks = [("" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
+    ranks = [("-" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
     name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
-    said += "; empty where a standard error rests on fewer than three prompts" if few else ""
-    columns["rank"] = Column("order", name, ranks, [str(rank) for rank in order], said, ascending=True)
+    said += "; none where a standard error rests on fewer than three prompts" if few else ""
+    keys = [str(rank) for rank in order]
+    columns["rank"] = Column("order", name, ranks, keys, said, ascending=True, hyphen="\u2013")
     if level.separation is not None:
         sets = list(zip(*(ends.tolist() for ends in rank_bounds(level.separation.above)), strict=True))
         columns["rank_set"] = Column(

@@ -312,25 +312,28 @@ def position_sentence(results: Estimates, level: SummaryLevel) -> str:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
+def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool = False) -> list[str]:
     """Say in a few sentences who leads, by how much, what is not decided, and what would decide it.
 
-    All of them follow from the tests behind the table, so that they cannot contradict it.
+    All of them follow from the tests behind the table, so that they cannot contradict it. A page, which has the
+    p-values below, says so without statistical terms.
     """
     first, separation = level.first, level.separation
     if first is None or separation is None:
         return []
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
+    few = [name for name in tied if name in results.diagnostics.models_with_few_prompts]
+    enough = [name for name in tied if name not in few] or few
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
-    apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not"
+    apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
-    p = f"{question}: P {p_value_clause(float(first.p.max()))}"
+    p = "" if on_page else f" ({question}: P {p_value_clause(float(first.p.max()))})"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
-        lead = f"First place is decided: {leader} is above every other model ({p})."
+        lead = f"First place is decided: {leader} is above every other model{p}."
         closest = int(np.argmin(first.separated))
         includes_zero = first.difference[closest] <= separation.critical * first.std_error[closest]
         if first.is_single and (tied or includes_zero):
@@ -340,10 +343,12 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
                 f"pairs of models at once, which takes stronger evidence{f', and there {apart}' if tied else ''}."
             )
     else:
-        lead = f"First place is not decided: {leads}, but {apart} separated from it ({p})."
+        lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
+        if few and enough != few and len(tied) < n_others:
+            lead += f" {some_of(few)} {'has' if len(few) == 1 else 'have'} too few votes to say."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
-    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first)]
+    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -383,7 +388,7 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     return f"{leader} leads {rival} by {texts[0]}{unit} ({interval(*texts[1:])})."
 
 
-def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
+def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> list[str]:
     """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided."""
     if first.decided:
         return []
@@ -404,11 +409,13 @@ def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
         return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
     if not is_targeted or not 0 < 2 * involved < n_used:
         return [f"{wanted} if the estimated leads were true."]
-    closest = results.models[rivals[1]] if len(rivals) == 2 else f"its {len(rivals) - 1} closest rivals"
+    closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
+    targeted = f"about {further:,} further votes on pairs with the leader or {closest} would decide it"
+    if on_page:
+        return [f"If the estimated leads were true, {targeted} with a chance of {POWER:.0%}."]
     return [
-        f"If the estimated leads were true, about {further:,} further votes on pairs with the leader or "
-        f"{closest} would decide it (power {POWER:.2f}); with pairs drawn as so far, "
+        f"If the estimated leads were true, {targeted} (power {POWER:.2f}); with pairs drawn as so far, "
         f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}."
     ]
 
@@ -510,11 +517,12 @@ def part_note(results: Estimates) -> list[str]:
     """Say of a group's summary which figures describe the whole fit."""
     if not results.part:
         return []
+    warned = "warnings and the " if results.diagnostics.warnings else ""
     if results.are_means:
-        return [f"The scores of {results.part} are means over its prompts. The warnings describe the whole fit."]
+        return [f"The scores of {results.part} are means over its prompts."]
     return [
-        f"The scores of {results.part} come from the outcome model and the propensities of the whole fit. The warnings "
-        f"and the technical figures describe the whole fit."
+        f"The scores of {results.part} come from the outcome model and the propensities of the whole fit, which the "
+        f"{warned}technical figures describe."
     ]
 
 

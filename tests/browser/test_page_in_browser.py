@@ -171,6 +171,9 @@ def test_the_matrix_answers_on_hover_focus_and_click(open_page, arena_result):
 
 def test_the_numbers_of_a_cell_stay_with_the_matrix(open_page, arena_result):
     page = open_page(arena_result)
+    assert not page.locator("p.detail").is_visible()
+    page.locator(".matrix-box").focus()
+    page.keyboard.press("ArrowDown")
     page.locator("footer").scroll_into_view_if_needed()
     page.locator("#b0-method").evaluate("heading => heading.scrollIntoView()")
     matrix = page.locator(".matrix-box").bounding_box()
@@ -216,8 +219,17 @@ def test_the_tables_side_by_side_sort_by_scores_and_ranks(open_page, arena_resul
     other = open_page(groups)
     head(other, "math").get_by_role("button").click()
     other.wait_for_timeout(50)
-    ranks = [text.split(".")[0] for text in other.locator("#overview tbody td:nth-child(4)").all_inner_texts()]
-    assert ranks == ["1", "2", "3", "4"]
+    cells = other.locator("#overview tbody td:nth-child(4)").all_inner_texts()
+    scores = [as_number(text.split(" ")[0]) for text in cells]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_link_to_a_part_of_a_leaderboard_opens_its_tab(open_page, groups):
+    page = open_page(groups)
+    page.evaluate("location.hash = '#b2-table'")
+    page.wait_for_timeout(50)
+    assert page.get_by_role("tab").nth(3).get_attribute("aria-selected") == "true"
+    assert page.locator("#b2-table").is_visible()
 
 
 def test_downloads_have_the_numbers(open_page, arena_result):

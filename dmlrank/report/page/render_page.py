@@ -216,11 +216,11 @@ def _view(board: Board) -> Mapping[str, object]:
     results, level, d = board.results, board.level, board.results.description
     units = "prompts" if d.context else "rows"
     dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
-    dates += f"; fitted on {d.date}" if d.date else ""
+    dates += f"; computed on {d.date}" if d.date else ""
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
     forest, matrix = _plots(board)
     warnings = [without_code(text) for text in fit_warnings(results)]
-    verdict = " ".join(verdict_sentences(results, level))
+    verdict = " ".join(verdict_sentences(results, level, on_page=True))
     found = leaderboard_columns(results, level)
     columns = [found[name] for name in _COLUMNS if name in found]
     cells = [(column.kind, column.page_cells) for column in columns]
@@ -230,7 +230,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{dates}. "
+            f"{d.n_votes:,} {results.counts}s on {d.n_contexts - d.n_unlabelled:,} {units}{dates}. "
             f"Scores: {score_words(results, on_page=True)}.{looks}"
         ),
         "about": undirected(board.about),

@@ -59,7 +59,7 @@ class Board {
     if (t.separated && t.low <= 0 && t.high >= 0) {
       text += " The rank sets rest on a sharper test of all pairs, which separates them although this interval contains zero.";
     }
-    if (!t.separated) text += " The data do not show which of them is better; this does not show that they are equal.";
+    if (!t.separated) text += " Among all pairs at once the data do not show which of them is better; this does not show that they are equal.";
     return [head, [one(), " minus ", other(), text]];
   }
 }
@@ -211,6 +211,7 @@ const matrix = (panel, board, choose) => {
   const show = (r, c) => {
     if (r === row && c === column) return;
     [row, column] = [r, c];
+    detail.hidden = false;
     place(cursor, { x: left + c * size, y: top + r * size });
     place(bands[0], { x: left, y: top + r * size, width: side, height: size });
     place(bands[1], { x: left + c * size, y: top, width: size, height: side });
@@ -241,7 +242,7 @@ const matrix = (panel, board, choose) => {
     if (x < box.scrollLeft || x + size > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
     if (y < box.scrollTop || y + size > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   });
-  detail.textContent = "No cell is chosen.";
+  detail.hidden = true;
 };
 
 // --- tabs ------------------------------------------------------------------------------------------------------------
@@ -276,7 +277,15 @@ const tabs = (list) => {
     });
   });
   list.hidden = false;
-  select(buttons[0], false);
+  // A link to a part of a leaderboard opens its tab.
+  const opened = () => {
+    const part = document.getElementById(location.hash.slice(1));
+    const button = part && buttons.find((one) => document.getElementById(one.dataset.panel).contains(part));
+    select(button || buttons[0], false);
+    if (button) part.scrollIntoView();
+  };
+  addEventListener("hashchange", opened);
+  opened();
 };
 
 // --- weighting of criteria -------------------------------------------------------------------------------------------
