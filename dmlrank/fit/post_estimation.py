@@ -219,7 +219,7 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
     data, blocks, by_repetition = steps.data, steps.units.blocks, list[GroupScores]()
     if steps.estimator is MEANS:
         influence = influence_in_groups(steps.influence.by_context(), members)
-        return [GroupScores(influence, np.stack([part.plugin for part in influence.parts]))]
+        return [GroupScores(influence, influence.plugin.reshape(len(members), -1))]
     for r in steps.repetitions:
         target, plugin, style = r.one_step_result.target.by_context(), None, None
         if r.style_terms is not None:
@@ -234,7 +234,7 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
             influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
             plugin = np.stack([one.plugin for one in targets])
         if plugin is None:
-            plugin = np.stack([part.plugin for part in influence.parts])
+            plugin = influence.plugin.reshape(len(members), -1)
         by_repetition.append(GroupScores(influence, plugin, style))
     return by_repetition
 
@@ -277,7 +277,7 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
     in_groups = InfluenceInGroups(
         part_of, (contexts,) * len(members), (blocks,) * len(members), n, len(influence.block_context)
     )
-    return GroupScores(in_groups, np.stack([part.plugin for part in in_groups.parts]))
+    return GroupScores(in_groups, in_groups.plugin.reshape(len(members), -1))
 
 
 def project_likelihood(
