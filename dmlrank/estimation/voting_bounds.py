@@ -162,7 +162,7 @@ def by_category_first(shape: tuple[int, ...]) -> FloatArray:
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.
-_ROWS = 50_000
+_ROWS = 10_000
 # Largest number of terms of pairs that are evaluated at a time, so that a few arrays of this size stay in cache.
 _TERMS = 60_000
 
@@ -262,6 +262,8 @@ def additive_bounds(
 ) -> Iterator[Influence]:
     """Yield the influence of the lower and upper bounds of contrasts, one for each gamma.
 
+    The next step overwrites the arrays of the influence.
+
     Shapes: contrasts (J, K).
     """
     data, n_contrasts = inputs.data, len(contrasts)
@@ -278,8 +280,10 @@ def additive_bounds(
     values_of_part = partial(task.values, gammas=tuple(gammas))
     parts = list(over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"))
     voting = inputs.voting
+    value = np.empty((data.n_contexts, 2 * n_contrasts))
+    correction = np.empty((len(voting.block_context), 2 * n_contrasts))
     for number, gamma in enumerate(gammas):
-        value, correction = np.empty((data.n_contexts, 2 * n_contrasts)), task.corrections(rows, gamma)
+        task.corrections(rows, gamma, correction)
         for part, (distinct, place) in parts:
             value[part.contexts] = distinct[number, place]
         yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
@@ -385,10 +389,10 @@ class _AdditiveTask:
             change += rates * self.of_table.pair_terms(moved, extreme)
         return change
 
-    def corrections(self, all_rows: CorrectionRows, gamma: float) -> FloatArray:
-        """Return the corrections of all blocks, lower and upper bound, (q, 2 J)."""
+    def corrections(self, all_rows: CorrectionRows, gamma: float, total: FloatArray) -> None:
+        """Write the corrections of all blocks, lower and upper bound, to ``total``, (q, 2 J)."""
         data = self.inputs.data
-        total = np.zeros((len(self.inputs.voting.block_context), 2 * len(self.contrasts)))
+        total[...] = 0.0
         for start in range(0, len(all_rows.block), _ROWS):
             rows = all_rows.only(slice(start, start + _ROWS))
             # Probabilities and directions that are best and worst for the item shown first.
@@ -406,7 +410,6 @@ class _AdditiveTask:
                 rising = self.slopes[first, second] > 0
                 bounds = np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
                 add_to_rows(total, rows.block, bounds)
-        return total
 
 
 # Largest number of derivatives (with respect to category probabilities) that are in memory at a time.
