@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._utils.computation import transposed_product
+from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
 from .cross_fitting import HeldOutLabels, IdenticalContexts, MuSource
@@ -630,6 +632,10 @@ def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
     return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
 
 
+# Products of numbers of contexts that are in memory at a time.
+_MOMENT_ENTRIES = 2_000_000
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class InfluenceInGroups:
     """Scores of G groups of contexts with their influence values; d scores in each group.
@@ -642,6 +648,8 @@ class InfluenceInGroups:
     blocks (q_g,): Influence blocks of each group.
     n_contexts: Number of all contexts, n.
     n_blocks: Number of all influence blocks, q.
+    whole: The influence of all contexts, where every part consists of its rows: sums over groups are then matrix
+        products. None where the scores of a group are not means of the scores of its contexts.
     """
 
     part: Callable[[int], Influence]
@@ -649,6 +657,7 @@ class InfluenceInGroups:
     blocks: tuple[IntArray, ...]
     n_contexts: int
     n_blocks: int
+    whole: Influence | None = None
 
     @property
     def parts(self) -> Iterator[Influence]:
@@ -658,16 +667,42 @@ class InfluenceInGroups:
     @property
     def estimate(self) -> FloatArray:
         """The debiased scores, (G d,)."""
-        return np.concatenate([part.estimate for part in self.parts])
+        if self.whole is None:
+            return np.concatenate([part.estimate for part in self.parts])
+        plugin, correction = self._means(self.whole)
+        return (plugin + correction).ravel()
+
+    @property
+    def plugin(self) -> FloatArray:
+        """The scores without bias correction, (G d,)."""
+        if self.whole is None:
+            return np.concatenate([part.plugin for part in self.parts])
+        return self._means(self.whole)[0].ravel()
 
     @property
     def n_scores(self) -> int:
         """Number of scores of a group, d."""
-        return self.part(0).n_scores
+        return self.part(0).n_scores if self.whole is None else self.whole.n_scores
+
+    @property
+    def members(self) -> NDArray[np.bool_]:
+        """The contexts of each group, (G, n)."""
+        members = np.zeros((len(self.contexts), self.n_contexts), dtype=bool)
+        for inside, contexts in zip(members, self.contexts, strict=True):
+            inside[contexts] = True
+        return members
+
+    def _means(self, whole: Influence) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted means of F(mu) and of the corrections in groups, (G, d) each."""
+        of_context, weight, value_weight = self.members.T.astype(float), whole.weight, whole.value_weight
+        plugin = transposed_product(of_context, value_weight[:, None] * whole.value)
+        correction = transposed_product(of_context, weight[:, None] * whole.correction_by_context)
+        return plugin / (value_weight @ of_context)[:, None], correction / (weight @ of_context)[:, None]
 
     def changed(self, change: Callable[[Influence], Influence]) -> InfluenceInGroups:
         """Return the influence after a change of every group, which is made whenever a group is asked for."""
-        return replace(self, part=lambda group: change(self.part(group)))
+        whole = None if self.whole is None else change(self.whole)
+        return replace(self, part=lambda group: change(self.part(group)), whole=whole)
 
     def only(self, group: int) -> InfluenceInGroups:
         """Return the influence of one group's scores."""
@@ -688,6 +723,8 @@ class InfluenceInGroups:
         For two groups only the contexts in both groups contribute.
         """
         n_groups, size = len(self.contexts), self.n_scores
+        if self.whole is not None:
+            return self._moment_from_sums(self.whole)
         total = np.zeros((n_groups, size, n_groups, size))
         centred = [self.centred_in(group) for group in range(n_groups)]
         for g in range(n_groups):
@@ -698,6 +735,42 @@ class InfluenceInGroups:
                 is_shared = in_first >= 0
                 product = centred[g][in_first[is_shared]].T @ centred[h][is_shared]
                 total[g, :, h, :], total[h, :, g, :] = product, product.T
+        return total.reshape(n_groups * size, n_groups * size)
+
+    def _moment_from_sums(self, whole: Influence) -> FloatArray:
+        """Return the sum of phi phi', (G d, G d), from one pass over the contexts.
+
+        The phi of a group are linear combinations of the same d + 2 numbers of a context, z, whose coefficients are
+        the group's. The sum over the contexts in two groups needs only the sum of z z' over these contexts.
+        """
+        plugin, correction = self._means(whole)
+        members, n_groups, size = self.members, len(self.contexts), self.n_scores
+        weight, value_weight = whole.weight[:, None], whole.value_weight[:, None]
+        # Less its mean over all contexts, so that no digits are lost where scores are far from zero.
+        mean = whole.plugin
+        z = weight * whole.correction_by_context
+        z += value_weight * (whole.value - mean)
+        z = np.hstack([z, value_weight, weight])
+        # Contexts that are in the same groups count together.
+        bits, pattern = np.unique(np.packbits(members, axis=0).T, axis=0, return_inverse=True)
+        inside = np.unpackbits(bits.T, axis=0, count=n_groups).astype(bool)
+        order = np.argsort(pattern.reshape(-1), kind="stable")
+        z, bounds = z[order], np.searchsorted(pattern.reshape(-1)[order], np.arange(len(bits) + 1))
+        (g, h), (j, k) = np.triu_indices(n_groups), np.triu_indices(size + 2)
+        moments = np.zeros((len(g), len(j)))
+        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
+            of_pattern = [z[bounds[p] : bounds[p + 1]] for p in range(block.start, block.stop)]
+            products = np.stack([(rows.T @ rows)[j, k] for rows in of_pattern])
+            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
+        table = np.empty((len(g), size + 2, size + 2))
+        table[:, j, k] = table[:, k, j] = moments
+        maps = np.zeros((n_groups, size, size + 2))
+        maps[:, range(size), range(size)] = 1.0
+        maps[:, :, size], maps[:, :, size + 1] = mean - plugin, -correction
+        maps *= (self.n_contexts / (members @ whole.weight))[:, None, None]
+        total = np.empty((n_groups, size, n_groups, size))
+        of_pairs = maps[g] @ table @ maps[h].transpose(0, 2, 1)
+        total[g, :, h, :], total[h, :, g, :] = of_pairs, of_pairs.transpose(0, 2, 1)
         return total.reshape(n_groups * size, n_groups * size)
 
     def sums_by(self, unit: IntArray) -> FloatArray:
@@ -718,7 +791,7 @@ class InfluenceInGroups:
             block_context[blocks] = contexts[part.block_context]
         return ProjectedInfluence(
             self.estimate,
-            np.concatenate([part.plugin for part in self.parts]),
+            self.plugin,
             centred.reshape(self.n_contexts, -1),
             correction.reshape(self.n_blocks, -1),
             block_context,
@@ -745,11 +818,12 @@ def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> Inf
             sample_weight=None if sampled is None else sampled[inside],
         )
 
-    return InfluenceInGroups(part, contexts, blocks, influence.n_contexts, len(influence.block_context))
+    return InfluenceInGroups(part, contexts, blocks, influence.n_contexts, len(influence.block_context), influence)
 
 
 def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> InfluenceInGroups:
     """Average the influence in groups over repetitions with other folds."""
     if len(repetitions) == 1:
         return repetitions[0]
-    return replace(repetitions[0], part=lambda group: mean_influence([one.part(group) for one in repetitions]))
+    part = lambda group: mean_influence([one.part(group) for one in repetitions])  # noqa: E731
+    return replace(repetitions[0], part=part, whole=None)

@@ -205,7 +205,7 @@ def mean_preference_influence(
     def part_of(group: int) -> Influence:
         return replace(groups.part(group), value=values[group], correction=corrections[group])
 
-    return replace(groups, part=part_of)
+    return replace(groups, part=part_of, whole=None)
 
 
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import Functional
+from ..functionals.linear_scores import PairScores
 from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
     ContextPart,
@@ -593,6 +594,63 @@ class _Task:
             delta, pairs = rows.weighted(part, score.interior), (first, second, self.data.n_items)
             total = total + local_variance_correction(score, rows.mu[True][part], delta, weight, pairs)
         return total / self.data.n_contexts
+
+
+def estimate_of_pairs(
+    score: PairScores, data: PreferenceData, nuisances: NuisanceEstimates, blocks: InfluenceBlocks, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Estimate scores of P pairs and their variances where contexts are independent, (P,) each.
+
+    Sums over contexts are added up part by part, so that no array has an entry for every context and every pair.
+
+    Shapes: weight (n,).
+    """
+    n, size = data.n_contexts, len(score.item)
+    residuals, places, amounts = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells)), [], []
+    for part in row_slices(len(residuals.block), size, CHUNK):
+        change = residuals.derivatives(score, part, data)
+        row, pair = np.nonzero(change)
+        places.append(residuals.context[part][row] * size + pair)
+        amounts.append(change[row, pair])
+    place, number = np.unique(np.concatenate(places), return_inverse=True)
+    correction = np.bincount(number.reshape(-1), np.concatenate(amounts), len(place)).astype(float)
+    context, pair = np.divmod(place, size)
+    sums_of_part = partial(_sums_of_pairs, score, weight, context, pair, correction)
+    of_parts = over_parts(sums_of_part, nuisances.mu, contexts_at_a_time(data, CHUNK), "margins")
+    total, squares, mean, deviation, crossed = map(np.array, zip(*(sums for _, sums in of_parts), strict=True))
+    amount = weight[context] * correction
+    estimate = (total.sum(axis=0) + np.bincount(pair, amount, size)) / n
+    # The sum of w^2 (F + correction - estimate)^2.
+    square = (deviation + squares[:, None] * np.square(mean - estimate)).sum(axis=0) + 2 * crossed.sum(axis=0)
+    square += np.bincount(pair, amount * (amount - 2 * weight[context] * estimate[pair]), size)
+    return estimate, square / n**2
+
+
+def _sums_of_pairs(
+    score: PairScores,
+    weight: FloatArray,
+    context: IntArray,
+    pair: IntArray,
+    correction: FloatArray,
+    part: ContextPart,
+) -> tuple[FloatArray, float, FloatArray, FloatArray, FloatArray]:
+    """Return sums over a part of the contexts by pair.
+
+    These are the sums of w F and of w^2, the mean of F and the sum of its squared deviations, both weighted by w^2, and
+    the sum of w^2 F correction.
+
+    Shapes: weight (n,), context, pair, correction (r,): the corrections that are not zero, sorted by context.
+    """
+    values = np.concatenate([score.value(table) for _, table in part.blocks()])
+    of_part = weight[part.contexts]
+    weights, squares = (np.bincount(part.place, w, len(values)) for w in (of_part, of_part**2))
+    rows, row_place = _rows_of_contexts(context, part.contexts)
+    at_rows = values[part.place[row_place], pair[rows]] * correction[rows] * of_part[row_place] ** 2
+    crossed = np.bincount(pair[rows], at_rows, values.shape[1]).astype(float)
+    total, sum_of_squares = weights @ values, float(squares.sum())
+    mean = squares @ values / (sum_of_squares or 1.0)
+    values -= mean
+    return total, sum_of_squares, mean, squares @ np.square(values, out=values), crossed
 
 
 def _rows_of_contexts(context: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:

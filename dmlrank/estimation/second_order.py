@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
 from .._utils.computation import one_thread
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
@@ -34,6 +35,8 @@ _DEPENDENT = 1e-6
 _DENSE = 0.2
 # Win shares of pairs that have no floor stay this far from 0 and 1.
 _SMALLEST = 1e-6
+# Entries of a table of contexts and pairs that are computed at a time, so that a few of them stay in cache.
+_ENTRIES = 250_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +126,12 @@ def second_order(
     """
     n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
     contexts, worth = np.argsort(data.seed_order)[:_N_CONTEXTS], np.array(functional.category_weights.first)
-    shares = [_win_shares(clip_and_renormalise(model.predict(data.x[contexts]), floor), worth) for model in mu.models]
+    shares = []
+    for model in mu.models:
+        # The probabilities of all categories are several times as large as the win shares.
+        slices = row_slices(len(contexts), n_items**2 * data.n_categories, _ENTRIES)
+        tables = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
+        shares.append(np.concatenate([_win_shares(table, worth) for table in tables]))
     functions, is_full = dictionary(data, contexts, shares, len(data.cells) / n_folds)
     if not functions.shape[1]:
         return None
@@ -358,25 +366,29 @@ class ErrorOfMu:
         Shapes: share, log_odds (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
         """
         n_items, q, d = share.shape[1], functions.shape[1], directions.shape[2]
-        error = _error_of(self.coefficients, functions, log_odds)
-        noise = np.stack(
-            [
-                ((functions @ row.reshape(q, -1)).reshape(-1, n_items, q) * functions[:, None]).sum(axis=2)
-                for row in self.noise[:-1, :-1].reshape(n_items, q, -1)
-            ],
-            axis=1,
-        )
-        own = np.einsum("xjj->xj", noise)
-        variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
-        # Of the log-odds' coefficient, and twice its covariance with the others.
-        variance += log_odds * (2 * _error_of(self.noise[-1], functions, log_odds) - self.noise[-1, -1] * log_odds)
-        curve = (2 * share - 1) * weight[:, None, None] * (self.n_units / (self.n_units - 1))
-        u = np.tensordot((curve * (np.square(error) - variance)).sum(axis=0), directions) / 2
-        curve *= error
-        of_pair = np.tensordot(curve, functions, axes=(0, 0))
+        of_pair, of_change, of_slope = np.zeros((n_items, n_items, q)), *np.zeros((2, n_items, n_items))
+        for rows in row_slices(len(share), n_items**2, _ENTRIES):
+            t, column = functions[rows], log_odds[rows]
+            error = _error_of(self.coefficients, t, column)
+            noise = np.stack(
+                [
+                    ((t @ row.reshape(q, -1)).reshape(-1, n_items, q) * t[:, None]).sum(axis=2)
+                    for row in self.noise[:-1, :-1].reshape(n_items, q, -1)
+                ],
+                axis=1,
+            )
+            own = np.einsum("xjj->xj", noise)
+            variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
+            # Of the log-odds' coefficient, and twice its covariance with the others.
+            variance += column * (2 * _error_of(self.noise[-1], t, column) - self.noise[-1, -1] * column)
+            curve = (2 * share[rows] - 1) * weight[rows, None, None] * (self.n_units / (self.n_units - 1))
+            of_change += (curve * (np.square(error) - variance)).sum(axis=0)
+            curve *= error
+            of_pair += np.tensordot(curve, t, axes=(0, 0))
+            of_slope += (curve * column).sum(axis=0)
+        u, slope = np.tensordot(of_change, directions) / 2, np.tensordot(of_slope, directions)
         by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
-        of_slope = np.tensordot((curve * log_odds).sum(axis=0), directions)
-        return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), of_slope[None]])
+        return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), slope[None]])
 
 
 def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray) -> FloatArray:

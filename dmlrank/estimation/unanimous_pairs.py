@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..data.arrays import row_slices
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals import Functional
+from ..functionals import BradleyTerry, Functional
 from ..functionals.base import CategoryWeights
 from .cross_fitting import clip_and_renormalise
 
@@ -142,6 +142,8 @@ class UnanimousPairs:
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
+        if type(score) is BradleyTerry:
+            return self._excess_along_pairs(score, unseen_directions, raised_table, table)
         along = partial(score.derivative_along, ordered=self.ordered)
         return self._excess_covariance(unseen_directions, partial(along, raised_table), partial(along, table))
 
@@ -159,8 +161,7 @@ class UnanimousPairs:
 
         Shapes: unseen_directions (q, C, C).
         """
-        values, axes = np.linalg.eigh(self.residual_moment)
-        observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        observed = self._observed_directions()
         total: FloatArray = np.zeros(())
         # A pair has a row of derivatives for each direction at both tables.
         for part in row_slices(len(self), 2 * self.table[0].size, _CHUNK):
@@ -174,6 +175,30 @@ class UnanimousPairs:
             rows = rows.reshape(-1, rows.shape[2])
             total = total + rows.T @ rows
         return total
+
+    def _excess_along_pairs(
+        self, score: BradleyTerry, unseen_directions: FloatArray, at_unseen: FloatArray, at_fitted: FloatArray
+    ) -> FloatArray:
+        """Do the same for scores that all labels of a pair move in one direction, so that only lengths are compared.
+
+        Shapes: unseen_directions (q, C, C), at_unseen, at_fitted (K, K, C).
+        """
+        unseen, observed = (
+            sum(
+                np.square(score.term_changes(table, column, self.first, self.second, ordered=self.ordered))
+                for column in np.moveaxis(directions, 2, 0)
+            )
+            for table, directions in ((at_unseen, unseen_directions), (at_fitted, self._observed_directions()))
+        )
+        excess = np.where(unseen - observed > _ROUNDING * (unseen + observed), unseen - observed, 0.0)
+        amounts = np.zeros(at_fitted.shape[:2])
+        amounts[self.first, self.second] = self.squared_weight * excess
+        return score.sum_over_pairs(amounts)
+
+    def _observed_directions(self) -> FloatArray:
+        """Return directions, (q, C, C), whose products add up to the second moment of the residuals."""
+        values, axes = np.linalg.eigh(self.residual_moment)
+        return np.asarray(axes * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
     def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
         """Return the table, (K, K, C), with probabilities of unanimous pairs that are at least ``limit``, (q, C)."""
@@ -218,7 +243,7 @@ def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArr
     values, axes = np.linalg.eigh((upper * sign) @ np.swapaxes(upper, 1, 2))
     # Eigenvalues of the size of rounding errors count as zero.
     largest = np.square(upper).sum(axis=(1, 2))[:, None]
-    positive = np.where(values > 1e-12 * largest, values, 0.0)
+    positive = np.where(values > _ROUNDING * largest, values, 0.0)
     return np.swapaxes(orthonormal @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
 
 

@@ -40,7 +40,7 @@ confounding, JASA.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -48,7 +48,7 @@ import numpy as np
 from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals import Functional
+from ..functionals import CategoryWeights, Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.estimate import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
@@ -162,7 +162,7 @@ def by_category_first(shape: tuple[int, ...]) -> FloatArray:
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.
-_ROWS = 50_000
+_ROWS = 10_000
 # Largest number of terms of pairs that are evaluated at a time, so that a few arrays of this size stay in cache.
 _TERMS = 60_000
 
@@ -262,19 +262,28 @@ def additive_bounds(
 ) -> Iterator[Influence]:
     """Yield the influence of the lower and upper bounds of contrasts, one for each gamma.
 
+    The next step overwrites the arrays of the influence.
+
     Shapes: contrasts (J, K).
     """
     data, n_contrasts = inputs.data, len(contrasts)
     directions = functional.label_directions(data.n_items)
     assert directions is not None, "a pair-additive score has directions"
     order = np.argsort(-inputs.worth, kind="stable")
-    task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order)
+    of_table, table_weights = functional, np.eye(data.n_categories)
+    if functional.uses_shares and is_dataclass(functional):
+        # Scores depend on two preferences for each pair, which need less work than the probabilities of all categories.
+        table_weights = np.array([functional.category_weights.first, functional.category_weights.second])
+        of_table = replace(functional, weights=CategoryWeights((1.0, 0.0), (0.0, 1.0)))
+    task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order, of_table, table_weights)
     rows = CorrectionRows.of(inputs, functional.interior)
     values_of_part = partial(task.values, gammas=tuple(gammas))
     parts = list(over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"))
     voting = inputs.voting
+    value = np.empty((data.n_contexts, 2 * n_contrasts))
+    correction = np.empty((len(voting.block_context), 2 * n_contrasts))
     for number, gamma in enumerate(gammas):
-        value, correction = np.empty((data.n_contexts, 2 * n_contrasts)), task.corrections(rows, gamma)
+        task.corrections(rows, gamma, correction)
         for part, (distinct, place) in parts:
             value[part.contexts] = distinct[number, place]
         yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
@@ -287,6 +296,8 @@ class _AdditiveTask:
     contrasts (J, K).
     slopes (K, K, J): c'd_q: how much each contrast changes with the term of each ordered pair.
     order (C,): Categories from the best to the worst for the item shown first.
+    of_table: The functional of tables of m numbers for each pair.
+    table_weights (m, C): These numbers as sums of the probabilities.
     """
 
     functional: Functional
@@ -294,6 +305,8 @@ class _AdditiveTask:
     inputs: BoundInputs
     slopes: FloatArray
     order: IntArray
+    of_table: Functional
+    table_weights: FloatArray
 
     def values(self, part: ContextPart, gammas: Sequence[float]) -> tuple[FloatArray, IntArray]:
         """Return c'F(mu+) of a part, lower and upper bound.
@@ -312,11 +325,14 @@ class _AdditiveTask:
             rows = slice(start, start + step)
             mu = by_category_first((len(row[rows]), *probabilities.shape[1:]))
             mu[...] = probabilities[row[rows]]
-            centre, terms = self.functional.value(mu) @ self.contrasts.T, self.functional.pair_terms(mu)
+            table, best_first = self._table(mu, self.order)
+            worst_first = None if mirrored else self._table(mu, self.order[::-1])[1]
+            centre, terms = self.of_table.value(table) @ self.contrasts.T, self.of_table.pair_terms(table)
             for number, gamma in enumerate(gammas):
-                best, worst = self._extremes(gamma)
-                high = self._term_changes(mu, terms, rates[rows], best)
-                low = -high.swapaxes(1, 2) if mirrored else self._term_changes(mu, terms, rates[rows], worst)
+                high = self._term_changes(table, terms, rates[rows], best_first, gamma)
+                low = -high.swapaxes(1, 2)
+                if worst_first is not None:
+                    low = self._term_changes(table, terms, rates[rows], worst_first, gamma)
                 high, low = high.reshape(len(mu), -1), low.reshape(len(mu), -1)
                 # The upper bound has the high terms of pairs in which the contrast rises and the low terms of pairs in
                 # which it falls; the lower bound has the others.
@@ -328,24 +344,55 @@ class _AdditiveTask:
         """Return the shares that are best for the item shown first, and those that are worst."""
         return ExtremeShares(self.order, gamma), ExtremeShares(self.order[::-1], gamma)
 
-    def _term_changes(self, mu: FloatArray, terms: FloatArray, rates: FloatArray, shares: ExtremeShares) -> FloatArray:
+    def _table(self, mu: FloatArray, order: IntArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
+        """Return the numbers of all pairs, and the steps by which they depend on the probabilities in an order.
+
+        With M the probability of the first k categories, the numbers are the sum of a step, (m,), times M, (b, K, K),
+        over k. Their extremes are the same sum of G(M), see :class:`ExtremeShares`.
+
+        Shapes: mu (b, K, K, C), table (b, K, K, m).
+        """
+        table = by_category_first((*mu.shape[:-1], len(self.table_weights)))
+        for number, weights in enumerate(self.table_weights):
+            table[..., number] = sum(weights[c] * mu[..., c] for c in np.flatnonzero(weights))
+        weights, steps = self.table_weights[:, order], list[tuple[FloatArray, FloatArray]]()
+        first = np.zeros(mu.shape[:-1])
+        for place, step in enumerate((weights - np.pad(weights, ((0, 0), (0, 1)))[:, 1:]).T):
+            first = first + mu[..., order[place]]
+            if step.any():
+                steps.append((step, first))
+        return table, steps
+
+    def _term_changes(
+        self,
+        mu: FloatArray,
+        terms: FloatArray,
+        rates: FloatArray,
+        steps: list[tuple[FloatArray, FloatArray]],
+        gamma: float,
+    ) -> FloatArray:
         """Return the terms at mu+ less those at mu, (b, K, K).
 
-        Shapes: mu (b, K, K, C), terms (b, K, K), rates (b, K, K).
+        Shapes: mu (b, K, K, m), terms (b, K, K), rates (b, K, K).
         """
-        extreme, rate = shares.of(mu), rates[..., None]
+        extreme, rate = by_category_first(mu.shape), rates[..., None]
+        extreme[...] = 0.0
+        for step, first in steps:
+            share = np.minimum(gamma * first, first / gamma + (1 - 1 / gamma))
+            for number in np.flatnonzero(step):
+                extreme[..., number] += step[number] * share
         extreme -= mu
         moved = mu + (1 - rate) * extreme
-        change = self.functional.pair_terms(moved)
+        change = self.of_table.pair_terms(moved)
         change -= terms
         if self.inputs.voting.shown is None:
-            change += rates * self.functional.pair_terms(moved, extreme)
+            change += rates * self.of_table.pair_terms(moved, extreme)
         return change
 
-    def corrections(self, all_rows: CorrectionRows, gamma: float) -> FloatArray:
-        """Return the corrections of all blocks, lower and upper bound, (q, 2 J)."""
+    def corrections(self, all_rows: CorrectionRows, gamma: float, total: FloatArray) -> None:
+        """Write the corrections of all blocks, lower and upper bound, to ``total``, (q, 2 J)."""
         data = self.inputs.data
-        total = np.zeros((len(self.inputs.voting.block_context), 2 * len(self.contrasts)))
+        total[...] = 0.0
         for start in range(0, len(all_rows.block), _ROWS):
             rows = all_rows.only(slice(start, start + _ROWS))
             # Probabilities and directions that are best and worst for the item shown first.
@@ -363,7 +410,6 @@ class _AdditiveTask:
                 rising = self.slopes[first, second] > 0
                 bounds = np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
                 add_to_rows(total, rows.block, bounds)
-        return total
 
 
 # Largest number of derivatives (with respect to category probabilities) that are in memory at a time.

@@ -30,7 +30,7 @@ from ..estimation.influence import (
     project_influence,
 )
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
-from ..estimation.one_step import one_step
+from ..estimation.one_step import estimate_of_pairs, one_step
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..functionals import Functional
 from ..functionals.linear_scores import PairScores
@@ -182,6 +182,22 @@ def pair_margins(steps: FitState, item: IntArray, opponent: IntArray, *, max_val
     )
     size = MAX_JOINT if is_grouped else min(MAX_JOINT, max(1, max_values // steps.data.n_contexts))
     parts = [slice(start, start + size) for start in range(0, len(item), size)]
+    simple = steps.units.clusters is None and steps.units.task is None and steps.options.prompts != "fixed"
+    if (
+        len(parts) > 1
+        and simple
+        and steps.estimator.is_debiased
+        and len(steps.repetitions) == 1
+        and steps.sample is None
+    ):
+        score, weight = PairScores.margins(steps.setup.weights, item, opponent), steps.population(steps.first).weights
+        with computing(steps.options.n_jobs):
+            n, nuisances = steps.data.n_contexts, steps.first.nuisances
+            estimate, variance = estimate_of_pairs(score, steps.data, nuisances, steps.units.blocks, weight(n))
+        covariance = Covariance(np.diag(variance), np.eye(len(item)))
+        if (added := steps.unanimous_covariance(score, pooled=False)) is not None:
+            covariance = covariance.plus(added)
+        return Margins(estimate, covariance.without_rounding(estimate).std_errors, None)
     with collected_warnings():
         # The fit has already warned of few clusters.
         weights = steps.setup.weights
@@ -219,7 +235,7 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
     data, blocks, by_repetition = steps.data, steps.units.blocks, list[GroupScores]()
     if steps.estimator is MEANS:
         influence = influence_in_groups(steps.influence.by_context(), members)
-        return [GroupScores(influence, np.stack([part.plugin for part in influence.parts]))]
+        return [GroupScores(influence, influence.plugin.reshape(len(members), -1))]
     for r in steps.repetitions:
         target, plugin, style = r.one_step_result.target.by_context(), None, None
         if r.style_terms is not None:
@@ -234,7 +250,7 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
             influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
             plugin = np.stack([one.plugin for one in targets])
         if plugin is None:
-            plugin = np.stack([part.plugin for part in influence.parts])
+            plugin = influence.plugin.reshape(len(members), -1)
         by_repetition.append(GroupScores(influence, plugin, style))
     return by_repetition
 
@@ -277,7 +293,7 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
     in_groups = InfluenceInGroups(
         part_of, (contexts,) * len(members), (blocks,) * len(members), n, len(influence.block_context)
     )
-    return GroupScores(in_groups, np.stack([part.plugin for part in in_groups.parts]))
+    return GroupScores(in_groups, in_groups.plugin.reshape(len(members), -1))
 
 
 def project_likelihood(

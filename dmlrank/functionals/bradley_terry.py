@@ -8,6 +8,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from ..data.graph import Graph, laplacian_inverse
+from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
 from .base import CategoryWeights, Functional, Gauge
@@ -155,6 +156,55 @@ class BradleyTerry(Functional):
     def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
         preferences = self._preferences(mu, self._edges(mu.shape[1]))
         return _log_odds(*preferences) if delta is None else self._change(preferences, delta)
+
+    def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
+        """Return the sum over ordered pairs of an amount times d d', with the direction d of :meth:`label_directions`.
+
+        Parameters
+        ----------
+        amounts : ndarray, shape (K, K)
+            Amount of each ordered pair.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum.
+
+        Examples
+        --------
+        >>> BradleyTerry().sum_over_pairs(np.array([[0.0, 16.0], [0.0, 0.0]]))
+        array([[ 0.25, -0.25],
+               [-0.25,  0.25]])
+        """
+        return _laplacian_sum(amounts, self._edges(len(amounts)))
+
+    def term_changes(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        """Return how far directions move the scores along the direction d of their pair.
+
+        Parameters
+        ----------
+        table : ndarray, shape (K, K, C)
+            Category probabilities of all pairs in one context.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each ordered pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        ordered : bool
+            If false, the other order of the pair changes, too, with the wins exchanged.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            The multiple of d for each direction: :meth:`derivative_along` returns this number times d.
+        """
+        edge = self._edges(len(table))[first, second]
+        change = self._change(self._preferences(table[first, second], edge), delta)
+        if ordered:
+            return change
+        flip = exchanged_wins(delta.shape[1])
+        return change - self._change(self._preferences(table[second, first], edge), delta[:, flip])
 
     def gauge(self, n_items: int) -> Gauge:
         self._edges(n_items)

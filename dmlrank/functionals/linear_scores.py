@@ -93,8 +93,14 @@ class PairScores(Functional):
         return cls(item, opponent, gap, -gap)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        first, second = mu[:, self.item, self.opponent], mu[:, self.opponent, self.item]
-        return np.asarray(first @ self.as_first + second @ self.as_second)
+        n_items = mu.shape[1]
+        pairs, value = (self.item * n_items + self.opponent, self.opponent * n_items + self.item), 0.0
+        # Category by category: the probabilities of a category lie side by side.
+        for places, weights in zip(pairs, (self.as_first, self.as_second), strict=True):
+            for category in np.flatnonzero(weights):
+                of_category = mu[..., category].reshape(len(mu), -1)
+                value = value + weights[category] * np.take(of_category, places, axis=1)
+        return np.asarray(value, dtype=float)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int

@@ -254,7 +254,7 @@ def check_function_of_features(
         return  # means in groups are means of what was observed, and need no learner that knows the groups
     features = parse_formula(steps.source.formula).features
     used = set(names_in(features).values)
-    known_masks = {name for name in masks if _shows_in_a_column(steps, values[:, columns.index(name)], used)}
+    known_masks = _shown_in_a_column(steps, {name: values[:, columns.index(name)] for name in masks}, used)
     unknown = [name for name in columns if (name not in used or name in masks) and name not in known_masks]
     x = steps.data.x
     code = value_codes(x)
@@ -284,23 +284,22 @@ def check_function_of_features(
     )
 
 
-def _shows_in_a_column(steps: FitState, value: FloatArray, used: Collection[str]) -> bool:
-    """Whether the data show that a mask, (n,), is a function of one column of the formula."""
-    if np.ptp(value) == 0:
-        return True
-    for name in sorted(set(used) & set(steps.data.columns.available)):
-        column = context_table(steps, [name], "by()")[name]
-        code, level = pd.factorize(column, sort=column.dtype.kind in "fiu")
-        lowest, highest = np.full(len(level), np.inf), np.full(len(level), -np.inf)
-        np.minimum.at(lowest, code[code >= 0], value[code >= 0])
-        np.maximum.at(highest, code[code >= 0], value[code >= 0])
-        if (code < 0).any() or (lowest != highest).any():
+def _shown_in_a_column(steps: FitState, masks: Mapping[str, FloatArray], used: set[str]) -> set[str]:
+    """Return the masks, (n,) each, that the data show to be functions of one column of the formula."""
+    shown_masks = {name for name, value in masks.items() if np.ptp(value) == 0}
+    for column_name in sorted(used & set(steps.data.columns.available)) if len(shown_masks) < len(masks) else ():
+        column = context_table(steps, [column_name], "by()")[column_name]
+        is_number = column.dtype.kind in "fiu"
+        code, level = pd.factorize(column, sort=is_number)
+        if (code < 0).any():
             continue
-        is_repeated = 2 * len(level) < len(value)
-        is_interval = column.dtype.kind in "fiu" and np.count_nonzero(np.diff(lowest)) <= 2
-        if is_repeated or is_interval:
-            return True
-    return False
+        count, is_repeated = np.bincount(code), 2 * len(level) < len(code)
+        for name in masks.keys() - shown_masks:
+            share = np.bincount(code, masks[name]) / count
+            is_interval = is_number and np.count_nonzero(np.diff(share)) <= 2
+            if np.isin(share, (0, 1)).all() and (is_repeated or is_interval):
+                shown_masks.add(name)
+    return shown_masks
 
 
 def _sort_key(value: object) -> tuple[bool, Any]:

@@ -672,7 +672,7 @@ def group_facts(
         shares = [steps.win_share] * len(groups.members)
     else:
         wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
-        shares = [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
+        shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
     facts = []
     for group, inside in enumerate(groups.members):
         cells = data.cells.only(inside[data.cells.context])

@@ -153,7 +153,7 @@ def test_masks_are_by_row_or_by_prompt_and_columns_hold_booleans_in_any_form(bat
     texts = {"odd": by_row.astype(str), "numbers": by_row.astype(int), "prompts": by_prompt(battles.frame, "odd")}
     expected = results.by(["odd"]).params["odd"]
     for name, params in results.by(texts).params.items():
-        np.testing.assert_array_equal(params, expected, err_msg=name)
+        np.testing.assert_allclose(params, expected, rtol=1e-14, err_msg=name)
 
 
 def test_groups_without_labels_are_left_out_with_the_reason(battles, rank, draw_battles):

@@ -101,7 +101,9 @@ class PairChoiceEffects:
     def table(self, columns: FloatArray) -> FloatArray:
         """Return shares of all pairs that are not normalised, (n, K, K): within a context, only their ratios matter."""
         a, b, _ = _exponentials(*self._item_effects(columns))
-        return np.asarray(a[:, :, None] * b[:, None, :] * self.share)
+        shares = a[:, :, None] * b[:, None, :]
+        shares *= self.share
+        return shares
 
     def _item_effects(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the effects a and b of all items, (n, K) each."""
@@ -241,10 +243,15 @@ class PairShares:
         """Return the shares of all pairs, (n, K, K), which sum to one, in contexts with features ``x``, (n, p)."""
         shares = self.effects.table(self.basis.of(x))
         if self.trees is not None:
-            known = np.arange(shares.shape[1]) if self.tree_items is None else self.tree_items
-            scores = predict_all_pairs(self.trees, x, len(known), raw_score=True)[..., 0]
-            shares[:, known[:, None], known] *= np.exp(scores)
-        return np.asarray(shares / shares.sum(axis=(1, 2), keepdims=True))
+            n_known = shares.shape[1] if self.tree_items is None else len(self.tree_items)
+            scores = predict_all_pairs(self.trees, x, n_known, raw_score=True)[..., 0]
+            np.exp(scores, out=scores)
+            if self.tree_items is None:
+                shares *= scores
+            else:
+                shares[:, self.tree_items[:, None], self.tree_items] *= scores
+        shares /= shares.sum(axis=(1, 2), keepdims=True)
+        return shares
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, *, both_orders: bool = False) -> FloatArray:
         """Return the share of one pair in each context, (n,).

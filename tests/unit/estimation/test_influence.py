@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
+from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
-from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import (
+    Influence,
+    NuisanceEstimates,
+    TargetPopulation,
+    blocks_by_context,
+    blocks_by_group,
+    influence_in_groups,
+)
 from dmlrank.estimation.one_step import evaluate_contexts, one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.nuisance.training_rows import Folds
@@ -240,3 +250,22 @@ def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
     for name, score in (("target", SCORES["bt"]), ("projection", SCORES["rate"])):
         np.testing.assert_array_equal(passed.influences[name].value, estimate(score, mu, data, propensity).value)
     assert list(passed.influences) == ["target", "projection"]
+
+
+@pytest.mark.parametrize("with_sample", [False, True])
+def test_sums_over_groups_are_those_of_the_groups_one_by_one(with_sample, monkeypatch):
+    rng = np.random.default_rng(0)
+    n, q, d = 300, 400, 3
+    sample_weight = np.where(np.arange(n) % 3 == 0, 3.0, 0.0) if with_sample else None
+    weight, context = rng.uniform(0.5, 2, size=n), np.sort(rng.integers(n, size=q))
+    value = 1000 + rng.normal(size=(n, d)) * (1 if sample_weight is None else sample_weight[:, None] > 0)
+    of_blocks = rng.normal(size=(q, d)), context, np.ones(q)
+    influence = Influence(value, *of_blocks, weight / weight.mean(), sample_weight=sample_weight)
+    members = rng.random((9, n)) < rng.uniform(0.2, 0.9, size=(9, 1))
+    monkeypatch.setattr(module, "_MOMENT_ENTRIES", 500)
+    groups = influence_in_groups(influence, members)
+    one_by_one = replace(groups, whole=None)
+    np.testing.assert_allclose(groups.plugin, one_by_one.plugin, rtol=1e-12)
+    np.testing.assert_allclose(groups.estimate, one_by_one.estimate, rtol=1e-12)
+    moment = one_by_one.second_moment()
+    np.testing.assert_allclose(groups.second_moment(), moment, atol=1e-12 * np.abs(moment).max())

@@ -63,6 +63,20 @@ def test_a_function_of_ones_own_gives_the_same_as_the_closed_form():
     assert found.covariance(own, 0.0) == pytest.approx(found.covariance(closed, 0.0), rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("residual", [0.0, 0.05])
+def test_bradley_terry_scores_need_lengths_only(ordered, residual):
+    class AsOthers(BradleyTerry):
+        """A subclass, whose derivatives the package does not know to have one direction for each pair."""
+
+    outcomes = OUTCOMES if ordered else OUTCOMES[::2]
+    found = find_unanimous_pairs(errors(outcomes, probabilities(), residual=residual), DATA, WEIGHTS, EDGES)
+    found = replace(found, ordered=ordered)
+    expected = found.covariance(AsOthers(WEIGHTS), 0.01)
+    assert found.covariance(BradleyTerry(WEIGHTS), 0.01) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert expected.any()
+
+
 def test_what_residuals_show_is_not_added_again():
     none, some, more = (
         find_unanimous_pairs(errors(OUTCOMES, probabilities(), residual=r), DATA, WEIGHTS, EDGES).covariance(
