@@ -147,10 +147,7 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
 
 
 def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
-    """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
-
-    ``compares`` says whether scores are compared where the rows hold scores.
-    """
+    """Return the data that the rows hold, with features as in ``learnt``; ``compares``: scores become comparisons."""
     options = all_rows.options
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
@@ -300,10 +297,7 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
 
 
 def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -> Columns:
-    """Read the columns of the data and further columns once more.
-
-    Raise :class:`DataError` unless the frame has the rows that the data were read from, in the same order.
-    """
+    """Read columns once more; raise :class:`DataError` unless the frame has the rows of the data in the same order."""
     columns = data.columns
     table = take_columns(frame, [*columns, *names])
     if len(table) != data.n_rows:
@@ -346,7 +340,7 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
 def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.bool_]]:
     """Return where a needed value is missing, (rows,), for every column and array of the caller.
 
-    A missing winner does not count, because such a row is a context without a vote. Its models may be missing too.
+    A missing winner does not count: such a row is a context without a vote, and its models may be missing, too.
     """
     table, formula = rows.table, rows.formula
     labelled = rows.labelled

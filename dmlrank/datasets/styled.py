@@ -39,7 +39,6 @@ class StyleTruth(NamedTuple):
 
     equal: Scores at equal style, or of battles of equal style, by model.
     averaged: Scores averaged over style by model: the link of the preference m is averaged over style.
-    slopes: Slopes on the style differences.
     """
 
     equal: pd.Series
