@@ -291,9 +291,10 @@ def in_order(
 
 
 def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-    """Return the results of two functions at the same time, for steps that wait for the user's workers.
+    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
 
-    Warnings, and the first error, come in the order of the functions.
+    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
+    second one is dropped.
     """
     with ThreadPoolExecutor(1, initializer=_prepare_thread) as thread:
         with collected_warnings() as second_warnings:
@@ -353,7 +354,7 @@ def in_workers(
     in_turn: bool = False,
     is_concurrent: Callable[[T], bool] | None = None,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for the tasks in their order, with ``in_turn`` one at a time on all own threads."""
+    """Yield ``work(shared, task)`` for every task in order, with ``in_turn`` one after the other in this process."""
     here = current()
     if here.workers is None:
         yield from in_order(partial(work, shared), tasks, 1 if in_turn else here.n_threads, is_concurrent)

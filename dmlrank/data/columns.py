@@ -285,7 +285,7 @@ _CELLS_SHOWING_KIND = 1000
 
 
 class JoinedRows(NamedTuple):
-    """The rows of a fit, then ``n_new`` further rows; ``remarks`` name columns that only one of the two frames has."""
+    """The rows of a fit, then ``n_new`` further rows; ``remarks`` are about columns that only one of the frames has."""
 
     table: PlainFrame
     n_new: int

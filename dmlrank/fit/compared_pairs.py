@@ -302,7 +302,10 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
-    """Raise where an array of edge weights cannot be used on the graph; one that is not connected is not checked."""
+    """Raise where an array of edge weights cannot be used on the graph.
+
+    Nothing is checked on a graph that is not connected, which is a problem of its own.
+    """
     if isinstance(edge_weights, str) or not graph.connected:
         return
     weights = CategoryWeights.for_categories(data.categories, "half")
@@ -424,7 +427,7 @@ def votes_left_out(
     pairs have too few labels, the sentence recommends the first looser rule for compared pairs that uses most votes.
     It also says that pairs with few labels count, where ``min_labels="auto"`` decided so.
 
-    ``read`` are the votes on all models, ``data`` those on ranked models, of which the pairs ``compared`` are compared.
+    ``read`` are the votes on all models, ``data`` those on ranked models, and ``compared`` the pairs that count.
     """
     counts = VoteCounts.of(data.pair_votes(), compared)
     dropped = [name for name in read.items if name not in data.items]

@@ -85,7 +85,10 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """A result that an update uses again where its key, all on which it depends, is the same; with its warnings."""
+    """A result that an update uses again where its key is the same, with the warnings that were given for it.
+
+    key: The data, earlier results and values of options on which the result depends.
+    """
 
     key: tuple[object, ...]
     result: Any

@@ -175,7 +175,7 @@ class MaxT:
 
     @cached_property
     def _pair_maxima(self) -> Draws:
-        """Draws of the largest absolute t statistic of all differences, as step-down tests of both directions draw it."""
+        """Draws of the largest absolute t statistic of all differences, which step-down tests have drawn."""
         if self._step_down is not None:
             return self._step_down[1][1]
         return max_t_draws(self.draws, self._pairs, absolute=True)
