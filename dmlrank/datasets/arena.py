@@ -185,11 +185,6 @@ class Arena:
     n_judges : int
         Number of annotators.
 
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
-
     Examples
     --------
     >>> arena = Arena()

@@ -382,11 +382,6 @@ class Ties(Simulator):
         Log-odds of a tie: their level (tau_0), how much they fall with the advantage (tau_1), and the amplitude of
         their dependence on the second feature (tau_c).
 
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
-
     References
     ----------
     Frauen et al. (2026), arXiv 2601.21816, appendix on simulations, "Nonlinear ties simulator".

@@ -70,11 +70,6 @@ class Styled:
     n_items : int
         Number of models, K.
 
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
-
     Examples
     --------
     >>> battles = Styled().sample(500, rng=0)

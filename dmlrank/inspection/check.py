@@ -373,13 +373,6 @@ class Check(Summarised):
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         frame, by = (self.models, "win_share") if self.scores is None else (self.scores.models, "mean")
         ranking = np.argsort(-frame[by].fillna(-np.inf).to_numpy(), kind="stable").tolist()
@@ -409,8 +402,6 @@ class Check(Summarised):
 
         Raises
         ------
-        MissingExtraError
-            If Jinja2 is not installed.
         FileWriteError
             If the file cannot be written. An earlier file stays as it was.
         """

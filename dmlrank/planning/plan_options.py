@@ -127,11 +127,6 @@ class Against:
             One row for each difference.
         labels : tuple of str
             Names of the differences, such as ``"a - b"``.
-
-        Raises
-        ------
-        UnknownModelError
-            If there is no such model.
         """
         if self.model not in models:
             raise UnknownModelError(

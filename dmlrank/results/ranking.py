@@ -431,8 +431,6 @@ class RankSets(ModelTable):
 
         Raises
         ------
-        UnknownModelError
-            If a model was not ranked.
         OptionError
             If a model is named twice, or there are too many models for a picture.
         """

@@ -75,13 +75,6 @@ class ModelTable(Summarised):
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         return self._table(models, top).with_title(title)
 
