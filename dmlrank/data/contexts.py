@@ -133,7 +133,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
 
 
 def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
-    """Return the identifier of each context, (n,): its cell, or tuple of cells, of ``context=``, or the row's place."""
+    """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
     ids, context = np.empty(len(first_row), dtype=object), rows.options.context
     columns = Columns(context, rows.table.iloc[first_row])
     ids[:] = columns.identifiers(context) if context else rows.index[first_row]
@@ -141,7 +141,10 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
 
 
 def warn_of_repeats(rows: Rows) -> bool:
-    """Warn where, without ``context=``, texts or vectors are equal and so most likely one prompt; return whether."""
+    """Warn where, without ``context=``, texts or vectors are equal; return whether a warning was given.
+
+    Equal texts or vectors are most likely one prompt that was used more than once.
+    """
     if rows.options.context or not len(rows.names.columns):
         return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
@@ -157,7 +160,10 @@ def warn_of_repeats(rows: Rows) -> bool:
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:
-    """Return the number of rows with a repeated value, by column of texts, vectors or floats that mostly differ."""
+    """Return the number of rows that repeat a value, for every column whose values identify prompts.
+
+    A column of texts, of vectors or of floats identifies prompts if more than half of its values are different.
+    """
     repeats = {}
     for name in table.columns:
         column = table[name]

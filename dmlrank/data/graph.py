@@ -221,7 +221,10 @@ class VoteCounts:
 
 @dataclass(frozen=True, slots=True)
 class PairRule:
-    """Which pairs are compared: those with ``min_labels`` labelled contexts (``position_bias``: in each order)."""
+    """Which pairs are compared: those with at least ``min_labels`` labelled contexts.
+
+    position_bias: Whether a pair needs these in each display order, not in both together.
+    """
 
     position_bias: bool
     min_labels: int

@@ -188,7 +188,10 @@ class PreferenceData:
         return votes.astype(np.int64).reshape(self.n_items, self.n_items)
 
     def unordered(self) -> PreferenceData:
-        """Return the same data for pairs without order: the item with the smaller code is first in every cell."""
+        """Return the same data for pairs without order: the item with the smaller code is first in every cell.
+
+        Where the items of a pair change places, "first wins" and "second wins" of its labels are exchanged.
+        """
         cells = self.cells
         is_reversed = cells.first > cells.second
         if not is_reversed.any():
@@ -200,7 +203,10 @@ class PreferenceData:
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
     def restrict(self, items: IntArray) -> PreferenceData:
-        """Return the same contexts with only the votes between these ``items`` and the categories that occur there."""
+        """Return the same contexts with only the votes that compare two of these ``items``.
+
+        Categories that occur in no such vote are left out, as if the other votes had not been read.
+        """
         new_code = np.full(self.n_items, -1)
         new_code[items] = np.arange(len(items))
         first, second = new_code[self.cells.first], new_code[self.cells.second]

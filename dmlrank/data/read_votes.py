@@ -147,7 +147,10 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
 
 
 def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
-    """Return the data that the rows hold, with features as in ``learnt``; ``compares``: scores become comparisons."""
+    """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
+
+    ``compares`` says whether scores are compared where the rows hold scores.
+    """
     options = all_rows.options
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))

@@ -164,7 +164,10 @@ def _measure_answer(answer: object) -> Measures:
 
 
 def turn_texts(conversation: object, role: str) -> list[str]:
-    """Return the texts of the turns of a role; a turn without a role is the assistant's, parts may lack a text."""
+    """Return the texts of the turns of a role; a turn without a role is the assistant's.
+
+    The content of a turn is a text or a list of parts, of which those without text are left out.
+    """
     texts = []
     for turn in conversation if isinstance(conversation, list | tuple | np.ndarray) else [None]:
         content = turn.get("content", 0) if isinstance(turn, Mapping) else 0

@@ -102,7 +102,10 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """A functional bound to category weights and a graph, and how pairs are weighted: see :class:`FitDescription`."""
+    """A functional bound to category weights and a graph.
+
+    edge_weights: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
+    """
 
     functional: Functional
     weights: CategoryWeights

@@ -252,7 +252,10 @@ class ExtendedStages(FirstStages):
     def propensities_of_cells(
         self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
     ) -> Propensity:
-        """Return propensities of the fit's models, floored and scaled by all labels; those of no model as in a fit."""
+        """Return propensities from the models of the fit, floored and scaled by all labels.
+
+        Propensities that no model estimates, such as supplied ones, are computed as in a fit.
+        """
         if not options.estimates_propensity or needs_no_model(data):
             return super().propensities_of_cells(data, folds, options, graph, seed, draw)
         of_fit = self.fit.repetitions[seed.repetition].propensity

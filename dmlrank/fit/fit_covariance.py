@@ -135,7 +135,10 @@ def multiplier_bootstrap(
 
 
 def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units: Units) -> LabelErrors:
-    """Return the contribution of every label to the error of the scores, its weight times its residual, on average."""
+    """Return the contribution of every label to the error of the scores, averaged over repetitions.
+
+    The contribution of a label has as factors its weight and its residual, the label less its expected value.
+    """
     cells, clusters, expected = data.cells, units.clusters, []
     for r in repetitions:
         mu, correction = r.one_step_result.cell_mu, r.judge_correction

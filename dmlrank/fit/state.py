@@ -49,11 +49,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Which votes depend on each other, and what the contexts weigh; None where all do so alike.
+    """Which votes depend on each other, and what the contexts weigh.
 
     blocks: The sets of votes over which influence values are summed.
+    clusters: None where contexts are independent.
     annotator (q,): The annotator of each block where annotators are clusters.
-    context_weight (n,): Weights of the contexts in the target population.
+    context_weight (n,): Weights of the contexts in the target population; None where these are equal.
     task (n,): The task of each context where all tasks count the same, and contexts are independent within tasks.
     """
 

@@ -216,8 +216,8 @@ def curvature_bias(
 ) -> FloatArray:
     """Return the second-order bias of F at an estimate of a table of preferences, (d,): half the trace of D2F times V.
 
-    Errors of different pairs are independent, with second moments V (K, K, C, C). The result is NaN where the second
-    differences would need too much computation.
+    Errors of different pairs are taken as independent, with second moments V (K, K, C, C). The result is NaN where the
+    second differences would need too much computation.
     """
     n_scores = functional.value(table[None]).shape[1]
     values, axes = np.linalg.eigh(moment)

@@ -317,7 +317,7 @@ Simultaneous: TypeAlias = MaxT | AllLooks
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Tests of J differences, first - second, of scores. Shapes: all (J,), NaN where a difference cannot vary.
+    """Tests of J differences, first - second, of scores; NaN where one is fixed or does not vary. Shapes: all (J,).
 
     critical: Half-width of the intervals in standard errors.
     """

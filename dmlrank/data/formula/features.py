@@ -222,7 +222,7 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
 def check_called_names(features: str, columns: Collection[str], environment: EvalEnvironment) -> str:
     """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first.
 
-    Return the end of errors about functions of the caller that hide functions of patsy.
+    Return which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do.
     """
     names, namespace, hiding = names_in(features), environment.namespace, []
     for name in names.calls:
