@@ -125,10 +125,7 @@ class MissingExtraError(DmlrankError, ImportError):
 
 
 def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
-    """Return a hint such as ``; did you mean 'borda'?`` about a misspelt name, for an error.
-
-    The hint names the closest of ``names``. The text is empty where no name is close.
-    """
+    """Return a hint such as ``; did you mean 'borda'?`` about a misspelt name; empty where no name is close."""
     by_folded = {str(candidate).casefold(): candidate for candidate in names}
     matches = difflib.get_close_matches(
         (name if isinstance(name, str) else shown(name)).casefold(), by_folded, n=1, cutoff=cutoff
@@ -145,10 +142,9 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
 
 
 def shown(value: object, limit: int = 200) -> str:
-    """Return a value as Python writes it, for an error; a text of more than ``limit`` characters is cut.
+    """Return a value as Python writes it, for an error, cut at ``limit`` characters; its type where it has no text.
 
-    Python cannot write a whole number of more than 4,300 digits, and a value of a foreign class may have no text. Then
-    the type stands for the value.
+    Python cannot write a whole number of more than 4,300 digits, and a foreign class may fail.
     """
     try:
         text = repr(value)

@@ -202,11 +202,9 @@ _EVERY = (*ESTIMATORS, "means")
 class Option:
     """What is known of one option of :func:`dmlrank.dml_rank`: the metadata of a field of :class:`Options`.
 
-    default: As in the signature.
     help: The text of ``--help`` on the command line; empty where the command line lacks the option or spells it in
         another way.
-    words: The allowed words; empty where the option has no fixed set of words.
-    only_words: Whether these words are the only values allowed.
+    words, only_words: The allowed words, if there is a fixed set, and whether nothing else is allowed.
     convert: Converts the caller's value into the stored one; None where the caller's value is stored.
     check: Called with the name and a stored value; raises where the value is wrong whatever the data are.
     used_by: The estimators that use the option.

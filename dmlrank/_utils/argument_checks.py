@@ -47,11 +47,7 @@ def check_alpha(alpha: object) -> float:
 
 
 def real_number(value: object) -> float | None:
-    """Return a real number as a float; None where the value is no real number, or True or False.
-
-    A whole number or a fraction that is larger than every float becomes infinite, so that a check of the range refuses
-    it as it refuses an infinite number.
-    """
+    """Return a real number as a float, infinite where it is too large; None for anything else, also for a bool."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
@@ -166,10 +162,7 @@ def unfitted_copy(learner: T) -> T:
 
 
 def real_array(value: object) -> NDArray[np.float64]:
-    """Return ``value`` as an array of floats; raise where it holds no real numbers.
-
-    ``np.asarray(value, dtype=float)`` would drop the imaginary part of complex numbers with a mere warning.
-    """
+    """Return ``value`` as an array of floats; raise where it is not real (NumPy would merely drop imaginary parts)."""
     array = np.asarray(value)
     if array.dtype.kind == "c":
         raise TypeError("complex numbers")
@@ -221,8 +214,7 @@ def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
 def as_judges(judge: object) -> object:
     """Return judges as tuples: a mapping as pairs of name and judge, a list of columns as a tuple of names.
 
-    An update of a fit compares the tuples with those of the fit. Lists could not be compared, because the caller can
-    change a list between the fit and the update.
+    An update compares them with those of the fit; a list could have been changed by the caller in the meantime.
     """
     if isinstance(judge, Mapping):
         if not judge:

@@ -68,10 +68,7 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FileWriteError` where ``path`` cannot be written; the file at ``path`` is not changed.
-
-    An empty new file is made in the folder and removed.
-    """
+    """Raise :class:`FileWriteError` where ``path`` cannot be written, by making and removing a new file beside it."""
     with suppress(_TrialEnded), replacement_file(path):
         raise _TrialEnded
 

@@ -126,10 +126,7 @@ def rows_of_a_product(b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS)
 def transposed_product(
     a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS, *, start: FloatArray | None = None
 ) -> FloatArray:
-    """Return a.T @ b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
-
-    Shapes: a (n, q), b (n, m), start (q, m).
-    """
+    """Return ``start`` + a.T @ b for tall a, (n, q), and b, (n, m), in blocks of up to ``limit`` multiplications."""
     total = np.zeros((a.shape[1], b.shape[1])) if start is None else start
     step = rows_of_a_product(total, limit)
     for first in range(0, len(a), step):
@@ -153,8 +150,7 @@ class Computation:
     """How steps are computed.
 
     n_jobs: Number of threads; None for one per core, which LightGBM calls 0.
-    workers: The user's workers, which carry out tasks; None for the package's own threads.
-    report: Hears of progress; None where nobody does.
+    workers: The user's, which carry out tasks; None for the package's own threads.
     """
 
     n_jobs: int | None = None
@@ -358,10 +354,7 @@ def in_workers(
     in_turn: bool = False,
     is_concurrent: Callable[[T], bool] | None = None,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task, in the order of the tasks.
-
-    With ``in_turn``, the package's own process carries out one task at a time, on all its threads.
-    """
+    """Yield ``work(shared, task)`` for every task in order, with ``in_turn`` one after the other in this process."""
     here = current()
     if here.workers is None:
         yield from in_order(partial(work, shared), tasks, 1 if in_turn else here.n_threads, is_concurrent)

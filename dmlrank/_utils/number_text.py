@@ -20,10 +20,7 @@ def p_value_clause(p: float) -> str:
 
 
 def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
-    """Return the number of decimals that shows two significant figures of the smallest standard error.
-
-    Scores, standard errors and limits of a table have this number of decimals.
-    """
+    """Return the number of decimals that shows two significant figures of the smallest standard error."""
     positive = std_errors[std_errors > 0]
     return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
 

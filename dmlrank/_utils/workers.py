@@ -40,10 +40,7 @@ _MUST_BE_IMPORTABLE = (
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A value for workers in the same process, or one that Dask has brought to the worker.
-
-    versions: Versions of the process that shares the value; None where the worker is in the same process.
-    """
+    """A value for workers in the same process (``versions`` is None), or one that Dask has brought to the worker."""
 
     value: Any
     versions: dict[str, str] | None = None
@@ -60,7 +57,6 @@ class InFile:
     """A value in a file, whose arrays the workers map into memory: one copy serves all processes of a machine.
 
     places: Start and end in the file of the pickled value and of the buffers of its arrays.
-    versions: Versions of the process that wrote the file.
     """
 
     path: str
@@ -193,9 +189,9 @@ class ExecutorWorkers:
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster; each worker receives a shared value once.
+    """The workers of a Dask cluster; each receives a shared value once, as a future.
 
-    kept: The last value that was shared, and the future of it that tasks receive.
+    kept: The last value that was shared, and its future.
     """
 
     in_this_process = False

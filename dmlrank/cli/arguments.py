@@ -231,10 +231,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class OneSpelling(argparse.RawDescriptionHelpFormatter):
-    """Help that shows ``--min-labels`` alone, although ``--min_labels`` is accepted, too.
-
-    Descriptions and examples keep their lines.
-    """
+    """Help that keeps lines, and shows ``--min-labels`` alone although ``--min_labels`` is accepted, too."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Return an option as help shows it, without the spellings that have underscores."""
@@ -503,10 +500,7 @@ _CHECK_FRAME = re.compile(r"\bthe frame \.[a-z]+(?:\.[a-z]+)?", re.IGNORECASE)
 
 
 def as_typed(message: str) -> str:
-    """Return a sentence in which what the API has is written as options of the command line.
-
-    ``min_labels=2`` becomes ``--min-labels 2``, and ``categories={1: 'first'}`` becomes ``--categories 1=first``.
-    """
+    """Return a sentence with the API's names as the command line has them: ``min_labels=2`` as ``--min-labels 2``."""
 
     def entry(text: str) -> str:
         label, meaning = (part.strip().strip("'") for part in text.rpartition(":")[::2])
@@ -611,10 +605,7 @@ def check_statements(arguments: argparse.Namespace) -> None:
 
 
 def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> None:
-    """Check before the fit that the data have the models that ``--models`` names.
-
-    Pairs that follow from benchmark scores are not searched; a wrong name is then found after the fit.
-    """
+    """Check before the fit that the data have the models that ``--models`` names, except where pairs are derived."""
     if not arguments.models or isinstance(frame, DerivedPairs):
         return
     parts = parse_formula(formula)

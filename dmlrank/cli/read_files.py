@@ -84,8 +84,7 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
 def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
     """Read a frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
 
-    The path of a folder with parquet files, or a pattern of their names, is returned as it is: the fit reads the files
-    in parts.
+    A folder or a pattern of parquet files is returned as it is: the fit reads the files in parts.
     """
     return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]
 
@@ -337,8 +336,7 @@ def pairs_of_scores(
 ) -> DerivedPairs:
     """Return the comparisons of models that follow from the scores of a file.
 
-    ``columns`` are those of prompt, model and score; or that of the prompt alone, and then every column but ``others``
-    is a model with its scores.
+    ``columns`` are those of prompt, model and score; or the prompt's alone, and every column but ``others`` is a model.
     """
     table: object = frame
     if len(columns) == 1:

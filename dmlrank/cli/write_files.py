@@ -129,10 +129,7 @@ def _plain(value: object) -> object:
 
 
 def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:
-    """Write a table as csv; with ``index_label`` its index is written, too, as a column of this name.
-
-    An apostrophe precedes names that a spreadsheet would run as formulas.
-    """
+    """Write a table as csv, its index as ``index_label``; names that a spreadsheet would run get an apostrophe."""
     write_file(path, safe_csv(table, index_label))
 
 

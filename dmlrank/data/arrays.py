@@ -1,7 +1,4 @@
-"""Types of arrays that modules pass to each other, chunks of rows, and columns of any frame as arrays of plain types.
-
-Columns hold numbers, names, categories or vectors.
-"""
+"""Types of arrays that modules pass to each other, chunks of rows, and columns of any frame as plain arrays."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ _CHUNK_NUMBERS = 2**21
 
 
 def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multiple_of: int = 1) -> Iterator[slice]:
-    """Yield slices that divide the rows of a matrix, (n_rows, width), in chunks of up to so many numbers.
-
-    A chunk has a multiple of ``multiple_of`` rows, the last one excepted.
-    """
+    """Yield slices of the rows of a matrix, (n_rows, width), each with up to so many numbers in all."""
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -109,10 +103,7 @@ def plain_column(column: pd.Series) -> pd.Series:
 
 
 def as_array(value: object) -> AnyArray:
-    """Return an array, list, Series or frame of the caller as an array with plain types.
-
-    Vectors in the cells become the second axis of the array.
-    """
+    """Return an array, list, Series or frame of the caller as a plain array; vectors in cells become its rows."""
     if isinstance(value, pd.DataFrame):
         return np.column_stack([np.asarray(plain_column(value.iloc[:, place])) for place in range(value.shape[1])])
     if isinstance(value, np.ndarray):

@@ -75,11 +75,7 @@ _COMPARES_UP_TO_NUL = len(pd.unique(np.array(["a\0b", "a"], dtype=object))) == 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedColumn:
-    """A column of names, labels or identifiers, coded as integers.
-
-    codes (rows,): Position of the value of each cell in ``levels``, -1 where the cell is missing.
-    levels: The values that occur, in the order of their first appearance.
-    """
+    """A column coded as places, (rows,), in its ``levels``, which are in order of appearance; -1 for a missing cell."""
 
     codes: IntArray
     levels: NDArray[np.object_]
@@ -120,13 +116,12 @@ class CodedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Columns of the user's frame, all read at once, with rows in the order of the frame.
+    """Columns of the user's frame, with rows in the order of the frame.
 
     A frame need not return its rows in the same order a second time (a query without ``ORDER BY`` does not). Therefore
     all columns of a fit are taken at once.
 
-    available: Names of all columns of the frame, in its order. Not all of them need to be in ``_table``.
-    _table: The columns that were taken.
+    available: Names of all columns of the frame, also of those that are not in ``_table``.
     """
 
     available: tuple[str, ...]
@@ -170,10 +165,7 @@ class Columns:
         return value_codes(self._table[name])
 
     def sorted_codes(self, name: str) -> IntArray:
-        """Return the position of each cell's text among all different texts in sorted order, (rows,).
-
-        Unlike :meth:`value_codes`, these codes do not depend on the order of the rows.
-        """
+        """Return the place of each cell's text among all texts in sorted order, (rows,), whatever the order of rows."""
         _check_whole_names_are_compared(self._table[name])
         return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
@@ -211,10 +203,7 @@ class Columns:
         return Columns(self.available, pd.DataFrame(columns, index=self._table.index, copy=False))
 
     def differing(self, other: Columns) -> list[str]:
-        """Return the names of the columns that differ in some row from the column of the same name in ``other``.
-
-        Columns of vectors are skipped.
-        """
+        """Return the names of columns that differ from those of the same name in ``other``; vectors are skipped."""
         shared = [name for name in self if name in other and not is_vector_column(self._table[name])]
         return [name for name in shared if not self._table[name].equals(other._table[name])]
 
@@ -296,12 +285,7 @@ _CELLS_SHOWING_KIND = 1000
 
 
 class JoinedRows(NamedTuple):
-    """The rows of a fit, followed by further rows.
-
-    table: All rows, with the columns of the frame of the fit.
-    n_new: Number of further rows.
-    remarks: Sentences on columns that only one of the two frames has.
-    """
+    """The rows of a fit, then ``n_new`` further rows; ``remarks`` are about columns that only one of the frames has."""
 
     table: PlainFrame
     n_new: int
@@ -320,11 +304,7 @@ def _naming_new_rows() -> Iterator[None]:
 def join_rows(
     frame: Any, new_rows: Any, needed: Sequence[str], identifiers: Sequence[str], *, already_read: Columns | None = None
 ) -> JoinedRows:
-    """Return the frame of a fit with further rows appended.
-
-    Columns that only the frame of the fit has are missing in the further rows. Columns that only the further rows have
-    are left out.
-    """
+    """Return the frame of a fit with further rows, whose own columns are left out; what they lack is missing."""
     if isinstance(new_rows, DerivedPairs):
         raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
     with _naming_new_rows():

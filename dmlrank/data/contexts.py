@@ -33,19 +33,15 @@ _MOST_DIGITS = 18
 class Rows:
     """Rows of the user's frames, with the columns that a fit needs and what each column is for.
 
-    formula: The formula of the fit.
     environment: Where functions and arrays of the formula are looked up.
-    options: The options of the fit.
     names: Columns and arrays that the features use.
     available: Names of all columns of the frame.
     extras: Columns of clusters, weights, propensities and style.
     optional: Further columns that later steps may ask for. Their values may be missing.
-    table: The columns, with a fresh index.
     roles: The columns of the outcome and of the items, coded as integers.
     arrays: The caller's arrays, one entry per row of the table.
-    index (rows,): Position of each row in the caller's frame.
-    n_rows: Number of rows of the caller's frames.
-    n_later_votes: Number of votes that were left out because the same context and pair has an earlier vote.
+    index (rows,): Position of each row in the caller's frames, which have ``n_rows``.
+    n_later_votes: Votes that were left out because the same context and pair has an earlier vote.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
@@ -71,11 +67,7 @@ class Rows:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Whether each row has an outcome, (rows,).
-
-        The outcome is a label, or at least one of the category probabilities that the formula names, or, with
-        ``derived``, at least one comparison.
-        """
+        """Whether each row has an outcome, (rows,): a label, a probability of the formula, or a derived comparison."""
         if self.derived is not None:
             return self.derived.has_comparison
         return np.logical_or.reduce([self.roles[name].codes >= 0 for name in self.formula.outcomes])
@@ -93,10 +85,7 @@ class Rows:
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
-    """Group the rows into contexts, numbered in order of first appearance.
-
-    Shapes: row_context (rows,), first_row (n,), seed_order (n,).
-    """
+    """Group the rows, (rows,), into n contexts, which are numbered in order of first appearance."""
     n, names, limit = len(rows.table), list(rows.options.context), 10**_MOST_DIGITS
     if not names:
         return np.arange(n), np.arange(n), np.arange(n)
@@ -144,11 +133,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
 
 
 def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
-    """Return the identifier of each context, (n,).
-
-    The identifier is the cell of the column that ``context=`` names, or a tuple of cells if ``context=`` names several
-    columns. Without ``context=``, the identifier is the position of the row.
-    """
+    """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
     ids, context = np.empty(len(first_row), dtype=object), rows.options.context
     columns = Columns(context, rows.table.iloc[first_row])
     ids[:] = columns.identifiers(context) if context else rows.index[first_row]
@@ -200,10 +185,7 @@ _LARGEST = 10**18 - 1
 
 
 def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
-    """Return a number for each identifier that depends on this identifier alone, (n,).
-
-    Shapes: identifiers (n,), returns (n,).
-    """
+    """Return a number for each identifier, (n,), that depends on this identifier alone."""
     are_whole = pd.api.types.infer_dtype(identifiers, skipna=False) == "integer"
     if are_whole and identifiers.min() >= -_LARGEST and identifiers.max() <= _LARGEST:
         return identifiers.astype(np.int64).view(np.uint64)
@@ -254,8 +236,7 @@ _MOST_NAMED = 5
 def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
 
-    The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
-    without a sentence. Reading them raises the error of a fit, which says why.
+    If a fit can read no vote at all, all rows are returned without a sentence: reading them raises the fit's error.
     """
     if rows.derived is not None:
         # Scores and ranks were checked when the pairs were derived from them.

@@ -13,11 +13,10 @@ from .arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreTable:
-    """The scores of K models on n prompts, averaged over the runs of a model on a prompt.
+    """The scores of K models on n prompts, averaged over the runs of a model on a prompt. Shapes: all (n, K).
 
-    mean (n, K): Mean score over runs; NaN where a model has no score.
-    n_runs (n, K): Number of runs with a score.
-    variance (n, K): Sample variance of the runs; NaN with fewer than two runs.
+    mean: Mean score over runs; NaN where a model has no score.
+    variance: Sample variance of the runs; NaN with fewer than two runs.
     """
 
     mean: FloatArray
@@ -31,9 +30,8 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Scores of single runs, sorted by record and item; a record is a prompt.
+    """Scores of single runs, (r,), sorted by record and item; a record is a prompt.
 
-    record, item, value (r,): Record, item and score of each run; no score is missing.
     n_lost (n, K): Number of runs without a score.
     """
 
@@ -49,10 +47,7 @@ class Runs:
 
     @classmethod
     def of(cls, record: IntArray, item: IntArray, value: FloatArray, shape: tuple[int, int]) -> Runs:
-        """Return the runs that have a score, sorted, and count those without.
-
-        ``item`` is -1 for a record that nothing was run on.
-        """
+        """Return the runs that have a score, sorted; ``item`` is -1 for a record that nothing was run on."""
         has_score = ~np.isnan(value)
         n_lost = np.zeros(shape, dtype=np.intp)
         is_lost = ~has_score & (item >= 0)

@@ -18,10 +18,9 @@ from .formula.parse import names_in
 
 
 def value_codes(column: Variable) -> IntArray:
-    """Return a code for each value, (rows,): equal values, or equal rows of an array, have equal codes.
+    """Return a code for each value, (rows,), from 0 on: equal values, or equal rows of an array, have equal codes.
 
-    Codes count up from 0 in order of first appearance. A missing cell has the code -1. A missing vector counts as a
-    vector of NaN, so that all missing vectors have the same code, which is not -1.
+    A missing cell has the code -1. A missing vector counts as a vector of NaN, whose code is not -1.
     """
     if isinstance(column, pd.Series):
         if is_vector_column(column):
@@ -35,12 +34,10 @@ def value_codes(column: Variable) -> IntArray:
 
 
 def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
-    """Return a code for each row of a matrix of numbers, (rows,): equal rows have equal codes.
+    """Return a code for each row of numbers, (rows,), from blocks (b, width): equal rows have equal codes.
 
     Two rows are equal if their hashes of 128 bits are equal; this is faster than sorting or comparing the rows. NaN
     equals NaN, and -0.0 equals 0.0.
-
-    Shapes: blocks (b, width).
     """
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
     codes = pd.factorize(hashes[:, 0])[0]
@@ -77,11 +74,10 @@ _SEARCHED_VECTORS = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedTexts:
-    """Which contexts have the same text.
+    """Which contexts have the same text, by an integer code, (n,).
 
     names: The features that are equal.
     column: The column of texts, where one of the features is such a column.
-    code (n,): Integer code of each context's text; equal texts have equal codes.
     was_warned_of: Whether the user already got a warning about repeated values in these features.
     """
 
@@ -129,12 +125,9 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
 
 
 def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> IntArray:
-    """Join the units that share a text, so that no text is in two folds; return the new unit of each context, (n,).
+    """Join units, (n,), that share a text, so that no text is in two folds; return the new unit of each context, (n,).
 
-    A joined unit gets the smallest number among the units that it consists of. If a joined unit would be larger than a
-    fold, all units stay as they are.
-
-    Shapes: unit (n,).
+    A joined unit has the smallest number of its units. All units stay if one would be larger than a fold.
     """
     if shared is None:
         return unit

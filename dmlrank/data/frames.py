@@ -37,12 +37,7 @@ _VECTORS_AT_A_TIME = 2**12
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """Parquet files with the same columns.
-
-    paths: The files that have rows, in the order of their names.
-    types: Type of each column, by name.
-    n_rows: Number of rows of all files.
-    """
+    """Parquet files with the same columns: those that have rows, in the order of names, and the types by column."""
 
     paths: tuple[str, ...]
     types: dict[str, pa.DataType]
@@ -274,8 +269,7 @@ def _file_errors_as_data_errors(path: str) -> Iterator[None]:
 class PlainFrame(pd.DataFrame):
     """A frame with plain types and a fresh index, as :func:`take_columns` returns it, which is not converted again.
 
-    Columns of pandas' type of text may be among the columns. They are converted when they are taken.
-    Frames that pandas derives from it, by a selection of rows for example, are common frames.
+    Only columns of pandas' type of text are converted when they are taken. Frames derived from it are common frames.
     """
 
 

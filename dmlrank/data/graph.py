@@ -155,10 +155,7 @@ def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
-    """Return the inverse of information about K scores of which only differences are identified.
-
-    Shapes: information (..., D, D).
-    """
+    """Return the inverse of information, (..., D, D), about K scores of which only differences are identified."""
     shifted = information.copy()
     scores = shifted[..., :n_items, :n_items]
     scores += np.trace(scores, axis1=-2, axis2=-1)[..., None, None] / n_items**2
@@ -178,11 +175,7 @@ _FEWER_LABELS = (5, 2, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VoteCounts:
-    """Votes of each of K models; a vote counts for both models of its pair.
-
-    used (K,): Votes on compared pairs, the edges of the graph.
-    total (K,): All votes.
-    """
+    """Votes of each of K models, those on compared pairs and all, (K,); a vote counts for both models of its pair."""
 
     used: NDArray[np.int64]
     total: NDArray[np.int64]
@@ -228,11 +221,9 @@ class VoteCounts:
 
 @dataclass(frozen=True, slots=True)
 class PairRule:
-    """Which pairs are compared: those with enough labelled contexts.
+    """Which pairs are compared: those with at least ``min_labels`` labelled contexts.
 
-    position_bias: If true, a pair needs enough labelled contexts in each display order. If false, a pair needs enough
-        labelled contexts in both display orders together.
-    min_labels: Smallest number of labelled contexts that is enough.
+    position_bias: Whether a pair needs these in each display order, not in both together.
     """
 
     position_bias: bool

@@ -38,12 +38,7 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearHypothesis:
-    """Linear restrictions ``matrix @ scores = value``.
-
-    matrix (J, K): Coefficients of the K scores in each of the J restrictions, R.
-    value (J,): Value of each restriction, q.
-    labels: Each row of the matrix as an expression, such as ``a - b``.
-    """
+    """Linear restrictions ``matrix @ scores = value``, (J, K) and (J,), labelled as expressions such as ``a - b``."""
 
     matrix: FloatArray
     value: FloatArray
@@ -149,12 +144,7 @@ def _label(names: list[str], row: list[float]) -> str:
 
 
 class _HypothesisToken(NamedTuple):
-    """A token of a hypothesis.
-
-    kind: ``"name"``, ``"number"``, ``"end"``, or the symbol itself.
-    text: The token as it is written, a name without its quotes.
-    start, stop: Where the token begins in the hypothesis, and where it ends.
-    """
+    """A token of a hypothesis: ``"name"`` (its text without quotes), ``"number"``, ``"end"``, or the symbol itself."""
 
     kind: str
     text: str

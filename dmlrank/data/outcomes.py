@@ -69,11 +69,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedItems:
-    """The two items that each vote compares.
-
-    first, second (v,): Positions in ``names`` of the item shown first and of the item shown second.
-    names: Names of the items.
-    """
+    """The two items that each vote compares, as places in ``names``, (v,)."""
 
     first: IntArray
     second: IntArray
@@ -122,10 +118,7 @@ def in_other_order(table: FloatArray) -> FloatArray:
 def read_labels(
     winner: CodedColumn, pairs: ComparedItems, column: pd.Series, categories: Categories | None = None
 ) -> Outcomes:
-    """Read the labels of votes on pairs of items, coded and as a column; no label is missing.
-
-    Shapes: winner (v,), column (v,).
-    """
+    """Read the labels, (v,), of votes on pairs of items, coded (``winner``) and as a column; no label is missing."""
     user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
     level_of_text = {name_of(level).strip().casefold(): level for level in levels if level not in user_meanings}
     for label in user_meanings:
@@ -190,12 +183,7 @@ def read_labels(
 
 
 def read_probabilities(table: pd.DataFrame, categories: Categories | None = None) -> Outcomes:
-    """Read votes that are columns of probabilities, one for each category.
-
-    A tie that has probability zero in every vote is no category.
-
-    Shapes: table (v, C).
-    """
+    """Read votes that are columns of probabilities, (v, C); a tie whose probability is always zero is no category."""
     user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
     meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
@@ -235,10 +223,7 @@ def read_outcome_columns(
 def unreadable_labels(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
 ) -> dict[str, NDArray[np.bool_]]:
-    """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason.
-
-    A preference is ``"outside"`` [0, 1]; a label is ``"unknown"``, or the name of a ``"third"`` model.
-    """
+    """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason."""
     levels = list(winner.levels)
     meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
     if meanings is None:
@@ -308,10 +293,7 @@ def _folded_words(text: str) -> str:
 
 
 def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning]:
-    """Return the option ``categories=`` as a dict, worths as floats; raise where a meaning does not exist.
-
-    Labels that mean a missing vote are left out, because they have been read as such.
-    """
+    """Return ``categories=`` as a dict, worths as floats and missing votes left out; raise for an unknown meaning."""
     meanings: dict[Hashable, Meaning] = {}
     for label, meaning in (categories or {}).items():
         if isinstance(meaning, str) and meaning == _MISSING:

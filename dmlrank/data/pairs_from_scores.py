@@ -206,10 +206,7 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
 
 
 def further_scores(source: DerivedPairs, column: str) -> FloatArray:
-    """Return another column of a table of runs, such as a cost, averaged over runs, (records, K); NaN for none.
-
-    Records and models are those of the table.
-    """
+    """Return another column of a table of runs, such as a cost, averaged over runs, (records, K); NaN for none."""
     rows, run = source.rows, source.run
     assert rows is not None
     require_columns([column], list(rows.columns), "the arguments")
@@ -393,10 +390,7 @@ def _derive(
 def _refuse_repeats(
     table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str, run: str | None
 ) -> None:
-    """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model.
-
-    Shapes: record, item (rows,).
-    """
+    """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model; all (rows,)."""
     place = record.astype(np.int64) * (int(item.max()) + 1) + item
     if run is not None:
         place = np.asarray(

@@ -19,11 +19,9 @@ from .outcomes import exchange_wins, exchanged_wins
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Labelled cells, sorted by context, first item and second item.
+    """Labelled cells, sorted by context, first item and second item, (m,) each.
 
-    context, first, second (m,): Context and items of each cell.
-    y (m, C): Mean label of the cell's votes; a row sums to one.
-    n_votes (m,): Number of votes averaged.
+    y (m, C): Mean label of the cell's ``n_votes`` votes; a row sums to one.
     flipped (m,): Whether item ``second`` of the cell was shown first, and item ``first`` second. All entries are false
         where display order matters, because there each display order has its own cell.
     """
@@ -53,10 +51,7 @@ class Cells:
         return len(self.context)
 
     def counts(self, n_items: int) -> NDArray[np.int64]:
-        """Return the number of labelled cells of every ordered pair, (K, K).
-
-        Where display order does not matter, all counts are above the diagonal.
-        """
+        """Return the labelled cells of every ordered pair, (K, K); above the diagonal where order does not matter."""
         pair = self.first * n_items + self.second
         return np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items)
 
@@ -67,7 +62,6 @@ class PreferenceData:
 
     items: Names of the K items, in the order of every array.
     categories: Meanings of the C categories, in canonical order.
-    labels: Each label that occurs, with its meaning.
     x (n, p): Features. They are in single precision if the user's features all were, and an ``np.memmap`` in single
         precision if the data are parquet files or a Dask DataFrame.
     feature_map: Computes the features of further contexts.
@@ -75,24 +69,20 @@ class PreferenceData:
     seed_order (n,): Position of each context among the sorted identifiers; without identifiers, its position among the
         rows. Folds and other random steps go through the contexts in this order, so that shuffled rows give the same
         results.
-    cells: Labelled cells.
     vote_cell (v,): Cell of each vote.
     vote_y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
     vote_row (v,): Row of each vote among the rows that are used.
-    row_context (rows,): Context of every row that is used.
-    row_index (rows,): Position in the caller's frame of every row that is used.
+    row_context, row_index (rows,): Context, and position in the caller's frame, of every row that is used.
     first_row (n,): First row of each context among the rows that are used.
     columns: Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns
         that options name.
-    n_rows: Number of rows of the caller's frames.
-    n_dropped: Number of rows that were dropped because values were missing.
+    n_rows, n_dropped: Rows of the caller's frames, and those that were dropped because values were missing.
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
-    n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
+    n_votes_dropped: Votes that were left out because the same context and pair has an earlier vote.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
-    n_contexts, n_items, n_categories, n_votes: n, K, C and v.
     n_unlabelled: Number of contexts without any label.
     flip (C,): Positions of the categories with "first wins" and "second wins" exchanged.
     """
@@ -141,11 +131,7 @@ class PreferenceData:
             object.__setattr__(self, name, value)
 
     def without_names(self) -> PreferenceData:
-        """Return the arrays that models and scores are computed from, without what only reading and naming need.
-
-        Identifiers, columns of the caller's frame and single votes are left out: a worker in another process needs
-        none of them, and they may be large, or of types that cannot be sent.
-        """
+        """Return the arrays that models and scores need, for workers: no identifiers, columns or single votes."""
         none = np.empty(0, dtype=np.intp)
         return replace(
             self,
@@ -171,10 +157,7 @@ class PreferenceData:
         return self.columns.table(names, self.first_row).reset_index(drop=True)
 
     def context_numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
-        """Return the number that each identified context has among these contexts, (m,); -1 for any other context.
-
-        No two of the ``identifiers``, (m,), are equal.
-        """
+        """Return the number of each of m different identifiers among these contexts, (m,); -1 for any other context."""
         n = self.n_contexts
         if np.array_equal(identifiers[:n], self.context_ids):
             # Contexts are numbered in the order of their first row, so that those of an earlier fit often come first.
@@ -195,10 +178,7 @@ class PreferenceData:
         return self.context_ids[self.row_context[int(np.flatnonzero(varies)[0])]] if varies.any() else None
 
     def pair_counts(self) -> NDArray[np.int64]:
-        """Return the number of labelled cells of every ordered pair, (K, K).
-
-        Where display order does not matter, all counts are above the diagonal.
-        """
+        """Return the number of labelled cells of every ordered pair, (K, K), as :meth:`Cells.counts` does."""
         return self.cells.counts(self.n_items)
 
     def pair_votes(self) -> NDArray[np.int64]:
@@ -248,10 +228,7 @@ class PreferenceData:
 
 
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:
-    """Average votes over cells; return the cells and the cell of each vote, (v,).
-
-    Shapes: context, first, second (v,), y (v, C).
-    """
+    """Average votes over cells; return the cells, and the cell of each vote, (v,)."""
     n_items = int(max(first.max(initial=0), second.max(initial=0))) + 1
     place = (context.astype(np.int64) * n_items + first) * n_items + second
     if (np.diff(place) > 0).all():

@@ -300,10 +300,7 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
 
 
 def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -> Columns:
-    """Read the columns of the data and further columns once more.
-
-    Raise :class:`DataError` unless the frame has the rows that the data were read from, in the same order.
-    """
+    """Read columns once more; raise :class:`DataError` unless the frame has the rows of the data in the same order."""
     columns = data.columns
     table = take_columns(frame, [*columns, *names])
     if len(table) != data.n_rows:
@@ -346,7 +343,7 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
 def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.bool_]]:
     """Return where a needed value is missing, (rows,), for every column and array of the caller.
 
-    A missing winner does not count, because such a row is a context without a vote. Its models may be missing too.
+    A missing winner does not count: such a row is a context without a vote, and its models may be missing, too.
     """
     table, formula = rows.table, rows.formula
     labelled = rows.labelled

@@ -24,10 +24,8 @@ _TINY = 1e-100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """Clusters of contexts and of votes.
+    """Clusters of contexts and of votes, by one or two columns, of which the first is constant within contexts.
 
-    names: Columns of the clusters. The first column is constant within contexts.
-    of_context (n,): Cluster of each context by the first column.
     second_of_context (n,): Cluster of each context by the second column, if it is constant within contexts.
     of_vote (v,): Cluster of each vote by the second column, if it varies within contexts.
     """
@@ -86,10 +84,7 @@ def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArra
 
 
 def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
-    """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
-
-    Shapes: weights (n,).
-    """
+    """Return the weights of the contexts in the target population, (n,), scaled to mean one, or None."""
     if weights is None:
         return None
     if isinstance(weights, str):
@@ -152,8 +147,6 @@ def read_times(cells: AnyArray, name: str) -> Times:
     """Return the instant of each cell in UTC, in nanoseconds, (n,).
 
     Times without a zone, and dates, are taken as UTC. Numbers are seconds since 1970.
-
-    Shapes: cells (n,).
     """
     column = pd.Series(cells).infer_objects()
     missing = np.flatnonzero(column.isna())
@@ -196,16 +189,14 @@ def read_times(cells: AnyArray, name: str) -> Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShownBattles:
-    """Rows of the data that name two ranked models, each of them a battle that was shown to a voter.
+    """Rows of the data that name two ranked models, each of them a battle that was shown to a voter. Shapes: all (b,).
 
     A shown cell is a context with an ordered pair that was shown there. A labelled cell is a shown cell with a vote.
 
-    row (b,): Row of each battle among the rows that the fit uses.
-    context, first, second (b,): Context and items of each battle. Where display order does not matter, ``first`` is the
-        smaller code.
-    flipped (b,): Whether item ``second`` was shown first; false everywhere where display order matters.
-    voted (b,): Whether the battle got a vote.
-    share (b,): One divided by the number of battles of the same shown cell.
+    row: Row of each battle among the rows that the fit uses.
+    first, second: Items; where display order does not matter, ``first`` is the smaller code.
+    flipped: Whether item ``second`` was shown first; false everywhere where display order matters.
+    share: One divided by the number of battles of the same shown cell.
     """
 
     row: IntArray
@@ -225,10 +216,7 @@ class ShownBattles:
         return len(self.row)
 
     def cells(self, n_items: int, n_categories: int) -> tuple[Cells, IntArray]:
-        """Return the shown cells in the form of labelled cells, and the cell of each battle, (b,).
-
-        The labels ``y`` of these cells are zero, because a shown cell need not have a vote.
-        """
+        """Return the shown cells as labelled cells with labels of zero, and the cell of each battle, (b,)."""
         code = ((self.context.astype(np.int64) * n_items + self.first) * n_items + self.second) * 2 + self.flipped
         _, battle, cell, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         y = np.zeros((len(battle), n_categories))

@@ -70,11 +70,7 @@ def _template(text: str) -> _Template:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence that is present with some probability, drawn from several templates.
-
-    probability: Probability that the sentence is present.
-    templates: Templates with equal probabilities.
-    """
+    """A sentence that is present with some probability, drawn from templates with equal probabilities."""
 
     probability: float
     templates: tuple[_Template, ...]
@@ -94,10 +90,7 @@ class Sentence:
         return "".join(words[int(uniform * len(words))] for words, uniform in zip(parts, of_parts, strict=True))
 
     def lengths(self, before: int) -> FloatArray:
-        """Return the probability of each length in characters, 0, 1, ..., after ``before`` blanks where it is present.
-
-        The lengths of words in different slots are independent.
-        """
+        """Return the probability of each length, 0, 1, ..., after ``before`` blanks; words in slots are independent."""
         total = np.zeros(1)
         for template in self.templates:
             fixed = sum(len(text) for (text,) in template[::2])
@@ -150,8 +143,7 @@ class ArenaCoefficients:
 
     strength (G, K): Strength of each model in each category.
     length_slope (K,): What a long prompt adds to the strength of each model.
-    matchup (G, K, K): The part of each model's advantage over each other model that no strengths explain:
-        antisymmetric, with rows that sum to zero.
+    matchup (G, K, K): The part of each advantage that no strengths explain: antisymmetric, with rows that sum to zero.
     difficulty (G,): How much likelier bad answers are in each category.
     show_probability (G, K, K): Probability that exactly this ordered pair is shown.
     """
@@ -192,11 +184,6 @@ class Arena:
         Probability that nobody votes on the pair that is shown, the same for every prompt.
     n_judges : int
         Number of annotators.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
 
     Examples
     --------

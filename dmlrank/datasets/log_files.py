@@ -38,10 +38,7 @@ _ZIP_ZSTANDARD = 93
 
 
 def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files of a path, a folder (with the folders in it), a pattern or a list of these, by name.
-
-    Files and folders whose names begin with a point are left out.
-    """
+    """Return the files of a path, a folder and those in it, a pattern or a list, by name, without hidden ones."""
     if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         return sorted({file for one in path for file in log_files(one)})
     check_path(path)

@@ -62,10 +62,7 @@ def true_scores(
     n_categories: int,
     models: tuple[str, ...],
 ) -> pd.Series:
-    """Return the weighted mean of F(mu) over contexts.
-
-    A functional is a name, or has a method ``value``. Ties count one half where it leaves their weights open.
-    """
+    """Return the weighted mean of F(mu) over contexts, with ties one half where the functional leaves them open."""
     scorer: Any = named(functional) if isinstance(functional, str) else functional
     if isinstance(scorer, type) or not callable(getattr(scorer, "value", None)):
         raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
@@ -104,10 +101,7 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True)
 class Simulator(ABC):
-    """A simulator with its parameters, which :class:`Ties` explains.
-
-    Subclasses define how utilities become probabilities of C outcomes.
-    """
+    """A simulator with the parameters of :class:`Ties`; a subclass says how utilities become C probabilities."""
 
     n_categories: ClassVar[int]
     coefficients: int = 0
@@ -387,11 +381,6 @@ class Ties(Simulator):
     tie_level, tie_decay, tie_wave : float
         Log-odds of a tie: their level (tau_0), how much they fall with the advantage (tau_1), and the amplitude of
         their dependence on the second feature (tau_c).
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
 
     References
     ----------

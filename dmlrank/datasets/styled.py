@@ -39,7 +39,6 @@ class StyleTruth(NamedTuple):
 
     equal: Scores at equal style, or of battles of equal style, by model.
     averaged: Scores averaged over style by model: the link of the preference m is averaged over style.
-    slopes: Slopes on the style differences.
     """
 
     equal: pd.Series
@@ -70,11 +69,6 @@ class Styled:
         Share of ties among close battles, t, from 0 to 1.
     n_items : int
         Number of models, K.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
 
     Examples
     --------

@@ -114,10 +114,7 @@ def _codes(data: PreferenceData) -> IntArray:
 def equal_style_terms(
     inputs: Inputs, differences: StyleDifferences, propensity: FloatArray, fold: IntArray
 ) -> EqualStyleTerms:
-    """Fit the first stages of scores at equal style on rows of votes; return the terms of the one-step estimates.
-
-    Shapes: propensity (m,), fold (n,).
-    """
+    """Fit the first stages of scores at equal style on rows of votes; return terms of the one-step estimates."""
     data, units, cells, style = inputs.data, inputs.units, inputs.data.cells, differences.values
     link = LinkedScore(inputs.setup.functional, data.n_items, data.ordered)
     y, cell, context = link.preference(data.vote_y), data.vote_cell, cells.context[data.vote_cell]
@@ -150,10 +147,7 @@ def equal_style_terms(
 def joint_style_fit(
     inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
 ) -> StyleFit:
-    """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes.
-
-    Shapes: unanimous_covariance (K, K).
-    """
+    """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes."""
     differences, stacked = inputs.style, list[Influence]()
     assert differences is not None
     for r in repetitions:
@@ -217,12 +211,10 @@ def style_gauge(setup: Setup, n_slopes: int, n_estimates: int) -> FloatArray:
 class StyleEstimates:
     """What a result keeps of an adjustment for style.
 
-    formula: The style columns, as the user wrote them.
-    columns: Names of the r style columns.
+    formula, columns: The style columns as the user wrote them, and their r names.
     deviations (r,): Root mean square of each style difference over the votes.
-    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes; empty for balanced
-        style.
-    covariance: Joint covariance of ``estimate``; None for balanced style.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes, with their joint
+        covariance; empty, without covariance, for balanced style.
     log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style; NaN for balanced
         style.
     n_votes, n_votes_left: Number of votes, and of votes that count. All votes count at equal style.

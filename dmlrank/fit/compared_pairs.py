@@ -36,11 +36,9 @@ _MOST_NAMED = 5
 
 
 class Extrapolation(NamedTuple):
-    """The extrapolated pairs of a fit: pairs without a label that the scores use.
+    """The number of extrapolated pairs of a fit: pairs without a label that the scores use.
 
-    n_pairs: Number of these pairs.
-    reason: Why there are no intervals, and the call of ``update`` that gives a result with intervals; empty where no
-        pair is extrapolated.
+    reason: Why there are no intervals, and the call of ``update`` that gives some; empty without such pairs.
     """
 
     n_pairs: int = 0
@@ -48,10 +46,7 @@ class Extrapolation(NamedTuple):
 
 
 def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
-    """Return the pairs without a label, (K, K).
-
-    Where display order matters, pairs that have labels in one order only are among them.
-    """
+    """Return the pairs without a label, (K, K), or without one in one of the orders, where display order matters."""
     counts = data.pair_counts()
     labelled = np.minimum(counts, counts.T) if data.ordered else counts + counts.T
     return np.asarray(labelled == 0)
@@ -160,10 +155,7 @@ def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
 
 
 def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:
-    """Return the graph that the option ``graph`` asks for.
-
-    Shapes: graph (K, K).
-    """
+    """Return the graph that the option ``graph`` asks for."""
     if isinstance(graph, str) and graph == "complete":
         return Graph.all_pairs(data.n_items)
     if isinstance(graph, str):
@@ -236,10 +228,7 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: obje
 def bind_functional(
     functional: object, weights: CategoryWeights, graph: Graph, *, edge_weights: FloatArray | None, ordered: bool
 ) -> Functional:
-    """Return the functional of a fit or a plan, bound to weights and graph.
-
-    Shapes: edge_weights (K, K).
-    """
+    """Return the functional of a fit or a plan, bound to weights and graph; edge_weights (K, K)."""
     if not ordered and not weights.mirrored:
         raise OptionError(
             f"category weights {weights.first} and {weights.second} treat the two items differently: where "
@@ -348,8 +337,6 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
 class OrderChoice:
     """The choices which pairs are compared: whether display order matters, and how many labels a pair needs.
 
-    matters: Whether the two orders of a pair are two pairs.
-    min_labels: Smallest number of labelled contexts of a compared pair.
     reason: Reason of the choice of order; empty where the caller chose.
     may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
     lost_with_ten: Share of the votes that ``min_labels=10`` would leave out, where ``"auto"`` chose 1 instead.
@@ -443,10 +430,7 @@ def votes_left_out(
     pairs have too few labels, the sentence recommends the first looser rule for compared pairs that uses most votes.
     It also says that pairs with few labels count, where ``min_labels="auto"`` decided so.
 
-    read: Votes on all models.
-    data: Votes on the ranked models.
-    compared: Pairs of ranked models that are compared.
-    equal_weights: Whether these pairs have equal weights.
+    ``read`` are the votes on all models, ``data`` those on ranked models, and ``compared`` the pairs that count.
     """
     counts = VoteCounts.of(data.pair_votes(), compared)
     dropped = [name for name in read.items if name not in data.items]
@@ -508,9 +492,8 @@ def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, c
 
 
 class MeanTarget(NamedTuple):
-    """The scores of mean preferences, as a target of the one-step estimator.
+    """The scores of mean preferences, as a target of the one-step estimator; ``score`` is linearised at ``floored``.
 
-    score: The functional, linearised at the mean preferences.
     plugin (d,): The functional at the mean of mu, without bias correction.
     floored: The mean preferences at which the functional is evaluated.
     bias (d,): Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
@@ -541,10 +524,7 @@ def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, opt
 
 
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
-    """Return a table of mean preferences at which the functional of the fit is finite.
-
-    Shapes: table (K, K, C), n_labels (K, K).
-    """
+    """Return a table of mean preferences, (K, K, C), at which the functional of the fit is finite."""
     return make_finite(
         table,
         n_labels,

@@ -126,20 +126,15 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
 def win_share(
     data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, inside: NDArray[np.bool_] | None = None
 ) -> FloatArray:
-    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,).
-
-    Shapes: inside (n,).
-    """
+    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,)."""
     mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
     return Borda(setup.weights, setup.graph).value(mu[None])[0]
 
 
 def win_probability_influence(steps: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
-    """Return the influence values of P(item beats opponent) in a fit by maximum likelihood, by the delta method.
+    """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
 
     With features, the probability is the mean over contexts.
-
-    Shapes: returns (1, 1).
     """
     likelihood, first_weights = steps.likelihood, steps.setup.weights.first
     assert likelihood is not None

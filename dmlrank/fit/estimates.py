@@ -190,19 +190,16 @@ class FitDescription:
     smallest_pair: Votes on the compared pair with the fewest votes.
     tie_weights: Each category of ties, with its weights for the first and the second model.
     edge_weights: How the pairs are weighted: "equal", "counts", "given" or "votes".
-    learner: The learner of mu in words.
-    n_folds, n_rep: Number of folds that were used, and of repetitions.
+    learner, propensity: The learner of mu and the source of the propensities, in words.
     weighted: Whether contexts have weights.
     ordered: Whether display order matters.
-    propensity: The source of the propensities in words.
     clusters: Columns of clusters.
     version: Version of dmlrank that made the fit.
     order_reason: Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
     average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
     date: Day on which the fit was made (UTC), such as "2026-03-31"; empty in results that older versions stored.
     period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
-    n_filled, filled_with: Number of missing scores, runs included, that count as a value (``missing=0.0``), and this
-        value.
+    n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     """
 
@@ -282,26 +279,21 @@ class Scale:
 class Estimates:
     """Estimates with their covariance: d = K scores of the models, or d other numbers with their own names.
 
-    models: The K models.
     functional, functional_label, estimator: Name of the functional, its label with the assumption of the estimator, and
         name of the estimator.
     estimate, plugin (d,): Scores and their plug-in estimates.
     shares (K,): The share of comparisons each model wins against its opponents.
-    critical: Critical value of the simultaneous intervals at ``alpha``.
-    alpha: One minus the confidence level of the fit.
+    critical: Critical value of the simultaneous intervals at ``alpha``, one minus the level of the fit.
     neutral: Score of a model that is as good as the others; None where each score is tested against the mean score.
     reason: Why the covariance is singular: the constraint that the functional fixes.
     fixed (d,): Scores that are constant whatever the data are.
     graph: The compared pairs.
     scale: Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
-    extrapolation: Why there are no intervals where the scores use pairs without labels, and the call of ``update`` that
-        gives a result with intervals; empty where every pair that the scores use has labels.
+    extrapolation: Why there are no intervals where the scores use pairs without labels; empty where all have labels.
     outputs: Names of the estimates where these are not the models' scores; empty where they are.
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
-    judge: Figures of the judges, on the scale of the functional.
-    votes: Votes of each model, on compared pairs and in all; None in results stored by versions that did not count
-        them.
-    style: Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
+    judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
+    votes: Votes of each model; None in results stored by versions that did not count them.
     extension: How rows were added to the fit; None where all rows were fitted together.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
@@ -377,10 +369,7 @@ class Estimates:
         return low, high
 
     def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper ends of intervals, (d,) each, of ``critical`` standard errors around the estimates.
-
-        Intervals are cut off at the limits of the scores.
-        """
+        """Return both ends of intervals of ``critical`` standard errors, (d,) each, within the limits of the scores."""
         errors = self.covariance.widened.std_errors
         half_width, limits = critical * errors if self.has_intervals else np.full_like(errors, np.nan), self.limits
         low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))

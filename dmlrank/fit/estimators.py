@@ -30,19 +30,15 @@ class Estimator:
     why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
         with intervals; empty where the estimates have intervals.
     is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
-    assumes_bradley_terry: Whether the estimator assumes a Bradley-Terry model. It then estimates Bradley-Terry scores
-        and no other functional.
-    needs_all_propensities: Whether the estimator needs the propensities of all pairs of a context, not those of the
-        labelled pairs alone.
+    assumes_bradley_terry: Whether a Bradley-Terry model is assumed; its scores are then the only ones.
+    needs_all_propensities: Whether the propensities of unlabelled pairs are needed, too.
     label_suffix: Addition to the functional's label, in brackets; empty for none.
     uses_features: Whether the estimate depends on the features of the formula.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator: The estimator for which further labels are planned.
-    why_bradley_terry: Beginning of the sentence "... Bradley-Terry scores only", in the error about any other
-        functional: its subject and verb.
-    why_unused: The error about an option that the estimator does not use, with ``{option}`` for the name of the option
-        and ``{value}`` for its value.
-    why_unused_by_option: Other errors of this kind, each with the name of its option.
+    why_bradley_terry: Subject and verb of the error "... Bradley-Terry scores only" about any other functional.
+    why_unused: The error about an option that the estimator does not use, with ``{option}`` and ``{value}``.
+    why_unused_by_option: Other errors of this kind, by the name of the option.
     """
 
     name: str

@@ -91,7 +91,7 @@ class NewItems(NamedTuple):
 
     item (K_old,): Number of each item of the fit among all items.
     n_votes: Votes from which the effects of these items are fitted, now or last; 0 without such items.
-    are_fitted: Whether the effects of these items are fitted in this extension.
+    are_fitted: Whether this happens in this extension.
     """
 
     item: IntArray
@@ -145,10 +145,7 @@ class ExtendedStages(FirstStages):
         return extend_folds(self.fit.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
-        """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models.
-
-        Shapes: old (n_old,).
-        """
+        """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models."""
         model = np.full(self.data.n_contexts, n_models)
         for unit in self._groupings:
             model_of_unit = spread_over_units(unit, self.place, np.where(old < n_models, old, -1))
@@ -371,11 +368,7 @@ def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> 
 
 
 def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> FitState:
-    """Return the fit of all rows with the first stages that were trained before.
-
-    The features of the contexts of the fit are those of the fit, and those of new contexts come from the same
-    transforms.
-    """
+    """Return the fit of all rows with first stages and, for old contexts, features that were computed before."""
     o = steps.options
     if o.adjust is not None:
         raise NeedsTraining("adjust= needs first stages for style, which have to be learnt from all votes together")
@@ -410,10 +403,7 @@ def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> Fi
 def _what_was_added(
     before: FitState, after: FitState, place: IntArray, rows: JoinedRows
 ) -> tuple[Extension, NDArray[np.bool_]]:
-    """Describe what an extension added; also return which contexts are new or have further votes, (n,).
-
-    Shapes: place (n_old,), the number of each old context among all contexts.
-    """
+    """Describe what an extension added; also return which contexts are new or have further votes, (n,)."""
     is_new = np.ones(after.data.n_contexts, dtype=bool)
     is_new[place] = False
     votes_after, votes_before = (_votes_by_context(data) for data in (after.data, before.data))

@@ -40,10 +40,7 @@ def covariance_of(
     *,
     unanimous_covariance: FloatArray | None = None,
 ) -> Covariance:
-    """Estimate the covariance of any estimate from the fit's labels, with the covariance type and clusters of the fit.
-
-    Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
-    """
+    """Estimate the covariance of any estimate from the fit's labels, with the fit's covariance type and clusters."""
     fixed = state.options.prompts == "fixed"
     return make_covariance(influence, gauge, state.units, fixed, estimates, unanimous_covariance=unanimous_covariance)
 
@@ -101,10 +98,7 @@ def _corrected(
 def clustered_covariance(
     influence: CentredSums, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
 ) -> Covariance:
-    """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
-
-    Shapes: gauge (d, g), annotator (q,).
-    """
+    """Estimate the covariance with clusters as independent units, and contexts where there are no clusters."""
     if clusters is None:
         return robust(influence, gauge)
     if annotator is not None:
@@ -177,10 +171,7 @@ def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray
 
 
 def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
-    """Return the covariance of a projection's coefficients that is added for unanimous pairs.
-
-    Shapes: design (n, P), returns (P K, P K).
-    """
+    """Return the covariance of a projection's coefficients, (P K, P K), that is added for unanimous pairs."""
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
         return unanimous_covariance_by_group(steps, design.T > 0)
     if steps.unanimous is None:
@@ -199,8 +190,6 @@ def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -
 
     Where groups overlap, a unanimous pair of their common contexts also moves the scores of both groups together. This
     part is left out, so that differences between overlapping groups have errors that are not too small.
-
-    Shapes: members (G, n), returns (G K, G K).
     """
     if not steps.repetitions:
         return None
@@ -301,10 +290,7 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
 
 
 def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
-    """Warn where the second-order bias that was subtracted is not small.
-
-    Shapes: std_errors (d,).
-    """
+    """Warn where the second-order bias that was subtracted is not small."""
     ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())
     if ratio[worst] > _LARGE_BIAS:
@@ -332,10 +318,7 @@ def warn_of_means_outside(floored: FlooredPreferences) -> None:
 
 
 def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> None:
-    """Warn where the covariance has a smaller rank than the functional's gauge implies.
-
-    Borda, Bradley-Terry and rank centrality are not checked: their gauge is known from theory.
-    """
+    """Warn where the covariance has a smaller rank than the gauge implies, unless theory gives the gauge."""
     if setup.functional.gauge_is_known:
         return
     constant = find_constant_combination(covariance)
@@ -357,10 +340,7 @@ def warn_of_unanimous_pairs(
     added: FloatArray | None,
     covariance: Covariance,
 ) -> None:
-    """Warn where a model won or lost all its votes, or most of a variance was added for unanimous pairs.
-
-    Shapes: added (d, d).
-    """
+    """Warn where a model won or lost all its votes, or most of a variance was added for unanimous pairs."""
     if unanimous is None or added is None:
         return
     variances = np.square(covariance.std_errors)
@@ -388,10 +368,7 @@ def warn_of_unanimous_pairs(
 
 
 def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]:
-    """Return the models that won, lost or tied all their votes on compared pairs.
-
-    The keys are the words of the warning: "won all their votes", "lost all their votes" and "tied in all their votes".
-    """
+    """Return the models that won, lost or tied all their votes on compared pairs, by the words of the warning."""
     cells, is_edge = data.cells, setup.graph.edges[data.cells.first, data.cells.second]
     cells = cells if is_edge.all() else cells.only(is_edge)
     gap = cells.y @ np.subtract(setup.weights.first, setup.weights.second)
@@ -408,12 +385,7 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
 
 
 def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
-    """Return the position effect and its z statistic, from a fit that ignores display order.
-
-    The effect is the mean of the residuals, counted for the model that was shown first.
-
-    Shapes: mu (m, C), unit (n,).
-    """
+    """Return the position effect, the mean residual for the model shown first, and its z, where order is ignored."""
     cells, sign = data.cells, np.where(data.cells.flipped, -1.0, 1.0)
     residual = sign * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
     std_error_of_sum = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
@@ -425,10 +397,7 @@ def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, u
 def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:
     """Warn where display order is ignored although it has an effect and some models are shown first more often.
 
-    The effect cancels in the scores of models that are shown first as often as second. The scores of other models
-    contain part of the effect.
-
-    Shapes: mu (m, C), unit (n,).
+    The effect cancels in the scores of models that are shown first as often as second, and in no others.
     """
     if data.ordered:
         return

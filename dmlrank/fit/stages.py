@@ -84,10 +84,7 @@ _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 
 
 class Draw(IntEnum):
-    """The kinds of random draws in a repetition; each kind has a seed that is derived from the seed of the fit.
-
-    Folds are not drawn, but dealt by the key ``fold_key(*seed)``.
-    """
+    """The kinds of random draws in a repetition; each has a seed derived from the fit's. Folds are dealt, not drawn."""
 
     MU = 1
     PROPENSITY = 2
@@ -115,8 +112,8 @@ class RepetitionSeed(NamedTuple):
 class Learnt(NamedTuple):
     """What one repetition has learnt.
 
-    mu: Outcome probabilities that the estimates use; where there is a judge, they are estimated with its verdicts.
-    mu_without_judge: Outcome probabilities from human labels alone; ``mu`` itself where there is no judge.
+    mu, mu_without_judge: Outcome probabilities that the estimates use, and those from human labels alone: the same
+        where there is no judge.
     propensity: P(the pair is labelled | x) at the labelled cells.
     judge_propensity (r,): P(the pair is judged | x) at the judged cells; None without a judge.
     judge_correction: The part of the bias correction that comes from verdicts; None without a two-stage judge.
@@ -136,9 +133,6 @@ class FirstStages:
     A later fit uses the result again where its key has the same objects and equal plain values. The number of threads
     is in no key. Every stage draws from a seed of its own, so that an option that changes one stage never changes the
     draws of another.
-
-    estimator: How the scores are estimated.
-    kept: Results of this fit by name.
     """
 
     def __init__(self, source: Source, options: Options, earlier: Mapping[str, Kept] | None = None) -> None:
@@ -444,10 +438,8 @@ class FirstStages:
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates of the scores, the win shares and the position effect.
 
-        With ``average="preferences"`` and a non-linear functional, the functional is linearised at the mean
-        preferences, and the linearised functional is returned as well.
-
-        Shapes: sample (s,).
+        With ``average="preferences"`` and a non-linear functional, also return this functional, linearised at the mean
+        preferences.
         """
         o, setup, data = self.options, inputs.setup, inputs.data
         population = TargetPopulation(inputs.units.context_weight, sample)
@@ -573,7 +565,7 @@ def read_units(
 ) -> Units:
     """Read clusters and weights of contexts, and divide the votes into influence blocks.
 
-    Maximum likelihood has no first stages, and uses no weights. Verdicts of judges belong to no annotator.
+    Maximum likelihood uses no weights. Verdicts of judges belong to no annotator.
     """
     clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
     groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]

@@ -40,11 +40,7 @@ from .estimators import Estimator, estimator_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The source of the data: formula, frame and the namespace of the call.
-
-    data: In any kind of frame that :func:`dmlrank.dml_rank` reads.
-    environment: Functions and arrays that the formula may name.
-    """
+    """The source of the data: formula, frame of any kind and the namespace of the call."""
 
     formula: str
     data: object
@@ -71,8 +67,8 @@ class Units:
     def of_blocks(self, data: PreferenceData) -> list[tuple[float, IntArray]]:
         """Return the independent unit of each block, (q,), with the sign 1.
 
-        With two crossed kinds of clusters there are three entries: the units of either kind, and their intersections
-        with the sign -1. A pair of blocks then counts once if it shares a unit of any kind.
+        With two crossed kinds of clusters there are the units of either kind, and their intersections with the sign -1.
+        A pair of blocks then counts once if it shares a unit of any kind.
         """
         context = self.blocks.context
         first = self.of_contexts(data)[context]
@@ -90,10 +86,9 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """A result that an update uses again where its key is the same.
+    """A result that an update uses again where its key is the same, with the warnings that were given for it.
 
     key: The data, earlier results and values of options on which the result depends.
-    warnings: Warnings of the package that were given when the result was computed.
     """
 
     key: tuple[object, ...]
@@ -105,8 +100,6 @@ class Kept:
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    data: Votes on the ranked items.
-    display_order: Whether it matters.
     dropped: Items that were read and are not ranked.
     setup: The functional, bound to the graph of compared pairs and to category weights.
     extrapolation: The pairs that the scores use although they have no label.
@@ -153,11 +146,9 @@ class BalancedVotes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleFit:
-    """The estimates of a fit at equal style, jointly, averaged over repetitions.
+    """The estimates of a fit at equal style, with one covariance, averaged over repetitions.
 
-    by_repetition: Terms of the one-step estimates in each repetition.
     estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes.
-    covariance: Joint covariance of ``estimate``, of dimension 3 K + r.
     """
 
     differences: StyleDifferences
@@ -238,14 +229,10 @@ class Extension:
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
-    mu: Outcome probabilities, estimated with the judge's verdicts where there is a judge.
-    propensity: P(the pair is labelled | x) at the labelled cells.
+    mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
     one_step_result: The one-step estimates of the scores, the win shares and the position effect.
     floor: Smallest probability of a category in mu; 0 where the functional needs none.
     sample (s,): Contexts over which F(mu) is averaged; None for all contexts.
-    mu_without_judge: mu from human labels alone; ``mu`` itself where there is no judge.
-    judge_correction: The part of the bias correction that comes from verdicts; None without a two-stage judge.
-    judge_propensity (r,): P(the pair is judged | x) at the judged cells; None without a judge.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
         functional; None elsewhere.
     second_order: The second-order bias of the scores; None where it is not estimated.
@@ -285,18 +272,14 @@ class FitState:
     A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
     neither; it has ``likelihood``. A fit of means of scores has none of these.
 
-    data: Votes on the ranked items.
-    dropped: Items that were read and are not ranked.
+    data, dropped: Votes on the ranked items, and items that are not ranked.
     setup: The functional, bound to graph and category weights.
-    influence: Influence values of the scores, averaged over repetitions.
+    influence, covariance: Of the scores; influence values are averaged over repetitions.
     win_share (K,): The share of comparisons that each model wins against its opponents.
-    covariance: Covariance of the scores.
     kept: Results of the stages by name, which an update uses again.
     validity: Signs that the intervals may not hold.
     display_order: Whether it matters, and why; None for maximum likelihood.
-    propensity_factor: For supplied propensities pi, the mean of S / pi over prompts and pairs, where S is 1 for a
-        labelled pair and 0 otherwise; it is near 1 if pi is right. None where propensities are not supplied.
-    verdicts: Verdicts of judges.
+    propensity_factor: As in :class:`dmlrank.fit.estimates.Diagnostics`.
     extrapolation: Pairs that the scores use although they have no label.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.

@@ -1,7 +1,4 @@
-"""Custom functionals: a user's function of mu, whose derivative is a difference of two calls.
-
-A trial checks that the function is finite, treats contexts separately, uses only compared pairs and is smooth.
-"""
+"""Custom functionals: a user's function of mu, which a trial checks, with a difference of two calls as derivative."""
 
 from __future__ import annotations
 

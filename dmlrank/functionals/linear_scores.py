@@ -35,12 +35,10 @@ _MOVES = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class PositionEffect(Functional):
-    """Mean of s1 - s2 over the ordered pairs of the graph, which is zero where display order does not matter.
+    """Mean of s1 - s2 over the ordered pairs of the graph, (n, 1), which is zero where display order does not matter.
 
-    s1 and s2 are the preferences for the item shown first and for the item shown second. The score is (n, 1).
-
-    weights: Weights that are symmetric in the items (``mirrored``), such as one half for every tie.
-    graph: Pairs over which the mean is taken.
+    s1 and s2 are the preferences for the item shown first and for the item shown second, by ``weights`` that are
+    symmetric in the items (``mirrored``), such as one half for every tie.
     """
 
     weights: CategoryWeights = field()
@@ -146,10 +144,7 @@ class Linearised(Functional):
     def at(
         cls, functional: Functional, table: FloatArray, centre: FloatArray | None = None, bias: FloatArray | None = None
     ) -> Linearised:
-        """Return the linear approximation at a table of preferences, (K, K, C).
-
-        Shapes: table (K, K, C), centre (K, K, C), bias (d,).
-        """
+        """Return the linear approximation at a table of preferences; table and centre (K, K, C), bias (d,)."""
         scores = functional.value(table[None])[0]
         if bias is not None:
             scores = scores - bias
@@ -203,13 +198,11 @@ class Linearised(Functional):
 
 
 def jacobian_at(functional: Functional, table: FloatArray, ordered: bool = True) -> FloatArray:
-    """Return the derivative of a functional in the probabilities of all ordered pairs, (d, K, K, C).
+    """Return the derivative of a functional at a table in the probabilities of all ordered pairs, (d, K, K, C).
 
     Entry c is the derivative along the direction that raises the probability of category c and lowers that of the last
     category by the same amount. It is zero for the last category, and for pairs of a model with itself. Where display
     order does not matter, the probabilities of both orders of the pair change together.
-
-    Shapes: table (K, K, C).
     """
     n_items, n_categories = len(table), table.shape[-1]
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
@@ -229,10 +222,8 @@ def curvature_bias(
 ) -> FloatArray:
     """Return the second-order bias of F at an estimate of a table of preferences, (d,): half the trace of D2F times V.
 
-    Errors of different pairs are taken as independent. The result is NaN where the second differences would need too
-    much computation.
-
-    Shapes: table (K, K, C), moment (K, K, C, C), uses (K, K).
+    Errors of different pairs are taken as independent, with second moments V (K, K, C, C). The result is NaN where the
+    second differences would need too much computation.
     """
     n_scores = functional.value(table[None]).shape[1]
     values, axes = np.linalg.eigh(moment)
@@ -275,10 +266,7 @@ def curvature_bias(
 
 
 def _step_lengths(functional: Functional, probabilities: FloatArray, direction: FloatArray) -> FloatArray:
-    """Return the length of the step along each direction as a share of the direction, (r,), at most 1.
-
-    Shapes: probabilities (r, C), direction (r, C).
-    """
+    """Return the length of the step along each direction, (r, C), as a share of the direction, (r,), at most 1."""
     weights = functional.weights if functional.uses_shares else None
     if weights is None:
         change = np.where(np.abs(direction) > _MOVES * np.abs(direction).max(axis=1, keepdims=True), direction, 0.0)
@@ -298,10 +286,6 @@ class LinkedScore:
     The sum is over ordered pairs q, or over pairs where display order does not matter. The preference
     :math:`s_q = \langle w_1, \mu_q\rangle` is that for the first item of the pair. The link l is s - 1/2 for Borda and
     logit s for Bradley-Terry; it changes its sign where the items are exchanged.
-
-    functional: Bound to category weights and graph.
-    n_items: Number of items, K.
-    ordered: Whether display order matters.
     """
 
     functional: Functional

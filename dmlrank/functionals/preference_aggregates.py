@@ -1,9 +1,4 @@
-"""Borda scores, dominance and soft minimum, which aggregate an item's preferences over its opponents.
-
-A Borda score is the mean symmetrised preference for an item over its opponents on the comparison graph.
-Dominance is the share of its opponents that an item beats clearly. The soft minimum is how an item does against its
-strongest opponent, in a smooth version.
-"""
+"""Borda scores, dominance and soft minimum, which aggregate an item's preferences over its opponents."""
 
 from __future__ import annotations
 
@@ -24,10 +19,7 @@ class PreferenceAggregate(Functional):
     r"""A score :math:`F_j(\mu) = f(s^{sym}_{jk} : k \text{ an opponent of } j)` with gradient :math:`g_{jk}`.
 
     This class computes everything that depends on the gradient alone; a subclass defines f. The Jacobian of an ordered
-    pair is (g_jk e_j w1' + g_kj e_k w2') / 2.
-
-    weights: How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
-    graph: Pairs of opponents. None means every pair.
+    pair is (g_jk e_j w1' + g_kj e_k w2') / 2. Without ``graph``, all pairs are opponents.
     """
 
     weights: CategoryWeights | None = None
@@ -331,10 +323,7 @@ class SoftMin(PreferenceAggregate):
 
 
 def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
-    """Return the sharpness of a functional as a float.
-
-    At infinite sharpness the functional would not be differentiable.
-    """
+    """Return the sharpness of a functional, as a finite float: the functional has to be differentiable."""
     number = real_number(sharpness)
     if number is None:
         raise OptionTypeError(f"{name}(sharpness={shown(sharpness)}); allowed: a positive number, such as 20")

@@ -125,9 +125,9 @@ class RankCentrality(Functional):
         return change
 
     def _along_pairs(self, walk: _Walk, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivative, (r, K), along directions, (r, C), that change one ordered pair each.
+        """Return the derivative, (r, K), along directions, (r, C), of one ordered pair each, by its two rates.
 
-        A label of (j, k) changes two rates: R_kj by half its weight for j, and R_jk by half its weight for k.
+        R_kj changes by half the direction's weight for j, and R_jk by half its weight for k.
         """
         graph, weights = self._graph(walk.scores.shape[1]), self.category_weights
         gain, inverse = walk.gain[0], walk.inverse[0]

@@ -1,7 +1,4 @@
-"""Tests of families: joint draws of t statistics under the null hypothesis, and p-values adjusted for their number.
-
-The draws come from the normal limit, or from the multiplier bootstrap.
-"""
+"""Tests of families: t statistics drawn from the normal limit or the multiplier bootstrap, and adjusted p-values."""
 
 from __future__ import annotations
 
@@ -60,8 +57,7 @@ class Contrasts:
 
     first, second (J,): The contrast is the difference first - second of two scores, or the first score alone where
         ``second`` is d, the number of scores.
-    std_error (J,): Standard errors; zero where the functional fixes a contrast or the contrast does not vary in the
-        data.
+    std_error (J,): Zero where the functional fixes a contrast or the contrast does not vary in the data.
     """
 
     first: IntArray
@@ -82,10 +78,7 @@ class Contrasts:
 
 
 def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:
-    """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
-
-    Shapes: first, second (J,).
-    """
+    """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`."""
     padded = np.pad(covariance.matrix, (0, 1))
     variances = np.diag(padded)
     total = variances[first] + variances[second]
@@ -311,8 +304,6 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
     Under normality the exact critical value lies between that of a single test and Bonferroni's, and the quantile of
     the draws is clipped to these limits. Where fewer than ten draws lie beyond the quantile, the critical value is
     Bonferroni's. With draws of a bootstrap there is no upper limit.
-
-    Shapes: maxima (draws,).
     """
     single_test_value = float(scipy.stats.norm.isf(tail))
     if not normal:
@@ -324,10 +315,7 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
 
 
 def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = True) -> FloatArray:
-    """Adjust p-values by single-step max-t, (m,): below alpha where t exceeds :func:`max_t_critical_value`.
-
-    Shapes: t, p (m,), maxima (draws,).
-    """
+    """Adjust p-values by single-step max-t, (m,): below alpha where t exceeds :func:`max_t_critical_value`."""
     sorted_maxima = np.sort(maxima)
     last = len(sorted_maxima) - 1
     # This inverts numpy's quantile, which interpolates between draws.
@@ -389,8 +377,6 @@ def step_down(
 
     Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
     before it. Returns the adjusted p-values of each family, in its order, with the draws of its max-t statistic.
-
-    Shapes: t (J,), p (J,), is_tested (J,).
 
     References
     ----------

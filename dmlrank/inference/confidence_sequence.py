@@ -55,10 +55,7 @@ def best_tau(a: float, n_contrasts: int = 1) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The boundary of a confidence sequence at one look, which turns z statistics into p-values and the reverse.
-
-    tau: Number of units times rho^2; above zero.
-    """
+    """The boundary of a confidence sequence at one look, by tau, the number of units times rho^2; above zero."""
 
     tau: float
 
@@ -106,9 +103,8 @@ class ConfidenceSequence:
     """What was fixed before the first look, and how many independent units there are at this look.
 
     planned: Number of units at which intervals are tightest relative to those of a single look.
-    start: Number of units at the first look.
+    start, n_units: Number of units at the first look, and at this look.
     alpha: Probability that a family of statements is ever wrong.
-    n_units: Number of units at this look.
     unit: The independent unit in the plural: prompts, rows, or clusters.
     """
 

@@ -1,8 +1,4 @@
-"""Covariance matrices of estimates, from influence values.
-
-There is one function for each type of covariance: independent contexts, clusters in one grouping, and clusters in two
-crossed groupings.
-"""
+"""Covariance matrices of estimates, from influence values: of independent contexts, or of one or two clusterings."""
 
 from __future__ import annotations
 
@@ -45,11 +41,9 @@ _MAX_RATIO = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side.
+    """Influence values of several estimates side by side; a correction is zero in the columns of other estimates.
 
-    centred (n, d): phi of all estimates, each with mean zero.
-    centred_correction (q, d): Their corrections by block, centred; zero in the columns of other estimates.
-    block_context (q,): Context of each block.
+    Shapes: centred (n, d) and centred_correction (q, d), each with mean zero; block_context (q,).
     """
 
     centred: FloatArray
@@ -69,9 +63,7 @@ class Covariance:
     A functional may fix linear combinations of the scores, such as their sum (the gauge). The structural rank is the
     number of free directions.
 
-    matrix (d, d).
-    basis (d, r): Orthonormal columns that span the directions which the functional leaves free; r is the structural
-        rank.
+    basis (d, r): Orthonormal columns that span the free directions; r is the structural rank.
     n_clusters: Number of clusters of each clustering; empty where contexts are independent.
     note: Remark for the reader about how the covariance was computed; may be empty.
     df: Degrees of freedom of t statistics: independent units less one where these are few; otherwise infinite.
@@ -151,9 +143,8 @@ class Covariance:
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
 
-        The repetitions differ in the random assignment of contexts to folds, which is a source of noise, too. This
-        covariance is that of the influence values averaged over repetitions. The addition is the covariance between the
-        repetitions' estimates, divided by R.
+        The repetitions differ in the random assignment of contexts to folds, which is a source of noise, too. The
+        addition is the covariance between their estimates, divided by R.
         """
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
@@ -179,9 +170,8 @@ class Covariance:
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
 
-        Both covariances have to be conservative: neither may be smaller than the true one. One change of basis (to the
-        generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has the smaller of the two
-        variances on each axis.
+        Both have to be conservative: neither may be smaller than the true one. On each axis of the generalised
+        eigenvectors, which make both diagonal, the result has the smaller variance.
         """
         smaller = self._in_own_units(other, lambda ratios: np.clip(ratios, 0.0, 1.0))
         return self if smaller is None else replace(self, matrix=_project_on_free(smaller, self.basis))
@@ -202,11 +192,9 @@ class Covariance:
 def clip_to_limits(
     estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
 ) -> tuple[FloatArray, Covariance]:
-    """Clip estimates to the limits that the true values cannot exceed, and add the squared distances to the covariance.
+    """Clip estimates, (d,), to the limits of the true values, and add the squared distances to the covariance.
 
     The distance of an estimate from the limits is an error for certain, so that the standard error is never below it.
-
-    Shapes: estimate (d,).
     """
     clipped = np.clip(estimate, *limits)
     distance = estimate - clipped
@@ -260,10 +248,7 @@ def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
 
 
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
-    """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1).
-
-    Shapes: group (n,), gauge (g, d).
-    """
+    """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1)."""
     n_groups = _count_clusters([group])[0]
     total = influence.sums_by(group)
     matrix = total.T @ total * n_groups / (n_groups - 1) / influence.n_contexts**2
@@ -271,12 +256,9 @@ def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covar
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
-    """Return the contribution of each independent unit to the error of the estimate, and a small-sample factor.
+    """Return the contributions of independent units to the error of the estimate, (g, d), and a small-sample factor.
 
-    The factor times the sum of the products of the contributions is the covariance of :func:`robust`, or of
-    :func:`one_way`.
-
-    Shapes: group (n,), returns (g, d).
+    The factor times the sum of their products is the covariance of :func:`robust`, or of :func:`one_way`.
     """
     phi = influence.centred
     if group is None:
@@ -291,8 +273,6 @@ def two_way(
     """Return the covariance for two crossed groupings, V_first + V_second - V_both, such as prompts and annotators.
 
     ``second`` groups influence blocks, (q,), where -1 is no group, or with ``of_contexts`` contexts, (n,).
-
-    Shapes: first (n,), gauge (g, d).
 
     References
     ----------
@@ -353,10 +333,7 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
 def _with_free_directions(
     matrix: FloatArray, gauge: FloatArray, n_clusters: tuple[int, ...] = (), note: str = ""
 ) -> Covariance:
-    """Return a covariance whose free directions are those orthogonal to the gauge.
-
-    Shapes: matrix (d, d), gauge (g, d).
-    """
+    """Return a covariance, (d, d), whose free directions are those orthogonal to the gauge, (g, d)."""
     basis = free_basis(gauge, len(matrix))
     df = degrees_of_freedom(min(n_clusters, default=FEW_UNITS))
     return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note, df)
@@ -390,10 +367,7 @@ def stack_influences(
 
 
 def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
-    """Change a joint covariance so that its diagonal blocks are the given ones, and keep the dependence, (d, d).
-
-    Shapes: joint (d, d).
-    """
+    """Change a joint covariance so that its diagonal blocks are the given ones, and keep the dependence, (d, d)."""
     ends = np.cumsum([len(block.matrix) for block in blocks])
     places = [slice(end - len(block.matrix), end) for end, block in zip(ends, blocks, strict=True)]
     maps = [transport_map(joint[place, place], block) for place, block in zip(places, blocks, strict=True)]
@@ -408,10 +382,7 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
 
-    Where the source has no variance in some direction, no map can give it the variance of the target, and A is zero in
-    this direction.
-
-    Shapes: source (d, d).
+    A is also zero in directions without variance in the source, which no map can give the variance of the target.
     """
     basis = target.basis
     reduced_source, reduced_target = basis.T @ source @ basis, target.reduced

@@ -56,9 +56,8 @@ class Family:
     """A family of two-sided tests whose largest absolute t statistic is drawn once, when it is first needed.
 
     varies (J,): Which of the estimates vary; the others are not in the family.
-    draw: Returns draws of the largest absolute t statistic; None where one test decides all.
+    draw: Returns draws of this statistic; None where one test decides all. With ``normal``, not those of a bootstrap.
     covariance: Covariance of the estimates, whose degrees of freedom quantiles have.
-    normal: Whether draws are normal, and not those of a bootstrap.
     """
 
     def __init__(
@@ -108,8 +107,7 @@ class MaxT:
     """max-t of scores and of their differences; what is drawn is kept.
 
     covariance: The covariance with its allowance.
-    bootstrap: The multiplier bootstrap that draws; None for normal draws.
-    multipliers: Kind of the bootstrap's multipliers; None for normal draws.
+    bootstrap, multipliers: The multiplier bootstrap that draws, and its kind; None for normal draws.
 
     Notes
     -----
@@ -177,10 +175,7 @@ class MaxT:
 
     @cached_property
     def _pair_maxima(self) -> Draws:
-        """Draws of the largest absolute t statistic of all differences.
-
-        It is the largest t statistic of both directions of all differences, which step-down tests have drawn.
-        """
+        """Draws of the largest absolute t statistic of all differences, which step-down tests have drawn."""
         if self._step_down is not None:
             return self._step_down[1][1]
         return max_t_draws(self.draws, self._pairs, absolute=True)
@@ -200,10 +195,7 @@ class MaxT:
         return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
 
     def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
-        """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN.
-
-        Shapes: z (d,).
-        """
+        """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
         if np.isnan(z).all():
             return np.full(len(z), np.nan)
         return (self._centred_scores if centred else self._scores).p_values(z)
@@ -225,10 +217,7 @@ class MaxT:
     def adjust(
         self, contrasts: Contrasts, z: FloatArray, *, method: str, alternative: Alternative, alpha: float
     ) -> Adjusted:
-        """Test differences of scores that vary as one family.
-
-        Shapes: z (J,).
-        """
+        """Test differences of scores that vary, (J,), as one family."""
         z = self.covariance.to_normal(z)
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
@@ -250,11 +239,9 @@ class MaxT:
     def step_down(
         self, contrasts: Contrasts, z: FloatArray, families: Sequence[IntArray] | None = None
     ) -> list[tuple[FloatArray, FloatArray]]:
-        """Test both directions of differences, by families; adjusted p-values of "is positive" and "is negative".
+        """Test both directions of differences, (J,), by families: adjusted p-values of "is positive" and "is negative".
 
         Both directions of a pair belong to a family until they are rejected.
-
-        Shapes: z (J,).
         """
         z = self.covariance.to_normal(z)
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
@@ -312,10 +299,7 @@ class AllLooks:
     def adjust(
         self, contrasts: Contrasts, z: FloatArray, *, method: str, alternative: Alternative, alpha: float
     ) -> Adjusted:
-        """Test differences of scores that vary as one family.
-
-        Shapes: z (J,).
-        """
+        """Test differences of scores that vary, (J,), as one family."""
         n_tests = 1 if method == "none" else len(z)
         boundary = self.sequence.boundary(n_tests)
         p, critical = alternative.p_values(z, boundary), alternative.critical(self.sequence.alpha / n_tests, boundary)
@@ -333,12 +317,8 @@ Simultaneous: TypeAlias = MaxT | AllLooks
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Tests of J differences of scores; NaN where the functional fixes a difference, or the difference does not vary.
+    """Tests of J differences, first - second, of scores; NaN where one is fixed or does not vary. Shapes: all (J,).
 
-    first, second (J,): Scores whose difference, first - second, is tested.
-    estimate, std_error, statistic (J,): Estimated differences, standard errors and z statistics.
-    p_value, p_adjusted (J,): p-values, and p-values adjusted for the number of tests.
-    conf_low, conf_high (J,): Limits of the intervals.
     critical: Half-width of the intervals in standard errors.
     """
 
@@ -364,10 +344,7 @@ def compare_differences(
     alpha: float,
     alternative: Alternative = TWO_SIDED,
 ) -> PairTests:
-    """Test all differences ``estimate[first] - estimate[second]`` as one family.
-
-    Shapes: estimate (K,), first, second (J,).
-    """
+    """Test all differences ``estimate[first] - estimate[second]``, (J,), as one family."""
     contrasts = differences(simultaneous.covariance, first, second)
     usable = contrasts.std_error > 0
     difference = estimate[first] - estimate[second]
@@ -390,10 +367,8 @@ class Separation:
 
     p_above (K, K): Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
     critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
-    alpha: Family-wise error rate.
     above (K, K): Whether model j is above model k at level ``alpha``.
-    separated (K, K): Whether models j and k are separated: one of the two is above the other.
-    n_separated: Number of separated pairs.
+    separated (K, K): Whether one of j and k is above the other.
     """
 
     p_above: FloatArray
@@ -413,10 +388,7 @@ class Separation:
 def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> Separation:
     """Test theta_j <= theta_k for all ordered pairs together by step-down.
 
-    A rejection says which model of a pair is above the other. The family-wise error rate holds also where scores are
-    equal or nearly equal.
-
-    Shapes: estimate (K,).
+    The family-wise error rate, of models said to be above others, holds also where scores are (nearly) equal.
     """
     p_above = np.ones((len(estimate), len(estimate)))
     contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
@@ -429,12 +401,10 @@ def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> 
 
 
 def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> NDArray[np.bool_]:
-    """Return whether each model is above, and below, each other model, with a family of tests for each model.
+    """Return whether each model is above, and below, each other model, (K, K, 2), by a family of tests for each model.
 
     All statements about model j hold together with probability ``1 - alpha``: the family consists of the differences
     between j and each other model, in both directions.
-
-    Shapes: estimate (K,), returns (K, K, 2).
     """
     is_separated = np.zeros((len(estimate), len(estimate), 2), dtype=bool)
     contrasts, z = _varying_pairs(estimate, simultaneous.covariance)

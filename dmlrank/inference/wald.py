@@ -129,10 +129,8 @@ _EQUAL_BELOW = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedEstimates:
-    """Estimates under the names that hypotheses use, with their covariance.
+    """Estimates, (d,), under the names that hypotheses use, with their covariance.
 
-    estimate (d,).
-    names: The d names.
     reason: Clause that says what the functional fixes, for errors.
     sequence: Where tests and regions hold at all looks, what was fixed before the first look.
     """
@@ -150,11 +148,10 @@ class NamedEstimates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZTests:
-    """z tests of J linear combinations; attributes have the names that they have in statsmodels.
+    """z tests of J linear combinations, (J,); attributes have the names that they have in statsmodels.
 
-    effect, sd, statistic (J,): Estimates of the combinations, their standard errors, and z statistics.
-    pvalue (J,): p-values, not adjusted for several tests; an array without dimensions where J is 1.
-    c_names: Names of the combinations, as the hypothesis states them.
+    effect, sd: Estimates of the combinations, named ``c_names`` as in the hypothesis, and standard errors.
+    pvalue: Not adjusted for several tests; an array without dimensions where J is 1.
     sequence: Where the tests hold at all looks, what was fixed before the first look.
     covariance: Covariance of the combinations.
     """
@@ -337,9 +334,7 @@ class DifferenceTest:
 
     statistic: Wald statistic, chi-squared under the restriction in large samples.
     df: Number of directions in which the two estimates can differ.
-    restricted, unrestricted (d,): The two estimates.
-    std_errors (d,): Standard errors of the unrestricted less the restricted estimate.
-    z (d,): Difference over its standard error; NaN where the standard error is zero.
+    std_errors, z (d,): Of the unrestricted less the restricted estimate; z is NaN where the standard error is zero.
     n_draws: Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
     """
 
@@ -363,11 +358,9 @@ def wald_test_of_difference(
     rng: np.random.Generator,
     unanimous_covariance: FloatArray | None = None,
 ) -> DifferenceTest:
-    """Test whether the unrestricted scores differ from the restricted ones by more than noise.
+    """Test whether the unrestricted scores, (d,), differ from the restricted ones, (d,), by more than noise.
 
     ``null`` returns Wald statistics, (B,), of B samples from the restricted model, in some directions, (d, r).
-
-    Shapes: restricted, unrestricted (d,), unanimous_covariance (d, d).
     """
     estimated_difference = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)

@@ -36,10 +36,7 @@ def find_errors(check: Check, missing: str, n_folds: int) -> Iterator[str]:
 
 
 def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...]) -> Iterator[str]:
-    """Yield sentences about problems of a fit to these data, the gravest first.
-
-    ``shared`` are the columns whose texts several prompts share.
-    """
+    """Yield sentences about problems of a fit, the gravest first; ``shared`` columns have texts of several prompts."""
     if check.scores is not None:
         for names in check.similar_models:
             yield (

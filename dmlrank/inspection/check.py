@@ -49,9 +49,7 @@ _MANY_RUNS = 20
 class OrderTest:
     """Chi-squared test that in every pair each model is shown first equally often.
 
-    statistic: Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs.
-    df: Degrees of freedom: the number of pairs with labels.
-    p_value: From the chi-squared distribution.
+    statistic: Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs; ``df`` is the number of pairs with labels.
     one_order: Pairs that were shown in one order only.
     """
 
@@ -68,8 +66,7 @@ class FirstPositionWins:
     share: Share of comparisons won by the model shown first; a tie counts one half.
     adjusted: The same share with both orders of every pair weighted alike, so that it does not grow where strong models
         are shown first more often; NaN where no pair was shown in both orders.
-    std_error: Standard error of ``adjusted`` if labelled cells are independent.
-    p_value: Two-sided p-value of ``adjusted`` against one half; NaN without a standard error.
+    std_error, p_value: Of ``adjusted`` if labelled cells are independent, and of its two-sided test against one half.
     """
 
     share: float
@@ -82,9 +79,7 @@ class FirstPositionWins:
 class Repeats:
     """Contexts with more than one vote, and cells (a context with an ordered pair) with more than one vote.
 
-    contexts: Contexts with more than one vote.
     most_votes: Most votes on one context.
-    cells: Cells with more than one vote.
     agreement: Share of these cells in which all votes agree; NaN where there are none.
     """
 
@@ -378,13 +373,6 @@ class Check(Summarised):
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         frame, by = (self.models, "win_share") if self.scores is None else (self.scores.models, "mean")
         ranking = np.argsort(-frame[by].fillna(-np.inf).to_numpy(), kind="stable").tolist()
@@ -414,8 +402,6 @@ class Check(Summarised):
 
         Raises
         ------
-        MissingExtraError
-            If Jinja2 is not installed.
         FileWriteError
             If the file cannot be written. An earlier file stays as it was.
         """

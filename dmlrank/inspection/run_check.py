@@ -143,10 +143,7 @@ def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
 
 
 def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    """Return the table of models of a check.
-
-    Shapes: counts (K, K), total (K, K).
-    """
+    """Return the table of models of a check; counts of votes (K, K)."""
     votes = data.pair_votes()
     n_contexts = (counts + counts.T).sum(axis=1)
     component = np.empty(data.n_items, dtype=int)
@@ -220,10 +217,7 @@ def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
 
 
 def order_test(counts: NDArray[np.int64]) -> OrderTest:
-    """Test whether display order is balanced in every pair.
-
-    Shapes: counts (K, K).
-    """
+    """Test whether display order is balanced in every pair; counts (K, K)."""
     first, second = np.nonzero(np.triu(counts + counts.T))
     n_first, n_second = counts[first, second], counts[second, first]
     statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
@@ -232,10 +226,7 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
 
 
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
-    """Return how often the first position wins, over all pairs.
-
-    Shapes: counts (K, K), total, square (K, K).
-    """
+    """Return how often the first position wins, over all pairs; counts, total, square (K, K)."""
     share = float(total.sum() / counts.sum())
     first, second = np.nonzero(np.triu(np.minimum(counts, counts.T) > 0))
     n = np.stack([counts[first, second], counts[second, first]]).astype(float)

@@ -174,10 +174,7 @@ def _wins_by_model(
 
 
 def _shares_together(first: Times, last: Times, context_times: Times) -> FloatArray:
-    """Return for each pair of models the share of prompts at whose time both models were available, (K, K).
-
-    The diagonal has the shares of the single models. Models without votes have no times, and shares of zero.
-    """
+    """Return the share of prompts at whose time both models of a pair, or one model, were available, (K, K)."""
     ordered = np.sort(context_times)
     start, end = np.maximum.outer(first, first), np.minimum.outer(last, last)
     count = np.searchsorted(ordered, end, side="right") - np.searchsorted(ordered, start, side="left")
@@ -245,7 +242,7 @@ class Periods:
 
 
 def divide_time(times: Times, kind: str) -> Periods:
-    """Return the periods of a kind; with "auto" hours, days, weeks, months or years, by the time that the data span.
+    """Return the periods of a kind, without gaps.
 
     "auto" takes hours for up to 4 days, days for up to 4 weeks, weeks for up to 2 years, months for up to 10 years, and
     years for longer.
@@ -281,14 +278,13 @@ _FEWEST_ROWS_BY_CHANGE = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DriftTests:
-    """Tests of T periods and d columns; NaN where a period has too few rows for a test of a column.
+    """Tests of T periods and d columns, (T, d); NaN where a period has too few rows for a test of a column.
 
-    n_rows (T, d): Rows of the period that count for the column: those of strata that have rows in other periods, too.
-    difference (T, d): Mean of the period minus mean of the other periods, within strata.
-    z (T, d): Sum over the period, divided by its standard error.
-    p_value (T, d): Two-sided p-values, from the t distribution with one degree of freedom less than there are clusters
-        of rows in the period.
-    p_adjusted (T, d): p-values adjusted for all tests by Holm's method.
+    n_rows: Rows of the period that count for the column: those of strata that have rows in other periods, too.
+    difference: Mean of the period minus mean of the other periods, within strata.
+    z: Sum over the period, divided by its standard error.
+    p_value: Two-sided, from the t distribution with one degree of freedom less than clusters of rows in the period.
+    p_adjusted: Adjusted for all tests by Holm's method.
     """
 
     n_rows: IntArray
@@ -299,13 +295,11 @@ class DriftTests:
 
 
 class Column(NamedTuple):
-    """Values of a column in the n rows that belong to it.
+    """Values of a column in the n rows that belong to it; all (n,).
 
-    value (n,).
-    period (n,): Period of each row, from 0.
-    stratum (n,): Stratum of each row; means are compared within strata.
-    clusters (n,): Groupings of rows that may depend on each other; none where all rows are independent. The largest of
-        the variances counts.
+    period: Period of each row, from 0.
+    stratum: Stratum of each row; means are compared within strata.
+    clusters: Groupings of rows that may depend on each other; the largest of the variances counts.
     """
 
     value: FloatArray
@@ -376,12 +370,10 @@ def follows_time(values: NDArray[np.floating]) -> bool:
 
 
 def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 50) -> tuple[FloatArray, list[str]]:
-    """Return standardised features with indicators of missing values; random projections where there are many.
+    """Return features, (n, p), standardised with indicators of missing values, (n, d).
 
     Features that do not vary are left out. Missing values are replaced by the mean. More than ``most`` features are
     projected at random on ``most`` directions, the same ones each time.
-
-    Shapes: x (n, p), returns (n, d).
     """
     values = np.asarray(x, dtype=float)
     is_missing = np.isnan(values)

@@ -1,7 +1,4 @@
-"""Boosters of LightGBM: hyperparameters that a user may set or a search tries, bins that all folds share, training.
-
-The number of threads follows from the size of the training matrix.
-"""
+"""Boosters of LightGBM: hyperparameters that a user may set or a search tries, bins that all folds share, training."""
 
 from __future__ import annotations
 
@@ -73,11 +70,7 @@ EXHAUSTIVE_THRESHOLDS: Mapping[str, Parameter] = {
 
 
 class Settings(NamedTuple):
-    """Hyperparameters of a booster.
-
-    parameters: LightGBM's parameters, without the number of rounds.
-    rounds: Number of rounds.
-    """
+    """Hyperparameters of a booster: LightGBM's parameters, and the number of rounds, which is not among these."""
 
     parameters: Mapping[str, Parameter]
     rounds: int = 100
@@ -131,8 +124,7 @@ def as_settings(parameters: Mapping[str, Parameter]) -> Settings:
 def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
     """Check that a user may set the parameters, and that LightGBM accepts their values.
 
-    LightGBM would ignore a misspelt parameter without a warning, and would refuse a value only when it trains, which is
-    after all other steps of a fit.
+    LightGBM would ignore a misspelt parameter, and would refuse a value only when it trains, after all other steps.
     """
     for name, value in parameters.items():
         parameter = _parameters_by_name().get(name) if isinstance(name, str) else None
@@ -397,10 +389,7 @@ def check_tune(tune: Tune) -> None:
 def tuned_settings(
     tune: Tune, train: lgb.Dataset, unit: IntArray, fixed: Mapping[str, Parameter], rng: np.random.Generator
 ) -> Settings:
-    """Return the hyperparameters that are selected for one training set.
-
-    Shapes: unit (r,).
-    """
+    """Return the hyperparameters that are selected for one training set."""
     import lightgbm as lgb
 
     if isinstance(tune, Mapping):
@@ -444,10 +433,7 @@ def _record_or_stop(losses: list[float], best: Sequence[float], env: CallbackEnv
 
 
 def draw_inner_folds(unit: IntArray, rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:
-    """Return training rows and held-out rows of random folds that never split a unit.
-
-    Shapes: unit (r,).
-    """
+    """Return training rows and held-out rows of random folds that never split a unit, (r,)."""
     units, place = np.unique(unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(units)) % n_folds)[place]
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]
@@ -472,9 +458,7 @@ def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]
 class BinnedPairs:
     """Rows [x, first, second] in bins, sorted by context; the bins of a context are kept once for all of its rows.
 
-    features: The features of the contexts in bins, one row for each context.
-    items: The codes of the items in bins, r rows.
-    place (r,): Row of ``features`` with the features of each row, ascending.
+    place (r,): Row of ``features``, with the features of the contexts, for each row of ``items``; ascending.
     """
 
     features: lgb.Dataset
@@ -523,8 +507,6 @@ class BinnedPairs:
 
         LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
         booster warns if its data ask for another number. Therefore a data set asks for as many threads as its booster.
-
-        Shapes: rows (s,).
         """
         place = self.place if rows is None else self.place[rows]
         gathered = gather_rows(self.features, place, n_threads)
@@ -548,10 +530,7 @@ def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
 
 
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
-    """Return rows of a data set, some of them several times.
-
-    Shapes: rows (r,).
-    """
+    """Return rows of a data set, some of them several times."""
     threads = {} if n_threads is None else {"num_threads": n_threads}
     gathered = dataset.subset([], params={**dataset.params, **threads})
     # As an array; a list of whole numbers would take nine times the memory.
@@ -574,11 +553,9 @@ SEVERAL_BOOSTERS_FROM, SEVERAL_BOOSTERS_BELOW = 200_000, 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedRows:
-    """Training rows in LightGBM's bins, which all subsets of the rows share.
+    """Training rows in LightGBM's bins, which all subsets of the rows share, with their labels and weights.
 
-    dataset: The rows in bins, with labels and weights.
-    label, unit (r,): Category and unit of each row. Cross-validation within the rows keeps the rows of a unit in one
-        fold.
+    unit (r,): Unit of each row. Cross-validation within the rows keeps the rows of a unit in one fold.
     n_features: Number of columns, codes of items included.
     """
 
@@ -646,7 +623,6 @@ class BoosterSpec(NamedTuple):
 
     n_classes: Number of categories for the multiclass objective; None for the binary objective.
     has_items: Whether the last two features are codes of items.
-    tune: See :func:`dmlrank.nuisance.boosting.tuned_settings`.
     """
 
     n_classes: int | None

@@ -63,10 +63,8 @@ E = TypeVar("E", bound=Effects)
 
 
 class FoldEffects(NamedTuple, Generic[E]):
-    """Effects that were fitted for one fold.
+    """Effects of one fold, the cells that they were fitted to, and the cells of the fold, which were held out.
 
-    training, held_out: The cells that the effects were fitted to, and those of the fold.
-    effects: The fitted effects.
     flat (d,): The coefficients of the effects in one vector, where a later search can begin.
     """
 
@@ -98,10 +96,7 @@ class TunedEffects(NamedTuple, Generic[E]):
 
 
 class _Curves:
-    """Curves of single features, built when they are first needed and shared by all folds.
-
-    x (n, p): Features of all contexts.
-    """
+    """Curves of single features, (n, p), built when they are first needed and shared by all folds."""
 
     def __init__(self, x: FloatArray) -> None:
         self._x = x
@@ -154,11 +149,9 @@ def selection_cells(cells: FoldCells, n_folds: int, rng: np.random.Generator) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostingStage:
-    """How the booster is trained, which is the second stage.
+    """How the booster is trained, which is the second stage; no rounds where trees do not lower the held-out loss.
 
-    parameters: The parameters of LightGBM that were selected.
-    mirrored: True if the booster is trained on every vote in both display orders, False if in the recorded order alone.
-    rounds: Number of rounds; zero where trees do not lower the held-out log-loss.
+    mirrored: Whether the booster is trained on every vote in both display orders, or in the recorded order alone.
     """
 
     parameters: Mapping[str, Parameter]
@@ -181,9 +174,7 @@ class TreeRows(Protocol[E]):
 class Selection(NamedTuple, Generic[E]):
     """The settings that the held-out log-loss selects.
 
-    tuned: Effects of the trial folds, with the selected penalty.
-    stage: How to boost.
-    boosters: The boosters of the trial folds; none where trees do not lower the loss.
+    tuned, boosters: Of the trial folds; no boosters where trees do not lower the loss.
     state_of_rng: State of the learner's generator after the selection; None for a learner that draws nothing.
     """
 
@@ -207,8 +198,7 @@ class EffectsAndTrees(Generic[E]):
     gives_up: Whether no further candidate is tried where the first one does not lower the loss.
     rows_per_vote: Number of rows of the trees for each vote, in one display order.
     cells: All cells, those with soft labels included.
-    sample: The cells on which settings are selected: ``cells`` itself, or a sample.
-    trial_folds: The folds whose held-out log-loss is compared.
+    sample, trial_folds: The cells and the folds by which settings are selected; ``sample`` may be ``cells`` itself.
     seeds: Seeds of LightGBM, one per fold.
     """
 
@@ -377,11 +367,9 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostingPath:
-    """The boosters of the trial folds, with their held-out log-loss by round.
+    """The boosters of the trial folds, with their held-out log-loss, summed over folds, after 0, 1, 2, ... rounds.
 
-    boosters: One per trial fold.
-    losses: Held-out log-loss, summed over the folds, after 0, 1, 2, ... rounds.
-    iterations: Iterations of each booster after 0, 1, 2, ... rounds. A round in which no split is possible adds none.
+    iterations: Iterations of each booster after as many rounds. A round in which no split is possible adds none.
     """
 
     boosters: list[lgb.Booster]

@@ -1,7 +1,4 @@
-"""Penalised smooth functions of the context features: columns in which a ridge penalises roughness, and the search.
-
-The columns are splines. The search is for the item effects in them with the largest penalised likelihood.
-"""
+"""Penalised smooth functions of the context features: splines in which a ridge penalises roughness, and the search."""
 
 from __future__ import annotations
 
@@ -41,12 +38,7 @@ _TINY = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Linear:
-    """One column with the standardised feature.
-
-    centre, scale: Mean and standard deviation of the feature.
-    width: Number of columns, one.
-    rows_at_a_time: One, because every value is transformed by itself.
-    """
+    """One column with the standardised feature; each value is transformed by itself, in blocks of one row."""
 
     centre: float
     scale: float
@@ -60,14 +52,10 @@ class _Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Spline:
-    """Orthogonal curves of a feature; the rougher a curve, the smaller its scale.
+    """Orthogonal curves of a feature, constant beyond its range in the data; rougher curves have a smaller scale.
 
-    The curves are constant beyond the range of the feature in the data.
-
-    knots: Knots of the B-splines.
     mean (b,): Means of the B-splines in the data.
     rotation (b, q): Coefficients of the curves in the centred B-splines.
-    width: Number of curves.
     rows_at_a_time: Number of values in a block of the product.
     """
 
@@ -110,10 +98,7 @@ class SmoothBasis:
 
     @classmethod
     def learn(cls, x: FloatArray, features: IntArray | None = None) -> SmoothBasis:
-        """Choose the columns for features.
-
-        Shapes: x (n, p).
-        """
+        """Choose the columns for features, (n, p)."""
         used = np.arange(x.shape[1]) if features is None else features
         values = x if features is None else x[:, features]
         n_present = column_sums(values, np.isfinite)
@@ -171,10 +156,7 @@ class SmoothBasis:
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
-        """Return the columns, (n, q), of features ``x``, (n, p).
-
-        They are in single precision where the features are in a file, because those may be larger than memory.
-        """
+        """Return the columns, (n, q), of features ``x``, (n, p), in single precision where these are in a file."""
         table = np.empty((len(x), self.width), np.float32 if isinstance(x, np.memmap) else float)
         at_a_time = [columns.rows_at_a_time for _, columns in self.columns]
         if self.loadings is not None:
@@ -190,11 +172,9 @@ class SmoothBasis:
 
 
 def column_sums(matrix: FloatArray | Design, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
-    """Return the sums of the columns of a function of a matrix's entries, (p,), by chunks of rows.
+    """Return the sums of the columns, (p,), of a function of a matrix's entries, (n, p), by chunks of rows.
 
     numpy adds up the rows of a matrix one after the other, so that several columns have the same sums in any chunks.
-
-    Shapes: matrix (n, p).
     """
     total = np.zeros(matrix.shape[1])
     for rows in row_slices(*matrix.shape):
@@ -211,13 +191,10 @@ def with_constant(columns: FloatArray) -> FloatArray:
 
 
 class Design:
-    """A constant and the smooth columns of r rows, (r, 1 + q), which are read by slices.
+    """A constant and the smooth columns of r rows, (r, 1 + q): for each, a row of ``table``, (n, q), for its context.
 
     The rows of a large design are gathered anew for every slice, because a copy for every vote would be the largest
     array of a fit.
-
-    table (n, q): Smooth columns of the contexts.
-    context (r,): Context of each row.
     """
 
     def __init__(self, table: FloatArray, context: IntArray) -> None:

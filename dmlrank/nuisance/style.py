@@ -31,10 +31,7 @@ _LEAST_VARIANCE = 1e-4
 class AdditiveRows:
     """Rows of an additive regression.
 
-    design (r, 1 + q): A constant and the smooth columns of each row's context.
-    first, second (r,): Items of each row.
-    extra (r, p): Extra columns.
-    weight (r,): Weight of each row.
+    Shapes: design (r, 1 + q), a constant and the smooth columns of each row's context; extra (r, p); all others (r,).
     """
 
     design: FloatArray
@@ -53,12 +50,10 @@ class AdditiveRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveModel:
-    """The form of an additive regression.
+    """The form of an additive regression: logistic or linear.
 
-    n_items: Number of items, K.
     sign: Sign of the second item's part.
     position: With the sign -1, whether the item shown first has a constant advantage.
-    logistic: Whether the regression is logistic; otherwise it is linear.
     extra_penalty (p,): Penalties of the extra columns, as multiples of the ridge.
     """
 
@@ -87,12 +82,9 @@ class AdditiveModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveFit:
-    """Coefficients of an additive regression of R responses.
+    """Coefficients of an additive regression of R responses: u of every item, shared, extra, and deviations of pairs.
 
-    item (K, 1 + q, R): Coefficients u of every item.
-    shared (s, R): Coefficients of the shared columns.
-    extra (p, R): Coefficients of the extra columns.
-    pair (K, K, R): Deviations of the pairs, antisymmetric or symmetric by the sign.
+    Shapes: item (K, 1 + q, R), shared (s, R), extra (p, R), pair (K, K, R), antisymmetric or symmetric by the sign.
     """
 
     item: FloatArray
@@ -115,12 +107,9 @@ class AdditiveFit:
 def fit_by_fold(
     model: AdditiveModel, rows: AdditiveRows, responses: Sequence[FloatArray], fold: IntArray
 ) -> tuple[AdditiveFit, ...]:
-    """Fit one regression per fold to the rows of the other folds.
+    """Fit one regression of all responses, (r, R), per fold to the rows of the other folds.
 
-    The ridge and the shrinkage of the pairs' deviations are selected once for all folds, for every response, by the
-    held-out loss.
-
-    Shapes: responses (r, R), fold (r,).
+    For every response, the held-out loss selects ridge and shrinkage of the pairs' deviations once for all folds.
     """
     n_folds = len(responses)
     trial_folds, sample = range(n_folds), np.arange(len(rows))
@@ -183,9 +172,8 @@ class _Equations:
 
     The flat vector of the d coefficients holds those of every item, then those of shared and of extra columns.
 
-    rows, y (r, R): The rows and their responses.
-    columns (r, 1 + q + s + p): Columns of the design, shared columns and extra columns of the rows, sorted by ordered
-        pair.
+    y (r, R): The responses of the rows.
+    columns (r, 1 + q + s + p): Columns of the design, shared and extra columns, of the rows sorted by ordered pair.
     blocks: First item, second item, first row and end of the rows of every ordered pair.
     weight (r,), sorted_y (r, R): Weights and responses of the sorted rows.
     width: Number of columns of the design, 1 + q.
@@ -276,10 +264,7 @@ class _Equations:
         return loss, predictor
 
     def _sums(self, weight: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over rows of weighted squares of the regressors, (d, d), and of regressors times targets.
-
-        Shapes: weight (r,), target (r, R).
-        """
+        """Return weighted sums over rows of squared regressors, (d, d), and of regressors times targets."""
         width, sign, d = self.width, self.model.sign, len(self.penalty)
         matrix, moment = np.zeros((d, d)), np.zeros((d, target.shape[1]))
         tail = slice(self.model.n_items * width, d)
@@ -312,9 +297,7 @@ _TINY = 1e-10
 class StyleRows:
     """The votes of a fit as rows, sorted by context in an order that does not depend on the order of the data's rows.
 
-    context, block, first, second (v,): Context, influence block and items of each vote.
-    share (v,): One divided by the number of votes on the cell.
-    propensity (v,): pi of the vote's cell.
+    share, propensity (v,): One divided by the number of votes on the cell, and pi of the cell.
     style (v, r): Style differences D of the two answers.
     y (v,): Preference for the first item.
     fold (v,): Fold of each vote's context.
@@ -365,10 +348,7 @@ class StyleStages:
 def fit_style_stages(
     rows: StyleRows, link: LinkedScore, x: FloatArray, *, fold: IntArray, seed_order: IntArray
 ) -> StyleStages:
-    """Fit the first stages of scores at equal style, one model per fold on the votes of the other folds.
-
-    Shapes: x (n, p), fold (n,), seed_order (n,).
-    """
+    """Fit the first stages of scores at equal style, one model per fold on the votes of the other folds."""
     n_folds, is_in_fold = int(fold.max()) + 1, (rows.fold, np.arange(len(rows.fold)))
     design = context_design(x[np.argsort(seed_order)], x, link.n_items)
     extra, extra_penalty = style_regressors(rows.style, design[rows.context])
@@ -419,12 +399,7 @@ def predict_by_fold(fits: Sequence[AdditiveFit], rows: AdditiveRows, fold: IntAr
 
 
 def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> FloatArray:
-    """Return a constant and smooth columns of the contexts, (n, 1 + q).
-
-    Where there are too many smooth columns, their leading principal components replace them.
-
-    Shapes: x_in_order (n, p), x (n, p).
-    """
+    """Return a constant and smooth columns of the contexts, (n, 1 + q), or leading components if these are too many."""
     columns = SmoothBasis.learn(x_in_order).of(x)
     n_columns = max(1, _MOST_COEFFICIENTS // n_items - 1)
     if columns.shape[1] > n_columns:
@@ -437,10 +412,7 @@ def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> Float
 def style_regressors(style: FloatArray, design: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return regressors of m that change their sign with the style differences, (v, p), and their penalties, (p,).
 
-    They are curves of each style difference, and products of the style differences and the smooth columns of the
-    context.
-
-    Shapes: style (v, r), design (v, 1 + q).
+    They are curves of each style difference, and products of style differences and the context's smooth columns.
     """
     both_signs = np.concatenate([style, -style])
     scale = np.sqrt(np.square(style).mean(axis=0))

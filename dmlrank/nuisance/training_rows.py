@@ -28,10 +28,7 @@ _BLOCK = 1024
 
 
 def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
-    """Return the log-loss, summed over all votes.
-
-    Shapes: p (m, C), votes (m, C).
-    """
+    """Return the log-loss of probabilities, (m, C), summed over all votes, (m, C)."""
     return -float((votes * np.log(np.maximum(p, smallest))).sum())
 
 
@@ -42,7 +39,6 @@ class Folds:
     fold (n,): Fold of each context.
     unit (n,): Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, also
         in the cross-validation within a training set.
-    n_folds: Number of folds.
     """
 
     fold: IntArray
@@ -55,10 +51,7 @@ class LabelledRows:
     """Labelled cells as rows for smooth effects, one row per cell, r of them.
 
     table (n, q): Smooth columns of all contexts, which all selections of rows share.
-    context (r,): Context of each row.
-    first, second (r,): Codes of the items shown first and second.
-    y (r, C): Shares of the categories among the votes of each cell.
-    weight (r,): Number of votes.
+    y (r, C): Shares of the categories among the votes of each cell, whose number is its weight.
     """
 
     table: FloatArray
@@ -85,12 +78,8 @@ class LabelledRows:
 class FoldCells:
     """Labelled cells as rows, m of them, with the fold that holds each cell out.
 
-    rows: The cells as rows.
-    basis: Basis of the smooth columns of ``rows``.
-    x (n, p): Features of all contexts.
-    fold (m,): Fold of each cell.
+    basis: Basis of the smooth columns of ``rows``, from features ``x`` (n, p) of all contexts.
     number (m,): Index of each cell among all cells of the fit, those with soft labels included.
-    n_items: Number of items, K.
     ordered: Whether display order matters.
     soft: Cells with soft labels (predicted probabilities instead of votes), by fold. The model of a fold is trained on
         them, and no loss is computed on them. Empty where there are no soft labels.
@@ -125,10 +114,7 @@ class FoldCells:
 def labelled_cells(
     data: PreferenceData, basis: SmoothBasis, fold: IntArray, soft_cells: Sequence[Cells] = ()
 ) -> FoldCells:
-    """Return all labelled cells as rows, and the soft-label cells of every fold; all are numbered consecutively.
-
-    Shapes: fold (n,).
-    """
+    """Return all labelled cells as rows, and the soft-label cells of every fold; all are numbered consecutively."""
     table, parts, count = basis.of(data.x), list[FoldCells](), 0
     for cells in (data.cells, *soft_cells):
         cell = ordered_cells(replace(data, cells=cells), np.ones(data.n_contexts, dtype=bool))
@@ -159,12 +145,7 @@ class TrainingRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
-    """Rows for a classifier, without the matrix of their features: each row names its context and its items.
-
-    context, first, second (r,): Context and items of each row.
-    label (r,): Category of each row.
-    weight (r,): Weight of each row.
-    """
+    """Rows for a classifier, without the matrix of their features: each row names its context and its items."""
 
     context: IntArray
     first: IntArray
@@ -177,8 +158,6 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
     """Return one row for every category that was chosen in a cell of the training contexts, weighted by its votes.
 
     Where display order does not matter, every vote gives one row in each order, each with half of the vote's weight.
-
-    Shapes: in_training (n,), unit (n,).
     """
     cells, training_cells = data.cells, ordered_cells(data, in_training)
     place, label = np.nonzero(cells.y[training_cells])
@@ -201,20 +180,14 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
 def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntArray:
     """Return the labelled cells of the training contexts, (r,), in an order that does not depend on the data's rows.
 
-    The order of a booster's rows changes the last digits of its sums, and thereby its trees. Therefore the cells are
-    sorted by ``data.seed_order``.
-
-    Shapes: in_training (n,).
+    The order of a booster's rows changes the last digits of its sums, and thereby its trees.
     """
     cell = np.flatnonzero(in_training[data.cells.context])
     return cell[np.argsort(data.seed_order[data.cells.context[cell]], kind="stable")]
 
 
 def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
-    """Return rows [x, first, second], (r, p + 2).
-
-    Shapes: x (n, p), context, first, second (r,).
-    """
+    """Return rows [x, first, second], (r, p + 2)."""
     rows = np.empty((len(context), x.shape[1] + 2), x.dtype)
     for part in row_slices(len(context), 1, _BLOCK):
         rows[part, :-2] = x[context[part]]

@@ -130,10 +130,7 @@ def _from_rows(
     formula: Formula,
     categories: Categories | None,
 ) -> JudgeRatings:
-    """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out.
-
-    Shapes: context (v,).
-    """
+    """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out."""
     items = data.items
     item_code = {name: code for code, name in enumerate(items)}
     first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
@@ -285,7 +282,6 @@ class _JudgedCells(NamedTuple):
     cells (r, 3): Context and items of the judged cells, sorted.
     flipped (r,): Whether the pair was shown in the other order.
     values (r, 5): Mean verdicts, in the order in which the pair was shown.
-    is_probability: Whether ``values`` are probabilities.
     both_orders: Number of pairs judged in both display orders, and how many of these had the same winner in both.
     """
 
@@ -409,10 +405,8 @@ _MOST_FEATURES = 50
 class CalibrationRows(NamedTuple):
     """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
-    base (r, C): Predicted probabilities, which do not use the features.
-    features (r, q): Features of the recalibration.
-    y (r, C): Shares of the categories among the votes of each row.
-    weight (r,): Number of votes.
+    base (r, C): Predicted probabilities, which do not use the features, (r, q).
+    y (r, C): Shares of the categories among the votes of each row, whose number is its weight.
     """
 
     base: FloatArray
@@ -496,8 +490,6 @@ def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -
     The result is None for every fold if no ridge lowers the held-out log-loss of the base. The regression has few
     coefficients and is fitted on predictions that are already out of fold, as in the short-stacking of Ahrens et al.
     (2025). Therefore mu is not fitted again within the training set of each fold.
-
-    Shapes: fold (r,).
     """
     no_recalibration: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
@@ -521,10 +513,7 @@ def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -
 def recalibrated(
     fitted: Sequence[Recalibration | None], base: FloatArray, features: FloatArray, fold: IntArray
 ) -> FloatArray:
-    """Return probabilities, (r, C), that are recalibrated row by row with the recalibration of the row's fold.
-
-    Shapes: base (r, C), features (r, q), fold (r,).
-    """
+    """Return probabilities, (r, C), that are recalibrated row by row with the recalibration of the row's fold."""
     probabilities = base.copy()
     for f, recalibration in enumerate(fitted):
         rows = np.flatnonzero(fold == f)
@@ -545,12 +534,7 @@ class HumanGivenVerdict(NamedTuple):
 
 
 def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
-    """Regress labels on out-of-fold mu and verdicts.
-
-    In the regression, labels, mu and verdicts refer to the order in which the judges were shown the pair.
-
-    Shapes: base (r, C).
-    """
+    """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown."""
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.
     in_votes = np.flatnonzero(verdicts.label >= 0)
@@ -565,10 +549,7 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
 
 
 def soft_labels(verdicts: Verdicts, recalibration: Recalibration, places: IntArray, base: FloatArray) -> Cells:
-    """Return m at judged cells without a label, as soft labels that weigh as much as one vote each.
-
-    Shapes: places (s,), base (s, C).
-    """
+    """Return m at judged cells without a label, as soft labels that weigh as much as one vote each."""
     cells = verdicts.cells
     flipped = cells.flipped[places]
     m = exchange_wins(recalibration.of(exchange_wins(base, flipped), verdicts.features[places]), flipped)
@@ -604,10 +585,7 @@ def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> Fl
 
 
 def leading_components(x: FloatArray) -> FloatArray:
-    """Return standardised features, (n, p), or their 50 leading principal components if there are more than 50.
-
-    Missing values count as the mean of their feature.
-    """
+    """Return standardised features, (n, p), missing ones at the mean, or the 50 leading components of more."""
     is_present = ~np.isnan(x)
     count = np.maximum(is_present.sum(axis=0), 1)
     centred = np.where(is_present, x - np.where(is_present, x, 0.0).sum(axis=0) / count, 0.0)

@@ -67,8 +67,7 @@ class CellRates:
 
     Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
 
-    base (n, m): First factor.
-    factor (n or 1, 1 or m), pair_factor (m,): Further factors; None for one.
+    Shapes: base (n, m), factor (n or 1, 1 or m), pair_factor (m,).
     """
 
     base: CellArray
@@ -127,9 +126,8 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """Propensities that minimise the sum of information / propensity, and the Lagrange multipliers of the constraints.
+    """Propensities, (n, m), that minimise the sum of information / propensity, with the Lagrange multipliers.
 
-    propensities (n, m).
     multiplier: lambda: the amount by which one more unit of budget would lower the sum. Zero where the budget is slack;
         infinite where the budget pays for no more than the smallest propensities.
     context_multiplier (n,): nu of each row where a context gets at most one label.
@@ -142,10 +140,9 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """The constraints of an allocation.
+    """The constraints of an allocation; cost and lower are (n or 1, m or 1).
 
-    cost (n or 1, m or 1): Cost of a label; positive.
-    lower (n or 1, m or 1): Smallest propensity; the smallest propensities together cost no more than the budget.
+    lower: Smallest propensity; the smallest propensities together cost no more than the budget.
     one_pair: Whether the propensities of a context add up to at most one.
     count (n,): Number of contexts that each row stands for; None for one.
     """
@@ -196,10 +193,7 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
 def propensities_at_multiplier(
     information: FloatArray, cost: FloatArray, lower: float, multiplier: float, one_pair: bool
 ) -> FloatArray:
-    """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same multiplier lambda.
-
-    Shapes: information (n, m), cost (n or 1, m or 1).
-    """
+    """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same lambda."""
     if one_pair and cost.shape[1] > 1:
         root, price = np.sqrt(information), multiplier * np.broadcast_to(cost, information.shape)
         return _at_price(root, price + _context_multipliers(root, price, lower)[:, None], lower)
@@ -246,11 +240,9 @@ def _propensities_at_level(
 
 
 def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | float) -> FloatArray:
-    """Return level x rate, (b, m), clipped to the range from the smallest propensity to one; overwrites ``rate``.
+    """Return level, (b,), x rate, (b, m), clipped to [smallest propensity, 1]; overwrites ``rate``.
 
     Where the level is infinite, the result is one for every label with information.
-
-    Shapes: rate (b, m), level (b,).
     """
     with np.errstate(invalid="ignore"):
         rate *= level if np.ndim(level) == 0 else np.asarray(level)[:, None]
@@ -261,10 +253,7 @@ def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | f
 
 
 def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | None, start: float | None) -> float:
-    """Find the level at which the propensities cost the budget; infinite where the budget is slack.
-
-    Shapes: cap (n,).
-    """
+    """Find the level at which the propensities cost the budget; infinite where the budget is slack."""
     lower, budget = constraints.lower, constraints.budget
 
     def spending(level: float) -> tuple[float, float]:
@@ -375,10 +364,7 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
 
 
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: float) -> FloatArray:
-    """Find the smallest nu of each row, (b,), at which the propensities root / sqrt(price + nu) add up to at most one.
-
-    Shapes: root (b, m), price (b, m).
-    """
+    """Find the smallest nu of each row, (b,), at which root / sqrt(price + nu), (b, m), add up to at most one."""
     nu = np.zeros(len(root))
     # nu lies between ``low`` and ``high``. A propensity is at most root / sqrt(nu) plus the smallest propensity. At
     # ``high`` the sum of root / sqrt(nu) is one minus the sum of the smallest propensities. The propensities therefore

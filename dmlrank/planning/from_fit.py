@@ -43,12 +43,9 @@ _ONE_AT_A_TIME = Lock()
 
 
 class Prompts(NamedTuple):
-    """The prompts that a plan from a fit is for.
+    """The prompts that a plan from a fit is for, with identifiers, (n,), and the columns that hold these.
 
-    tables (g, K, K, C): Probabilities of the prompts; prompts with equal probabilities share a table.
-    row (n,): Index of the table of each prompt.
-    identifiers (n,).
-    columns: The columns that identify a prompt.
+    tables (g, K, K, C), row (n,): Tables of probabilities, which prompts may share, and the table of each prompt.
     """
 
     tables: Tables

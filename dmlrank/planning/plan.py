@@ -513,13 +513,6 @@ class Plan(Summarised):
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         table = plan_summary(self.specification, self.solution, self._alpha(alpha), models=models, top=top)
         return table.with_title(title)
@@ -556,8 +549,6 @@ class Plan(Summarised):
         ------
         OptionError, OptionTypeError
             If there is no such picture, or it does not use an option.
-        UnknownModelError
-            If the plan has no such model.
 
         Examples
         --------

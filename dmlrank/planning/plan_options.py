@@ -127,11 +127,6 @@ class Against:
             One row for each difference.
         labels : tuple of str
             Names of the differences, such as ``"a - b"``.
-
-        Raises
-        ------
-        UnknownModelError
-            If there is no such model.
         """
         if self.model not in models:
             raise UnknownModelError(
@@ -176,9 +171,7 @@ def make_criterion(
 ) -> tuple[Criterion, FloatArray, tuple[str, ...], Questions]:
     """Return criterion, coefficients of the J contrasts, (J, K), their names, and questions that end rounds.
 
-    J is 0 for all scores; questions are contrasts where no others are given.
-
-    Shapes: scores (K,), above (K, K): see :meth:`Top.rows`.
+    J is 0 for all scores; questions are contrasts where no others are given. For ``above`` see :meth:`Top.rows`.
     """
     kind, free, questions = options.criterion, free_basis(gauge, len(models)), read_until(options.until, models)
     contrasts = list(questions) if options.contrasts is None and questions else options.contrasts
@@ -216,10 +209,7 @@ def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[Float
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanOptions:
-    """The options that plans from probabilities and plans from fits share; see :func:`dmlrank.design`.
-
-    The signatures of :func:`dmlrank.design` and :meth:`RankResults.design` have these names and defaults.
-    """
+    """The options, with defaults, of :func:`dmlrank.design` and :meth:`RankResults.design`."""
 
     budget: float
     criterion: str = "A"

@@ -149,10 +149,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
 def _rows_of_pairs(
     specification: PlanSpecification, solution: PlanSolution, by_score: IntArray, in_table: Set[str]
 ) -> tuple[list[tuple[str, ...]], str]:
-    """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs.
-
-    Shapes: by_score (K,).
-    """
+    """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs."""
     problem, models = specification.problem, specification.names.models
     labels = problem.expected_labels(solution.propensities)
     first, second = (by_score[place] for place in np.triu_indices(len(models), 1))

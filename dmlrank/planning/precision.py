@@ -26,12 +26,7 @@ _CLOSE = 1e-4
 
 
 def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, rows: FloatArray) -> Covariance:
-    """Return the predicted covariance of combinations of scores, (J, J).
-
-    Its rank is known: combinations that the functional fixes have no variance.
-
-    Shapes: sigma (K, K), rows (J, K).
-    """
+    """Return the predicted covariance, (J, J), of combinations of scores, which is zero for those that are fixed."""
     # The combinations in coordinates of those that the functional does not fix.
     free_rows = rows @ free_basis(specification.gauge, rows.shape[1])
     directions, size, _ = np.linalg.svd(free_rows, full_matrices=False)

@@ -63,10 +63,7 @@ _LARGEST_CORRELATION = 0.95
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunGroups(Pairs):
-    """The groups of models that are run together on a prompt, in the place of pairs.
-
-    group (K,): Group of each model; -1 for a model that was run on every prompt.
-    """
+    """The groups of models, (K,), that are run together on a prompt, in the place of pairs; -1 for complete models."""
 
     group: IntArray
 
@@ -190,10 +187,7 @@ def design_scores(
     *,
     candidate: str | None = None,
 ) -> Plan:
-    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
-
-    Shapes: above (K, K), see :func:`dmlrank.planning.design.specify`.
-    """
+    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run."""
     scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
     assert scores is not None
     if options.criterion != "A" or options.one_pair or options.explore:

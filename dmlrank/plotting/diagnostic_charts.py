@@ -22,10 +22,7 @@ _BARS = 30
 
 
 def overlap_chart(propensity: FloatArray, title: str, ax: Axes | None = None) -> Axes:
-    """Draw the histogram of the propensities of the labelled cells, and the share of cells below each propensity.
-
-    Shapes: propensity (m,).
-    """
+    """Draw the histogram of the propensities of the labelled cells, and the share of cells below each propensity."""
     axes = theme.new_axes(ax, height=4.2, width=7.5)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -61,8 +58,6 @@ def reliability_curve(
 
     The columns are the mean ``fitted`` probability, the ``observed`` share, and the limits ``low`` and ``high`` of
     Wilson's interval of the share, which holds for one bin and takes votes as independent.
-
-    Shapes: fitted (m,), labels (m,), votes (m,).
     """
     from statsmodels.stats.proportion import proportion_confint
 
@@ -102,10 +97,7 @@ _RAISES, _LOWERS = theme.DARK, "#e8953a"
 def influence_chart(
     names: Sequence[str], values: FloatArray, *, label: str, title: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere.
-
-    Shapes: values (m,).
-    """
+    """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere."""
     columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} prompts")
     for axes, rows, place in columns.parts(pd.DataFrame({"value": values}, index=list(names))):
         axes.barh(place, rows["value"], 0.66, color=np.where(rows["value"] > 0, _RAISES, _LOWERS).tolist())
@@ -125,10 +117,7 @@ def pair_chart(
     title: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the expected labels of pairs as bars, which have a plain and a hatched part for the two display orders.
-
-    Shapes: labels (m, 1).
-    """
+    """Draw expected labels of pairs as bars, with a plain and a hatched part for the two display orders."""
     columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
     from matplotlib.ticker import MaxNLocator
 

@@ -24,10 +24,7 @@ _GROUP_WIDTH, _LOWEST_MAP = 0.72, 2.4
 
 
 def heat_map(models: Sequence[str], values: FloatArray, label: str, ax: Axes | None = None, *, title: str = "") -> Axes:
-    """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
-
-    Shapes: values (K, K).
-    """
+    """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white."""
     n_models = len(models)
     axes, pitch = _square(models, "a heat map", _LARGEST_CELL, ax)
     extent = (0, n_models, n_models, 0)
@@ -48,10 +45,7 @@ def group_heat_map(
     coloured: NDArray[np.bool_] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a table with a row per model and a column per group, in colours, with the numbers where there is room.
-
-    Shapes: values (K, G), coloured (K, G).
-    """
+    """Draw a table (K, G) of models by groups in colours, with the numbers where there is room."""
     n_models, n_groups = values.shape
     if n_groups > _MOST_GROUPS:
         raise theme.too_many(f"a heat map of {n_groups} groups", _MOST_GROUPS, "choose groups by a coarser column")
@@ -97,10 +91,7 @@ _LARGEST_WIN_CELL = 0.42
 def difference_matrix(
     models: Sequence[str], difference: FloatArray, rejected: NDArray[np.bool_], *, title: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the row's score minus the column's score, coloured where the hypothesis is rejected and grey elsewhere.
-
-    Shapes: difference (K, K), rejected (K, K).
-    """
+    """Draw row's score minus column's score, (K, K), coloured where the hypothesis is rejected and grey elsewhere."""
     n_models = len(models)
     axes, pitch = _square(models, "a matrix of differences", _LARGEST_WIN_CELL, ax)
     scale = float(np.nanmax(np.abs(difference))) or 1.0

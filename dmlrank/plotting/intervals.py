@@ -93,10 +93,7 @@ def grouped_forest_plot(
 def difference_plot(
     intervals: pd.DataFrame, margins: Sequence[float], *, label: str, title: str = "", ax: Axes | None = None
 ) -> Axes:
-    """Draw differences with intervals: dark and filled where the column ``rejected`` is true, else grey and hollow.
-
-    Infinite limits end at the frame.
-    """
+    """Draw differences with intervals: dark where ``rejected``, else grey. Infinite limits end at the frame."""
     columns = theme.row_columns(ax, len(intervals), f"a plot of {len(intervals):,} differences", width=8.0)
     ends = intervals[["estimate", "low", "high"]].replace([-np.inf, np.inf], np.nan)
     first, last = min(0.0, ends.min().min()), max(0.0, ends.max().max())
@@ -118,10 +115,7 @@ def difference_plot(
 def ellipse_plot(
     outline: FloatArray, center: FloatArray, names: Sequence[str], *, scores: bool, title: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the confidence region of two scores or contrasts with its centre.
-
-    Shapes: outline (m, 2), center (2,).
-    """
+    """Draw the confidence region of two scores or contrasts, an outline (m, 2), with its centre."""
     axes = theme.new_axes(ax, height=4.6, width=5.4)
     if len(outline) > 2:
         axes.fill(*outline.T, facecolor=theme.LIGHT, alpha=0.35, edgecolor="none")
@@ -144,7 +138,7 @@ def ellipse_plot(
 def band_plot(
     bands: Mapping[str, pd.DataFrame], *, variable: str, label: str, title: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw the scores of models along a variable with their bands, or with intervals where its values are no numbers.
+    """Draw the scores of models along a variable with bands, or with intervals where its values are no numbers.
 
     The index of every model's intervals has the values of the variable.
     """

@@ -66,13 +66,10 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
 def bump_chart(
     models: Sequence[str], results: Sequence[str], ranks: FloatArray, ax: Axes | None = None, *, title: str = ""
 ) -> Axes:
-    """Draw a line per model through its ranks in the results, with names at the ends.
+    """Draw a line per model through its ranks in R results, (K, R), with names at the ends.
 
     The lines of the first models are coloured and thick. Models whose ranks move most would be a poor choice: those are
-    the ones with few votes. Where some models are left out, the ranks of the others may lie close together; their names
-    then stand apart, with thin lines to the ranks.
-
-    Shapes: ranks (K, R).
+    the ones with few votes. Names of models with ranks close together stand apart, with thin lines to the ranks.
     """
     n_models, n_results = ranks.shape
     if n_models > _MOST_LINES:

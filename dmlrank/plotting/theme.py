@@ -85,10 +85,10 @@ def sequential_colours() -> Colormap:
 
 
 def signed_colours() -> Colormap:
-    """Return a colour map for signed numbers on a scale that is symmetric about zero.
+    """Return a colour map for signed numbers on a scale that is symmetric about zero, where it jumps.
 
     Negative numbers are light orange, positive numbers dark blue. The two sides share no lightness, and both are darker
-    than ``NOT_SIGNIFICANT``, so that a copy in grey shows the sign, too. The map jumps at zero.
+    than ``NOT_SIGNIFICANT``, so that a copy in grey shows the sign, too.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -133,10 +133,8 @@ def new_figure(height: float, width: float = 7.5) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """The columns of a picture that has one row per name, from the top down and then to the right.
+    """The columns of axes of a picture that has one row per name, from the top down and then to the right.
 
-    axes: One per column, from left to right.
-    slices: The rows of each column.
     pitch: Points from one row to the next; in axes of the caller, as large as the axes are now.
     """
 
@@ -155,7 +153,7 @@ class RowColumns:
             yield axes, rows[part], np.arange(len(rows[part]))[::-1]
 
     def titled(self, title: str) -> Axes:
-        """Write the title of the picture above all columns, their label once below them, and return the first axes.
+        """Write the title above all columns and their label once below them, and return the first axes.
 
         In a narrow column, a long label would reach into the next one.
         """
@@ -215,10 +213,7 @@ def hide_spines(axes: Axes, sides: Sequence[str] = ("top", "right")) -> None:
 
 
 def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both", "x", "y", ""] = "both") -> Axes:
-    """Write labels and title, draw a grid below the data along these axes, hide the upper and right line.
-
-    The axes are returned.
-    """
+    """Write labels and title, draw a grid below the data, hide the upper and right line, and return the axes."""
     axes.set_xlabel(across, fontsize=TEXT_SIZE)
     axes.set_ylabel(up, fontsize=TEXT_SIZE)
     if grid:
@@ -258,8 +253,6 @@ def write_names(
     """Write names along an axis, smaller where there are many, and only every second or third where there is no room.
 
     The limits of the axis have to be set before.
-
-    Shapes: places (n,).
     """
     at = np.asarray(places, dtype=float)
     if np.isnan(pitch):
@@ -291,10 +284,7 @@ def names_width(names: Sequence[str]) -> float:
 
 
 def write_title(axes: Axes, title: str) -> Axes:
-    """Write a title above the axes, broken into lines that the axes have room for, and return the axes.
-
-    Lines end at commas, colons and semicolons, unless a part between them is too long for a line.
-    """
+    """Write a title above the axes, in lines that end at punctuation where they can, and return the axes."""
     letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
     lines: list[str] = []
     for text in title.split("\n"):

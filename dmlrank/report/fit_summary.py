@@ -39,12 +39,7 @@ from .statements import (
 
 @dataclass(frozen=True, slots=True)
 class ShownModels:
-    """The models that a table shows.
-
-    places: Places of the models among all models, in the order of the rows.
-    n_models: Number of all models.
-    noun: What the rows are, in the singular.
-    """
+    """The models that a table shows, by their places among all in the order of the rows; ``noun`` is singular."""
 
     places: tuple[int, ...]
     n_models: int
@@ -165,10 +160,7 @@ def score_digits(results: Estimates) -> int:
 def leaderboard_columns(
     results: Estimates, level: SummaryLevel, p_adjusted: FloatArray | None = None
 ) -> dict[str, Column]:
-    """Return the columns that a result has, by name, with a cell for each score in the order of the estimates.
-
-    Columns of tests need adjusted p-values.
-    """
+    """Return the columns that a result has, by name; those of tests need adjusted p-values."""
     digits, has_tests = score_digits(results), results.has_intervals
     row_head, score = ("Model", "Score") if results.of_models else ("Output", "Value")
     explanation = f"Estimated {score.lower()}" if results.of_models else "The estimate"
@@ -263,10 +255,7 @@ def rank_set_text(best: int, worst: int) -> str:
 def build_summary(
     results: Estimates, level: SummaryLevel, p_adjusted: FloatArray, shown: ShownModels | None = None
 ) -> Summary:
-    """Build the summary of a fit.
-
-    Shapes: p_adjusted (d,).
-    """
+    """Build the summary of a fit."""
     shown = rows_to_show(results) if shown is None else shown
     found = leaderboard_columns(results, level, p_adjusted)
     rank = "rank_set" if results.has_intervals else "rank"
@@ -472,8 +461,6 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
     """Return one row per labelled cell, with its first stages and the influence of its context.
 
     For means of scores, a row has the score of a model on a prompt, and its influence.
-
-    Shapes: phi (n, K).
     """
     data, cells = steps.data, steps.data.cells
     columns: dict[str, object]
@@ -503,10 +490,7 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
 
 
 def _with_identifiers(steps: FitState, context: IntArray, columns: dict[str, object]) -> pd.DataFrame:
-    """Return columns with the identifiers of their contexts before them.
-
-    A column that identifies contexts and has the name of another column gets a prefix.
-    """
+    """Return columns after those that identify their contexts, which get a prefix if another column has their name."""
     ids, names_of_ids = steps.data.context_ids[context], steps.options.context or ("context",)
     parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names_of_ids) > 1 else [ids]
     labels = (f"context_{name}" if name in columns else name for name in names_of_ids)

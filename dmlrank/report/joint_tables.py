@@ -29,7 +29,6 @@ _PER_SCORE = 25
 class GroupFacts:
     """Size and composition of a group.
 
-    name: Name of the group.
     values: The group's value of every grouping column.
     share: p_g, the group's (weighted) share of the contexts.
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
@@ -38,7 +37,6 @@ class GroupFacts:
     unseen: Models without a vote in the group.
     plugin, shares (K,): Plug-in scores and shares of comparisons won.
     effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
-    votes: Votes by model.
     """
 
     name: str
@@ -76,10 +74,7 @@ def group_summary(
     is_partition: bool = True,
     left_out: Sequence[tuple[str, str]] = (),
 ) -> Summary:
-    """Build a table with score and standard error of every model (rows) in every group (columns).
-
-    Shapes: scores, std_errors (K, G).
-    """
+    """Build a table with score and standard error of every model (rows) in every group (columns)."""
     digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
     pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
     columns = [
@@ -200,10 +195,8 @@ def _first_of(texts: Sequence[str], n_named: int, separator: str = "; ") -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreIntervals:
-    """ScoreIntervals of the scores of all results.
+    """Intervals of the scores of all results: a frame with ``lower`` and ``upper`` for each; empty for no intervals.
 
-    of_result: A frame with ``lower`` and ``upper``, a row per model, for each result; empty for results without
-        intervals.
     head: Head of the columns.
     note: What the intervals hold for, in a sentence.
     """

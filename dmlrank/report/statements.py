@@ -78,10 +78,7 @@ class SummaryLevel:
 
 
 def as_sentence(text: str) -> str:
-    """Return the text with a capital letter at the start and a full stop at the end.
-
-    A first word that is an option or another piece of code stays as it is.
-    """
+    """Return the text with a capital letter, unless it begins with code, and a full stop at the end."""
     stripped = text.strip()
     if not stripped:
         return ""
@@ -133,10 +130,7 @@ def functional_unit(results: Estimates) -> str:
 
 
 def win_head(results: Estimates) -> str:
-    """Return the head of the win probabilities; empty where a result has no such column.
-
-    Where the score is the win probability, it stands in the table once.
-    """
+    """Return the head of the win probabilities; empty without such a column, or where the score is this probability."""
     if not results.of_models or results.are_means or np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
         return ""
     return "win" if results.graph.complete else f"win vs {MET}"
@@ -313,10 +307,9 @@ def position_sentence(results: Estimates, level: SummaryLevel) -> str:
 
 
 def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool = False) -> list[str]:
-    """Say in a few sentences who leads, by how much, what is not decided, and what would decide it.
+    """Say who leads, by how much, what is undecided and what would decide it, from the tests behind the table.
 
-    All of them follow from the tests behind the table, so that they cannot contradict it. A page, which has the
-    p-values below, says so without statistical terms.
+    A page, which has the p-values below, says so without statistical terms.
     """
     first, separation = level.first, level.separation
     if first is None or separation is None:

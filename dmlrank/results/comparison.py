@@ -156,13 +156,7 @@ class Comparison(JointBoards):
 
     @property
     def joint(self) -> JointEstimates:
-        """All scores with one covariance.
-
-        Raises
-        ------
-        OptionError
-            If there is no joint covariance; the error says why.
-        """
+        """All scores with one covariance; where there is none, the error says why."""
         if isinstance(self.joint_or_reason, str):
             raise OptionError(self.joint_or_reason)
         return self.joint_or_reason
@@ -393,13 +387,6 @@ class Comparison(JointBoards):
         -------
         matplotlib Axes
             The axes of the picture.
-
-        Raises
-        ------
-        OptionError
-            If there are too many models to draw.
-        UnknownModelError
-            If no result has a model of this name.
         """
         e = self.results[0].estimates
         best = [e.models[j] for j in best_by_interval(e)]
@@ -733,11 +720,6 @@ class Criteria(Comparison):
         RankResults
             Its intervals, tests and rank sets are those of the weighted scores. For weightings that are tried out, use
             :meth:`at_weights`.
-
-        Raises
-        ------
-        OptionError
-            If a criterion is unknown, or weights are no positive numbers.
         """
         w, first = self._weights(weights), self.results[0].estimates
         n_models = len(first.models)
@@ -768,11 +750,6 @@ class Criteria(Comparison):
         -------
         DataFrame
             A row per model: ``score``, ``std_error``, ``lower`` and ``upper``.
-
-        Raises
-        ------
-        OptionError
-            If a criterion is unknown, or weights are no positive numbers.
 
         Notes
         -----

@@ -38,9 +38,7 @@ _WHY_FEATURES = (
 class ContextGroups:
     """Groups of contexts.
 
-    variable: The grouping column, or the grouping columns joined by commas.
-    names: Names of the G groups, in order, all different.
-    values: Values of each group, one for every column.
+    names, values: Names of the G groups, in order, all different, and the values, one for every grouping column.
     members (G, n): The contexts of each group; groups may overlap.
     left_out: Names of groups without scores, with the reason.
     """
@@ -74,11 +72,8 @@ class ContextGroups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContextDesign:
-    """Functions v of the context.
+    """P functions of the context, by a formula, with their values, (n, P).
 
-    formula: The formula of the functions.
-    names: Names of the P columns.
-    matrix (n, P): Values of the functions.
     terms: Terms of the formula with their columns, without the constant.
     table: The variables, a row per context.
     feature_map: Computes the columns for further contexts, without the constant.
@@ -191,10 +186,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
 
 
 def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
-    """Raise where the columns of the formula are linearly dependent.
-
-    Shapes: matrix (n, P).
-    """
+    """Raise where the columns of the formula, (n, P), are linearly dependent."""
     size_of_column = np.abs(matrix).max(axis=0, initial=0.0)
     extreme = [
         name for name, size in zip(names, size_of_column, strict=True) if size > 0 and not 1e-100 <= size <= 1e100
@@ -242,13 +234,11 @@ def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.Data
 def check_function_of_features(
     steps: FitState, columns: Sequence[str], values: FloatArray, what: str, *, masks: Collection[str] = ()
 ) -> None:
-    """Raise unless the values are a function of the fit's features.
+    """Raise unless the values, (n, P), are a function of the fit's features.
 
     Values that differ between contexts with equal features are no function of the features. Otherwise the columns are
     accepted if the fit's formula uses them, or if most contexts share their features with another context, because the
     data could then have shown a difference.
-
-    Shapes: values (n, P).
     """
     if steps.estimator is MEANS:
         return  # means in groups are means of what was observed, and need no learner that knows the groups

@@ -242,10 +242,7 @@ def _joint_covariance(
     unanimous_covariance: FloatArray | None,
     repeated: Sequence[FloatArray],
 ) -> Covariance:
-    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
-
-    Shapes: unanimous_covariance (P K, P K), repeated (P K,).
-    """
+    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K)."""
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
     columns = np.eye(n_columns)

@@ -32,9 +32,8 @@ _NO_ANNOTATOR = "\x00"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedContexts:
-    """The contexts of all results together.
+    """The contexts of all results together, each counted once.
 
-    n_contexts: N, the number of different contexts.
     places: Place of each context of each result among all contexts.
     clusters: Clusters of all contexts; None where contexts are independent. ``of_vote`` is not used.
     """
@@ -169,9 +168,8 @@ Joint: TypeAlias = tuple[JointEstimates | str, str]
 def joint_results(names: Sequence[str], results: Sequence[RankResults], independent: bool | None) -> Joint:
     """Return the scores of all results with one covariance, or the reason why there is none.
 
-    The diagonal blocks are the covariances of the results. Between results of independent samples the covariance is
-    zero. Between others it comes from their influence values on the contexts that they share, see
-    :func:`dmlrank.inference.covariance.match_blocks`.
+    The diagonal blocks are the covariances of the results. Between independent samples the covariance is zero; else it
+    comes from influence values on common contexts, see :func:`dmlrank.inference.covariance.match_blocks`.
     """
     estimates = [result.estimates for result in results]
     for name, e in zip(names, estimates, strict=True):
@@ -509,10 +507,7 @@ def _common_level(first: Estimates, models: Sequence[str], has_other_models: boo
 
 
 def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
-    """Return the covariance of linear combinations of scores, with the free directions of the combinations.
-
-    Shapes: matrix (m, d).
-    """
+    """Return the covariance of linear combinations of scores, (m, d), with the free directions of the combinations."""
     left, size, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
     basis = left[:, size > 1e-9 * size.max(initial=0.0)]
     mapped = matrix @ covariance.matrix @ matrix.T

@@ -243,8 +243,6 @@ class JudgeAudit(JointResults, TitledTable):
 
         Raises
         ------
-        UnknownModelError
-            If there is no such judge.
         HypothesisError
             If there are too few clusters for so many effects.
         """

@@ -308,11 +308,6 @@ class RankResults(Summarised):
         DataFrame
             Columns ``lower`` and ``upper``, a row per model.
 
-        Raises
-        ------
-        OptionError
-            If alpha or the method cannot be used.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -350,8 +345,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        UnknownModelError
-            If a model was not ranked.
         HypothesisError
             If the hypothesis cannot be read, or a combination has the same value whatever the data are.
 
@@ -382,8 +375,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        UnknownModelError
-            If a model was not ranked.
         HypothesisError
             If the hypothesis cannot be read, the functional fixes all combinations that the hypothesis restricts, or
             there are too few clusters for so many restrictions.
@@ -504,13 +495,6 @@ class RankResults(Summarised):
         -------
         PairwiseResults
             ``.result_frame``, ``.summary()``, ``.plot()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If a model was not ranked.
-        OptionError, OptionTypeError
-            If an option has a value that it cannot have.
 
         Notes
         -----
@@ -685,8 +669,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        UnknownModelError
-            If a model was not ranked.
         OptionError
             If both models and contrasts are given, or a model is named twice.
         HypothesisError
@@ -1229,8 +1211,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        ColumnError
-            If the table has no such column.
         DataError
             If costs are not numbers, or are missing for some model on some prompt.
         OptionError
@@ -1386,13 +1366,6 @@ class RankResults(Summarised):
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
 
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or an option has a value that it cannot have.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -1509,11 +1482,6 @@ class RankResults(Summarised):
             ``votes`` counts votes on compared pairs. The columns of votes are missing where the estimates are not
             scores of models.
 
-        Raises
-        ------
-        OptionError
-            If alpha or the method cannot be used.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -1571,11 +1539,6 @@ class RankResults(Summarised):
             influence. A score is a mean over contexts, and phi is the distance of one context's term from this mean.
             With ``estimator="bt_mle"`` one column ``fitted``, the probability that ``first`` wins, replaces the columns
             of the first stages.
-
-        Raises
-        ------
-        UnknownModelError
-            If the model was not ranked.
 
         Examples
         --------
@@ -1643,8 +1606,6 @@ class RankResults(Summarised):
             If the picture needs intervals, and the result is an estimate without intervals.
         DataNotStoredError
             If the picture needs the data, and the result was loaded without data.
-        UnknownModelError
-            If a model was not ranked.
 
         Examples
         --------
@@ -1800,8 +1761,6 @@ class RankResults(Summarised):
         ------
         StorageError
             If something that the fit uses cannot be stored, such as a lambda in the formula.
-        FileWriteError
-            If the file cannot be written.
         DataNotStoredError
             If ``with_data=True`` and the result was itself loaded without data.
 
@@ -1829,11 +1788,6 @@ class RankResults(Summarised):
         -------
         RankResults
             The stored result.
-
-        Raises
-        ------
-        StorageError
-            If the file is not a stored result.
         """
         return read_pickle(path, cls)
 
@@ -1890,11 +1844,6 @@ class RankResults(Summarised):
         -------
         RankResults
             In the unit of this result.
-
-        Raises
-        ------
-        OptionError
-            If an option is unknown or has a value that it cannot have.
 
         Examples
         --------

@@ -431,8 +431,6 @@ class RankSets(ModelTable):
 
         Raises
         ------
-        UnknownModelError
-            If a model was not ranked.
         OptionError
             If a model is named twice, or there are too many models for a picture.
         """
@@ -615,10 +613,7 @@ def make_board(
 
 
 def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:
-    """Return the leaderboards of a result's page: one, or three with scores at equal style.
-
-    The other two are the raw scores and those averaged over style.
-    """
+    """Return the leaderboards of a page: one; with equal style also raw scores and those averaged over style."""
     style = estimates.style
     if style is None or style.kind != "equal":
         return [make_board(estimates, simultaneous, "Leaderboard", alpha=alpha)]

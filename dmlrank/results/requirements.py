@@ -75,13 +75,6 @@ class ModelTable(Summarised):
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
         return self._table(models, top).with_title(title)
 
@@ -113,10 +106,7 @@ def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[
 
 
 def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
-    """Join the parts of every name, so that names with different parts are different.
-
-    Where two joined names would be equal, parts that contain the separator are quoted.
-    """
+    """Join the parts of every name, quoted where they contain the separator, so that the names differ."""
     texts = [tuple(map(str, name_parts)) for name_parts in parts]
     quotations: tuple[Callable[[str], str], ...] = (str, lambda part: repr(part) if separator in part else part, repr)
     names: list[str] = []
@@ -142,17 +132,15 @@ Member = TypeVar("Member")
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a method needs; a result that lacks it does not have the method.
+    """What a method needs; a result that lacks it does not have the method, for the reason in the field.
 
-    models: Why the estimates have to be scores of the models.
-    unadjusted: Why scores may not be those at equal style.
-    no_style: Why scores may not have any adjustment for style.
-    no_means: Why scores may not be means of scores.
-    means: Why scores have to be means of scores.
-    one_look: Why there is no sequential form.
+    models: Estimates that are scores of the models.
+    unadjusted: Scores that are not those at equal style.
+    no_style: Scores without any adjustment for style.
+    no_means, means: Scores that are not, or that are, means of scores.
+    one_look: A single look.
     drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
-    intervals: Whether the result needs intervals.
-    data: Whether the result needs data and learners.
+    intervals, data: Whether the result needs intervals, or data and learners.
     """
 
     models: str = ""

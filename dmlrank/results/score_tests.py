@@ -423,11 +423,6 @@ class Ellipsoid(TitledTable):
         ----------
         n_points : int
             Number of points, n, where both directions are free.
-
-        Raises
-        ------
-        OptionError
-            If the region is not one of two scores or contrasts.
         """
         if len(self.models) != 2:
             raise OptionError(
@@ -481,11 +476,6 @@ class Ellipsoid(TitledTable):
         ----------
         ax : Axes, optional
             Axes to draw in; new ones when None.
-
-        Raises
-        ------
-        OptionError
-            If the region is not one of two scores or contrasts.
         """
         title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
         title += "" if self.sequence is None else f"\n{self.sequence.clause}"

@@ -57,10 +57,7 @@ def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: f
 
 
 def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
-    """Return critical value, tests of ranks and letters for a table or page of a result.
-
-    Without intervals there is no separation and there are no letters, and the critical value is NaN.
-    """
+    """Return critical value, tests of ranks and letters for a table; NaN and none without intervals."""
     critical = critical_value_of(estimates, simultaneous, alpha)
     if not estimates.has_intervals or not estimates.of_models:
         return SummaryLevel(alpha, critical, None, bootstrap=simultaneous.multipliers)
@@ -156,9 +153,8 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
 def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
     """Return the estimates on another scale: scores are multiplied and shifted, their covariance is multiplied.
 
-    The shift is a constant for display: the scores do not become differences from the anchor's score. Therefore the
-    shift does not change the width of any interval, and the anchor keeps its interval. z statistics, p-values, ranks
-    and win shares do not change.
+    The shift is a constant for display: the scores do not become differences from the anchor's score, which keeps its
+    interval. z statistics, p-values, ranks and win shares do not change.
     """
     e, old = estimates, estimates.scale
     multiplier, neutral = scale.factor / old.factor, e.neutral

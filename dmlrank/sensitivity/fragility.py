@@ -140,11 +140,7 @@ class Refit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefitFrames:
-    """The frames of a fit, from which rows can be dropped before the model is fitted again.
-
-    steps: The fit to all rows.
-    data: The frame of the votes, with all its columns.
-    """
+    """The fit to all rows and its frame, from which rows can be dropped before the model is fitted again."""
 
     steps: FitState
     data: pd.DataFrame
@@ -252,10 +248,8 @@ class Answer:
 
     dropped: The smallest set of units that turned the result, or the last one that did not; None where half of the
         units do not suffice.
-    before: Estimate of the contrast.
-    after: Estimate after the refit without these units; NaN where the refit failed.
+    before, after: Estimate of the fit, and of the refit without these units; NaN where this refit failed.
     confirmed: Whether the result turned in the refit without ``dropped``.
-    n_refits: Number of all refits.
     failure: Why the refit without ``dropped`` failed; empty where it did not.
     """
 

@@ -37,10 +37,7 @@ def tipping_sentence(tipping: pd.DataFrame) -> str:
 
 
 def _at_middle_gamma(results: SensitivityNumbers) -> tuple[float, FloatArray, FloatArray, int]:
-    """Return the gamma for which tables show bounds, these, (J, 4), the tipping points, (J, 2), and decimals.
-
-    The gamma is the middle one of those above 1, or the only one.
-    """
+    """Return the middle gamma above 1, or the only one, its bounds, (J, 4), tipping points, (J, 2), and decimals."""
     above = [gamma for gamma in results.gammas if gamma > 1]
     gamma = above[(len(above) - 1) // 2] if above else results.gammas[0]
     frame = results.result_frame[results.result_frame["gamma"] == gamma]

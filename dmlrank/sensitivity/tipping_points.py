@@ -104,10 +104,7 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
 
 
 def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
-    """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit.
-
-    Shapes: context (q,), weight (q,), annotator (q,), block (b,).
-    """
+    """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit."""
     blocks, clusters = steps.units.blocks, steps.units.clusters
     if steps.units.annotator is None or clusters is None:
         block = blocks.context_block[battles.context]
@@ -130,11 +127,8 @@ _MAX_STORED = 60_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """Bounds of J contrasts at G values of gamma.
+    """Bounds of J contrasts at G values of gamma, (G, J), with standard errors of the estimated bounds.
 
-    gamma (G,).
-    lower, upper (G, J): Estimates of the bounds.
-    lower_error, upper_error (G, J): Standard errors of the estimated bounds.
     critical (G,): Half-width of the intervals in standard errors, simultaneous over contrasts and over both bounds.
     """
 
@@ -275,10 +269,8 @@ def extend_to_tipping_points(
 ) -> Bounds:
     """Return the bounds with those values of the grid that tipping points need.
 
-    Larger values are added until every bound has reached its value, or gamma is 100. Then values are added between the
-    two evaluated values that enclose a tipping point.
-
-    Shapes: value (J,).
+    Larger values are added until every bound has reached its value, (J,), or gamma is 100, then those between the two
+    values that enclose a tipping point.
     """
     for gamma in GRID:
         if gamma > bounds.gamma[-1] and (distances(bounds, value)[0][-1] > 0).any():

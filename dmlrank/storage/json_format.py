@@ -123,10 +123,7 @@ def _checksum(encoded: object) -> str:
 
 
 def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return a JSON text, and a name for the text in errors.
-
-    A string that begins with a brace is the text itself. Everything else is the path of a file with the text.
-    """
+    """Return a JSON text, and its name in errors; a string is the path of a file unless it begins with a brace."""
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return path_or_text, "the text"
     if not isinstance(path_or_text, str | os.PathLike):

@@ -50,11 +50,7 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A stand-in that is pickled for an object; when pickle loads the stand-in, a function call builds the object.
-
-    call: The function that builds the object.
-    arguments: Arguments of the call.
-    """
+    """A stand-in that is pickled for an object: when it is loaded, ``call`` builds the object from ``arguments``."""
 
     call: Callable[..., object]
     arguments: tuple[object, ...]

@@ -59,11 +59,7 @@ def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:
 
 
 def flat_heads(table: TableContent) -> list[str]:
-    """Return one head per column.
-
-    These are the ``column_heads`` of the table. Without them, a head over two columns is that of an interval and
-    becomes the heads "... lower" and "... upper".
-    """
+    """Return one head per column: ``column_heads``, or from a head over two columns "... lower" and "... upper"."""
     if table.column_heads:
         return [next(table.heads())[0], *table.column_heads]
     return [

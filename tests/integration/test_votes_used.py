@@ -165,7 +165,7 @@ def test_errors_about_the_graph_name_what_works():
         rank(draw_votes(counts), min_labels=10, position_bias=True)
     with pytest.warns(
         dr.DmlrankWarning,
-        match=r"min_labels='auto' is 1\), because 10 would leave out 100 % of .*edge_weights='counts'",
+        match=r"min_labels='auto' is 1\), without those with fewer than 10, 100 % of .*edge_weights='counts'",
     ):
         assert rank(draw_votes(counts)).estimates.votes.share_used == 1
 

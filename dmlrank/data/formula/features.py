@@ -134,12 +134,9 @@ text.__doc__ = Text.__doc__
 
 
 class MissingAllowed:
-    """A stateful transform of patsy that learns from the present values and leaves missing values missing.
+    """A stateful transform of patsy, of class ``kind``, that learns from present values and keeps missing ones.
 
-    The transforms of patsy itself return NaN in every row if a single value is missing; ``center(x)`` is an example.
-    Where no value is missing, this class returns what the transform of patsy returns.
-
-    kind: A class of patsy.
+    The transforms of patsy itself, such as ``center(x)``, return NaN in every row if a single value is missing.
     """
 
     def __init__(self, kind: Callable[[], Any]) -> None:
@@ -252,12 +249,7 @@ def check_called_names(features: str, columns: Collection[str], environment: Eva
 
 
 class NumericTerm(NamedTuple):
-    """A term that is one column of numbers, or one column or array of vectors.
-
-    variable: Name of the column or array.
-    label: The term as the formula writes it.
-    width: Number of columns of X that the term has.
-    """
+    """A term that is one column of numbers, or one column or array of vectors, with ``width`` columns of X."""
 
     variable: str
     label: str
@@ -265,10 +257,7 @@ class NumericTerm(NamedTuple):
 
 
 def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dict[Term, NumericTerm]:
-    """Return the terms that are a column of numbers or vectors and that no other term uses.
-
-    Booleans, texts and categories are left to patsy.
-    """
+    """Return the terms that are a column of numbers or vectors and that no other term uses; patsy codes all others."""
     uses = Counter(factor for term in terms for factor in term.factors)
     numeric = {}
     for term in terms:
@@ -303,8 +292,7 @@ _MANY_CATEGORIES = 50
 class _KeepRows(NAAction):
     """The treatment of missing values by patsy: no row is dropped, and missing values become NaN.
 
-    The fit has already dropped the rows that the user wants to be dropped. A missing number stays NaN. A missing
-    category gets an arbitrary code here; later its columns become NaN.
+    A missing category gets an arbitrary code here; later its columns become NaN.
 
     missing (n,): Rows in which each factor is a missing category.
     """
@@ -341,8 +329,6 @@ class FeatureNames(NamedTuple):
 class FeatureMap:
     """Fitted features, which turn further contexts into rows of X.
 
-    text: The features as the formula writes them.
-    variables: Columns and arrays that the features use.
     names: Names of the p columns of X.
     info: Patsy's coding of all terms except the numeric ones; None where all terms are numeric.
     numeric: The numeric terms, each with its first column of X.

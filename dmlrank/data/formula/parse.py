@@ -53,9 +53,7 @@ class Formula:
     """The parts of a formula.
 
     outcome: The column of labels, or the text left of the tilde where several columns of probabilities stand there.
-    features: The features, as patsy reads them.
-    first, second: Columns of the item shown first and of the item shown second. A formula of scores has one column of
-        items, ``first``, and ``second`` is empty.
+    first, second: Columns of the items shown first and second; ``second`` is empty in a formula of scores.
     probabilities: Columns of probabilities, if several columns stand left of the tilde.
     """
 
@@ -103,12 +101,7 @@ class FormulaNames(NamedTuple):
 
 
 class _FormulaToken(NamedTuple):
-    """A token of a formula.
-
-    text: The token as it is written.
-    start, end: Where the token begins in the formula, and where it ends.
-    depth: Number of brackets around the token.
-    """
+    """A token of a formula, as it is written, from start to end, with its ``depth`` of brackets."""
 
     text: str
     start: int

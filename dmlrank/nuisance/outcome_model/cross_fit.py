@@ -30,12 +30,10 @@ _PRIOR_STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
 
 
 def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
-    """Estimate the category probabilities of every ordered pair from counts of votes.
+    """Estimate the category probabilities of every ordered pair from counts of votes, (K, K, C).
 
     The estimate is the posterior mean under a Dirichlet prior. The mean of the prior is the fit of the main effects,
     and the strength of the prior maximises the marginal likelihood of the counts (empirical Bayes; Good 1965).
-
-    Shapes: counts (K, K, C).
     """
     probabilities = main_effects(counts)
     pairs = PairVotes.of(counts)
@@ -49,12 +47,7 @@ def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
 
 
 class PairVotes(NamedTuple):
-    """The ordered pairs with votes, m of them; where items are many, most pairs have no votes.
-
-    first, second (m,): Items of each pair.
-    votes (m, C): Votes of each pair by category.
-    n_items: Number of items, K.
-    """
+    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none."""
 
     first: IntArray
     second: IntArray
@@ -69,13 +62,11 @@ class PairVotes(NamedTuple):
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
-    """Return the category probabilities of a multinomial logit with main effects of the items, (K, K, C).
+    """Return the category probabilities, (K, K, C), of a multinomial logit with main effects of the items.
 
     Every item has one strength r, and one inclination t_c to every kind c of tie. The scores of the categories are
     a_1 + r_j - r_k (first wins), a_2 - r_j + r_k (second wins) and a_c + t_cj + t_ck (ties). This is the Bradley-Terry
     model with a position effect and ties; it is fitted by penalised Newton steps.
-
-    Shapes: counts (K, K, C).
 
     References
     ----------
@@ -104,10 +95,7 @@ def main_effects(counts: FloatArray) -> FloatArray:
 
 
 def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
-    """Return the scores of the categories for ordered pairs, (..., C).
-
-    Shapes: effects (C + K (C - 1).
-    """
+    """Return the scores of the categories for ordered pairs, (..., C), from effects (C + K (C - 1),)."""
     of_items = effects[n_categories:].reshape(n_categories - 1, -1)
     gap = of_items[0][first] - of_items[0][second]
     scores = np.empty((*gap.shape, n_categories))
@@ -118,10 +106,7 @@ def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories
 
 
 def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
-    """Return the penalised log-likelihood, and the probabilities of the pairs with votes, (m, C).
-
-    Shapes: effects, penalty (C + K (C - 1).
-    """
+    """Return the penalised log-likelihood of effects (C + K (C - 1),), and the probabilities of pairs, (m, C)."""
     log_p = _scores(effects, pairs.first, pairs.second, pairs.votes.shape[1])
     log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
@@ -134,13 +119,11 @@ def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatAr
 def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the gradient and the negative Hessian of the penalised log-likelihood.
+    """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),).
 
     Every kind of effect changes one linear combination of the scores: a strength changes the score of "first wins" less
     that of "second wins", and an inclination changes the score of one kind of tie. The effect of the item shown first
     has the factor one, and that of the item shown second the factor ``sign``.
-
-    Shapes: effects, penalty (C + K (C - 1), p (m, C).
     """
     n_items, n_categories, first, second = pairs.n_items, pairs.votes.shape[1], pairs.first, pairs.second
     n_kinds = n_categories - 1
@@ -178,10 +161,7 @@ def likelihood_derivatives(
 
 
 def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:
-    """Return the log-likelihood of votes on pairs under the prior Dirichlet(strength * expected), up to a constant.
-
-    Shapes: votes, expected (m, C).
-    """
+    """Return the log-likelihood of votes, (m, C), under the prior Dirichlet(strength * expected), up to a constant."""
     # A category without votes contributes zero.
     has_votes, total = votes > 0, votes.sum(axis=1)
     n, prior = votes[has_votes], strength * np.maximum(expected[has_votes], 1e-12)
@@ -190,10 +170,7 @@ def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: floa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoosterMu:
-    """A booster over rows [x, first, second] as an outcome model.
-
-    trees: The booster, with its trees in a form from which its raw scores for all pairs are computed fast.
-    """
+    """A booster over rows [x, first, second] as an outcome model, in a form that scores all pairs fast."""
 
     trees: PairTrees
 
@@ -211,9 +188,8 @@ class BoosterMu:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantMu:
-    """An outcome model with the same probabilities in every context.
+    """An outcome model with the same probabilities in every context: a table (K, K, C) with zero diagonal.
 
-    table (K, K, C): Category probabilities of every ordered pair; zero diagonal.
     votes (K, K): Votes behind the probabilities of each pair, with those that the prior counts for; None where votes
         are not taken away.
     """
@@ -232,10 +208,7 @@ class ConstantMu:
         return self.table[first, second]
 
     def without(self, own: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the probabilities, (r, C), of one pair each if r sets of its votes, (r, C), had not been cast.
-
-        The prior stays as it is.
-        """
+        """Return the probabilities, (r, C), of one pair each if r sets of its votes, (r, C), had not been cast."""
         assert self.votes is not None
         votes = self.votes[first, second][:, None] * self.table[first, second] - own
         votes = np.maximum(votes, 0.0)
@@ -247,10 +220,7 @@ class MirroredMu:
     """An outcome model in which display order does not matter.
 
     Its prediction for a pair is the mean of another model's prediction for the pair and of that model's prediction for
-    the other order, with first and second wins exchanged.
-
-    model: The other model.
-    flip (C,): Code of each category in the other display order: the codes of first and second wins are exchanged.
+    the other order, with first and second wins exchanged, for which ``flip``, (C,), has the codes.
     """
 
     model: MuModel
@@ -273,10 +243,7 @@ class MirroredMu:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanMu:
-    """The mean of the models of all folds, for contexts that none of these models has seen.
-
-    models: One per fold.
-    """
+    """The mean of the models of all folds, for contexts that none of these models has seen."""
 
     models: tuple[MuModel, ...]
 
@@ -343,10 +310,7 @@ def fit_mu(
 ) -> MuModel:
     """Fit mu on the labelled cells of the training contexts with LightGBM or with the user's learner.
 
-    Neither is needed in two cases. Without features, the probabilities are estimated from counts of votes. Where all
-    labels have the same category, this category gets probability one.
-
-    Shapes: in_training (n,), unit (n,), counts (K, K, C).
+    Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
     if counts is None:
         counts = _vote_counts(data, in_training.astype(np.intp), 2)[1]
@@ -366,10 +330,7 @@ def fit_mu(
 
 
 def frequencies(counts: FloatArray) -> ConstantMu:
-    """Estimate the category probabilities of pairs, or of all pairs together where all labels have one category.
-
-    Shapes: counts (K, K, C).
-    """
+    """Estimate the probabilities of pairs from counts (K, K, C), together where all labels have one category."""
     total = counts.sum(axis=(0, 1))
     if np.count_nonzero(total) > 1:
         return shrunken_frequencies(counts)

@@ -1,7 +1,4 @@
-"""The default outcome model: smooth main effects of every item, and boosted trees that add to their scores.
-
-The main effects are a Bradley-Terry model with ties whose strengths depend on the context.
-"""
+"""The default outcome model: smooth main effects, as in a Bradley-Terry model with ties, and boosted trees."""
 
 from __future__ import annotations
 
@@ -94,10 +91,7 @@ class MainEffects:
         return MainEffectScores(self, product(design, self.strength.T), ties, self.position == 0)
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray, context: IntArray | None = None) -> FloatArray:
-        """Return the scores, (r, C), of one pair in each of r contexts, by default in each row of the columns.
-
-        Shapes: columns (n, q), first, second, context (r,).
-        """
+        """Return the scores, (r, C), of one pair in each of r contexts, by default in each row of the columns."""
         scores = np.empty((len(first), 2 + len(self.distance_effect)))
         for rows in row_slices(len(first), columns.shape[1]):
             design = with_constant(columns[rows if context is None else context[rows]])
@@ -116,7 +110,6 @@ class MainEffects:
 class MainEffectScores:
     """Main effects in n contexts, as :class:`dmlrank.nuisance.all_pairs.predict.PairOffset` describes them.
 
-    effects: The main effects.
     strength (n, K): u of every item in every context.
     ties (n, 1 + K): s, then v of every item in every context, by kind of tie.
     mirrored: Whether there is no position effect.
@@ -172,11 +165,9 @@ class MainEffectScores:
 
 
 class _ByItem:
-    """Rows of a design sorted by item, which are read in blocks of one item.
+    """Rows of a design sorted by item, which ``order``, (r,), numbers; they are read in blocks of one item.
 
     The blocks are so small that the linear algebra library uses one thread.
-
-    order (r,): The numbers of the rows, sorted by item.
     """
 
     def __init__(self, rows: LabelledRows, items: IntArray, n_items: int) -> None:
@@ -221,9 +212,8 @@ class MainEffectsLikelihood(PenalisedLikelihood[MainEffects]):
     The flat vector, (d,), holds the arrays of :class:`MainEffects` in the order of its attributes. All K x K
     entries of ``MainEffects.pair`` are in the vector, but only those above the diagonal are fitted.
 
-    rows: The rows, r of them, sorted by the item shown first.
-    shown_first, shown_second: The designs of ``rows``, sorted by the item shown first and by the item shown second.
-    place_by_second (r,): Place of each row in ``shown_second``.
+    rows, shown_first: The rows, r of them, sorted by the item shown first, and their design.
+    shown_second, place_by_second (r,): The design sorted by the item shown second, and each row's place in it.
     pair_number (r,): Number of each row's unordered pair, i K + j with i < j.
     sign (r,): 1 where the item with the smaller code is shown first, otherwise -1.
 
@@ -316,11 +306,9 @@ class SmoothBoostedMu:
     """An outcome model whose scores are those of main effects plus those of a booster.
 
     basis: Basis of the smooth columns of the main effects.
-    main_effects: The main effects.
     trees: The booster, prepared once for all chunks of contexts; None where trees did not lower the held-out log-loss.
     stage: How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of
         the scores of its two orders.
-    n_items: Number of items, K.
     ridge: The selected penalty of the main effects.
     tree_items: The items that the trees know, in the order of their codes in the trees, where further items have main
         effects of their own; None where the trees know all items.
@@ -392,8 +380,6 @@ def fit_smooth_boosted(
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
-    Shapes: fold (n,).
-
     References
     ----------
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
@@ -441,10 +427,8 @@ class MuLearner(EffectsAndTrees[MainEffects]):
 class VoteRows:
     """Labelled cells in bins: for every category with votes in a cell, one row in each of the two display orders.
 
-    binned: The rows in bins.
     label (r,): Category of each row, in the display order of the row.
-    cell (r,): Cell of each row.
-    is_swapped (r,): Whether the row has the display order that is not the one of its cell.
+    is_swapped (r,): Whether this is not the display order of the row's cell.
     weight (r,): Votes of the cell for the row's category.
     """
 
@@ -479,10 +463,7 @@ class VoteRows:
         return self.subset(cells.number, scores, stage.mirrored, n_threads)
 
     def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
-        """Return the rows of some cells with weights and initial scores.
-
-        Shapes: cells (c,), scores (c, C).
-        """
+        """Return the rows of some cells with weights and initial scores; cells (c,), scores (c, C)."""
         is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
         is_member[cells] = True
         rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
@@ -502,8 +483,6 @@ def fit_new_items(
     Effects of such items that an earlier extension has fitted are fitted again. A label of a new item contributes to
     the likelihood as in the training; the curves of its known opponents, the position effect and the effects of ties
     are fixed. The penalty is that of the training. Trees add nothing to the score of a pair with a new item.
-
-    Shapes: in_training (n,), item (K_old,).
     """
     trained = np.arange(model.n_items) if model.tree_items is None else model.tree_items
     is_new = np.ones(data.n_items, dtype=bool)

@@ -33,9 +33,7 @@ class RowsMu:
     """An outcome model that predicts the category probabilities of rows [x, items].
 
     predictor: Takes rows, (r, width), and returns probabilities, (r, C), which are checked here.
-    n_items, n_categories: Number of items, K, and of categories, C.
-    one_hot: True if items are given to the predictor as indicators, one per item and position; False if as integer
-        codes.
+    one_hot: Whether the predictor gets items as indicators, one per item and position, or as integer codes.
     name: What errors call the learner.
     max_entries: Largest number of entries of the matrix in one call to the predictor.
     """
@@ -48,10 +46,7 @@ class RowsMu:
     max_entries: int = _MAX_ENTRIES
 
     def predict(self, x: FloatArray) -> FloatArray:
-        """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``.
-
-        Contexts with equal features are predicted once.
-        """
+        """Return the probabilities of every ordered pair, (n, K, K, C), each distinct row of ``x`` predicted once."""
         table = np.zeros((len(x), self.n_items, self.n_items, self.n_categories))
         if not len(x):
             return table
@@ -127,10 +122,7 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
 
 
 def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool) -> FloatArray:
-    """Return the columns that describe the items of rows.
-
-    Shapes: first, second (r,).
-    """
+    """Return the columns that describe the items of rows; first, second (r,)."""
     if not one_hot:
         return np.column_stack([first, second]).astype(float)
     columns = np.zeros((len(first), 2 * n_items))
@@ -173,10 +165,7 @@ def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, n
 def _fit_classifier(
     model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str
 ) -> Predictor:
-    """Fit a classifier in place, and return a predictor of all categories.
-
-    A classifier that takes no weights gets every row as often as it has votes.
-    """
+    """Fit a classifier in place, on repeated rows if it takes no weights, and return a predictor of all categories."""
     # Every ``random_state`` that is None becomes a drawn seed, so that numpy's global generator is never used.
     if hasattr(model, "get_params") and hasattr(model, "set_params"):
         parameters = model.get_params(deep=True)
@@ -283,10 +272,7 @@ _CHECKED_CONTEXTS = 1024
 
 
 def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
-    """Check out-of-fold probabilities of the user, and return them as an array, (n, K, K, C), with a zero diagonal.
-
-    Shapes: mu (n, K, K, C).
-    """
+    """Check out-of-fold probabilities of the user, (n, K, K, C), and return them with a zero diagonal."""
     try:
         table = real_array(mu)
     except (TypeError, ValueError, OverflowError):

@@ -37,20 +37,16 @@ class PairPropensity(Protocol):
     """Propensities P(S_jk = 1 | x) of all ordered pairs (j, k), where S_jk is 1 if the pair is labelled, and else 0."""
 
     def table(self, contexts: IntArray) -> FloatArray:
-        """Return the propensities of all pairs, (b, K, K), in b contexts.
+        """Return the propensities of all pairs, (b, K, K), in b contexts; zero for a pair that is never labelled.
 
-        The propensity of a pair that is never labelled is zero. Where display order is ignored, an entry is the
-        expected number of labelled orders of the pair: the sum over both orders.
+        Where display order is ignored, an entry is the expected number of labelled orders: the sum over both orders.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TabulatedPairPropensity:
-    """Propensities of all pairs in a table.
-
-    values (n, K, K): One table per context, or a single one where the propensities are the same in all contexts.
-    """
+    """Propensities of all pairs in a table per context, (n, K, K), or in one for all contexts, (1, K, K)."""
 
     values: FloatArray
 
@@ -67,11 +63,10 @@ class TabulatedPairPropensity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyLabelModel:
-    """P(any pair of the context is labelled | x).
+    """P(any pair of the context is labelled | x), by a booster or by the share of contexts that have a label.
 
-    share: Share of contexts that have a label. Without a booster, this share is the prediction for every context.
-    booster: Predicts the probability from the features. None if every context has a label, or if the training contexts
-        of the fold all have a label or all have none, so that there is nothing to learn.
+    booster: None if every context has a label, or if the training contexts of the fold all have a label or all have
+        none, so that there is nothing to learn.
     """
 
     share: float
@@ -89,8 +84,6 @@ class PairChoicePropensity:
     """P(any label | x) times the pair's share, for data with at most one labelled pair per context.
 
     shares: P(the pair is the labelled one | x, some pair is labelled).
-    any_label: P(some pair is labelled | x).
-    ordered: Whether display order matters.
     """
 
     shares: PairShares
@@ -103,10 +96,7 @@ class PairChoicePropensity:
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
-        """Return the estimates for one pair of each context, (b,).
-
-        Shapes: x (b, p), first, second (b,).
-        """
+        """Return the estimates for one pair of each context, (b,)."""
         share = self.shares.at(x, first, second, both_orders=not self.ordered)
         return share * self.any_label.predict(x)
 
@@ -138,10 +128,7 @@ class BoostedPropensity:
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
-        """Return the estimates for one pair of each context, (b,).
-
-        Shapes: x (b, p), first, second (b,).
-        """
+        """Return the estimates for one pair of each context, (b,)."""
         if self.booster is None or self.any_label is not None:
             return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
@@ -152,10 +139,7 @@ class BoostedPropensity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanPropensity:
-    """The mean of the models of all folds, for contexts that none of these models has seen.
-
-    models: One per fold.
-    """
+    """The mean of the models of all folds, for contexts that none of these models has seen."""
 
     models: tuple[FoldPropensityModel, ...]
 
@@ -164,10 +148,7 @@ class MeanPropensity:
         return np.asarray(np.mean([model.table(x, n_items) for model in self.models], axis=0))
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
-        """Return the estimates for one pair of each context, (b,).
-
-        Shapes: x (b, p), first, second (b,).
-        """
+        """Return the estimates for one pair of each context, (b,)."""
         return np.asarray(np.mean([model.at(x, first, second, n_items) for model in self.models], axis=0))
 
 
@@ -183,10 +164,7 @@ def by_fold(
     context: IntArray,
     pair: tuple[IntArray, IntArray] | None = None,
 ) -> FloatArray:
-    """Return estimates in b contexts by the models of their folds: for one pair each, (b,), or for all, (b, K, K).
-
-    Shapes: fold (n,), x (n, p), context (b,), pair (b,) each.
-    """
+    """Return estimates in b contexts by the models of their folds: of one pair each, (b,), or of all, (b, K, K)."""
     values, fold = np.empty((len(context), *((n_items, n_items) if pair is None else ()))), fold[context]
     for number, model in enumerate(models):
         rows = np.flatnonzero(fold == number)
@@ -206,7 +184,6 @@ class CrossFittedPairPropensity:
     models: The model of each fold, trained on the contexts outside the fold, then the mean of these models where some
         contexts came after the training.
     fold (n,): The model of each context, by its place in ``models``.
-    x (n, p): Features of the contexts.
     floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
     """
 
@@ -243,9 +220,8 @@ NEGATIVES_PER_POSITIVE = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
-    """P(S_jk = 1 | x) at the labelled cells.
+    """P(S_jk = 1 | x) at the labelled cells, (m,).
 
-    cells (m,): Propensity of each labelled cell.
     how: Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
         the pairs) or ``"given"`` by the user.
     n_floored: Number of cells whose estimate was raised to the floor.
@@ -266,8 +242,6 @@ def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatA
     The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
     The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled; it is zero for
     a pair without a label.
-
-    Shapes: estimates (m,), at the labelled cells.
 
     References
     ----------
@@ -290,9 +264,7 @@ def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensit
 def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None = None) -> Propensity:
     """Return each pair's labelling rate as its propensity: right where pairs were drawn regardless of the context.
 
-    With rates among weighted contexts, the labels of each pair have weights that sum to one.
-
-    Shapes: context_weight (n,).
+    With rates among weighted contexts, (n,), the labels of each pair have weights that sum to one.
     """
     rates = data.pair_counts() / data.n_contexts
     if context_weight is not None:
@@ -306,10 +278,7 @@ def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None 
 
 
 def needs_no_model(data: PreferenceData) -> bool:
-    """Whether labelling rates are the propensities: without features, or where all propensities are one.
-
-    All propensities are one if every compared pair is labelled in every context.
-    """
+    """Whether labelling rates are the propensities: without features, or where every pair is labelled everywhere."""
     counts = data.pair_counts()
     return data.x.shape[1] == 0 or bool((counts[counts > 0] == data.n_contexts).all())
 
@@ -347,10 +316,7 @@ def estimate_propensity(
 def estimates_at_cells(
     models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, cells: Cells | None = None
 ) -> FloatArray:
-    """Return what the models predict at labelled cells, (m,), before floor and scale; by default at all of them.
-
-    Shapes: fold (n,).
-    """
+    """Return what the models predict at labelled cells, (m,), before floor and scale; by default at all of them."""
     cells = data.cells if cells is None else cells
     return by_fold(models, fold, data.x, data.n_items, cells.context, cells.in_display_order)
 
@@ -358,10 +324,7 @@ def estimates_at_cells(
 def propensity_from_models(
     models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, estimates: FloatArray
 ) -> Propensity:
-    """Apply floor and scale to what the models predict.
-
-    Shapes: fold (n,), estimates (m,).
-    """
+    """Apply floor and scale to what the models predict, (m,)."""
     floor, scale = floor_and_scale(estimates, data)
     if not data.ordered:
         # They apply to a propensity that is the sum over both orders.
@@ -467,11 +430,9 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedVoteRates:
-    """Vote rates from one booster per fold, each trained on the battles outside the fold.
+    """Vote rates of ordered pairs from one booster per fold, each trained on the battles outside the fold.
 
-    pairs: The rates of ordered pairs.
-    ordered: Whether display order matters. Otherwise both orders have the rate of the order with the smaller code
-        first.
+    ordered: Whether display order matters; otherwise both orders have the rate of that with the smaller code first.
     """
 
     pairs: CrossFittedPairPropensity
@@ -490,10 +451,7 @@ class CrossFittedVoteRates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PropensitiesAsVoteRates:
-    """Propensities of labels as vote rates, where every pair of every context counts as shown.
-
-    pairs: Propensities of all pairs.
-    """
+    """Propensities of labels as vote rates, where every pair of every context counts as shown."""
 
     pairs: PairPropensity
 

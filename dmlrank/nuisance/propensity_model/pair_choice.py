@@ -53,8 +53,7 @@ class PairChoiceEffects:
     .. math:: \rho_{jk}(x) = \frac{\bar\rho_{jk} e^{a_j(x) + b_k(x)}}
               {\sum_{l \ne m} \bar\rho_{lm} e^{a_l(x) + b_m(x)}}
 
-    These probabilities are called shares, because they are the pairs' shares among the pairs shown. The effect of an
-    item is a = u + w where the item is shown first, and b = u - w where it is shown second.
+    The effect of an item is a = u + w where the item is shown first, and b = u - w where it is shown second.
 
     share (K, K): Overall shares rho bar, positive off the diagonal and zero on it.
     first, second (1 + q, K): Coefficients of a (items shown first) and of b (items shown second) in a constant and the
@@ -80,8 +79,7 @@ class PairChoiceEffects:
     ) -> FloatArray:
         """Return the log shares of r ordered pairs, (r,), each in one of m rows with smooth columns.
 
-        Shapes: columns (n, q), first, second, row (r,), context (m,): the place of each row's columns, by default rows
-        of ``columns``.
+        Shapes: columns (n, q), context (m,): the place of each row's columns, by default the m rows are ``columns``.
         """
         context = np.arange(len(columns)) if context is None else context
         score = np.log(self.share[first, second])
@@ -117,10 +115,7 @@ def _exponentials(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray,
 
 
 def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -> FloatArray:
-    """Estimate the overall shares of the ordered pairs, (K, K), shrunk towards products of their items' shares.
-
-    Shapes: first, second (r,).
-    """
+    """Estimate the overall shares of the ordered pairs, (K, K), shrunk towards products of their items' shares."""
     count = np.zeros((n_items, n_items))
     np.add.at(count, (first, second), 1.0)
     # Half an observation is added to how often each item is shown first, and to how often it is shown second.
@@ -228,8 +223,7 @@ class PairShares:
     trees: Boosted trees whose score is added to the log share of every pair; None where trees did not help.
     prior: Weight of the products of item shares, see :func:`.pair_choice.pair_shares`.
     ridge: The selected penalty of the effects; infinite where all effects are zero.
-    tree_items: The items that the trees know, in the order of their codes in the trees, where further items have
-        effects of their own; None where the trees know all items.
+    tree_items: The items that the trees know, as in :class:`.SmoothBoostedMu`.
     """
 
     basis: SmoothBasis
@@ -254,10 +248,7 @@ class PairShares:
         return shares
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray, *, both_orders: bool = False) -> FloatArray:
-        """Return the share of one pair in each context, (n,).
-
-        Shapes: x (n, p), first, second (n,).
-        """
+        """Return the share of one pair in each context, (n,)."""
         if self.trees is not None:
 
             def table(chunk: FloatArray) -> FloatArray:
@@ -275,10 +266,7 @@ class PairShares:
 def pair_entries(
     table: Callable[[FloatArray], FloatArray], x: FloatArray, first: IntArray, second: IntArray, n_items: int
 ) -> FloatArray:
-    """Return one pair's entry of the table of all pairs for every context, (n,).
-
-    Shapes: x (n, p), first, second (n,).
-    """
+    """Return one pair's entry of the table of all pairs for every context, (n,)."""
     entries = np.empty(len(x))
     for chunk in row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES):
         values = table(x[chunk])
@@ -290,8 +278,6 @@ def fit_pair_shares(
     data: PreferenceData, fold: IntArray, rngs: Sequence[np.random.Generator]
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
-
-    Shapes: fold (n,).
 
     References
     ----------
@@ -311,10 +297,7 @@ def fit_pair_shares(
 
 
 class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
-    """A conditional logit, then trees that learn to tell pairs shown from pairs drawn at random.
-
-    rng: Draws the pairs with which the pairs shown are contrasted.
-    """
+    """A conditional logit, then trees that learn to tell pairs shown from pairs drawn at random."""
 
     name, effects_name = "the propensity", "selection"
     ridges = _RIDGES
@@ -387,12 +370,10 @@ def _overall_shares(cells: FoldCells, prior: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseContrast:
-    """Rows for boosters that learn to distinguish pairs shown from pairs drawn at random for the same contexts.
+    """Rows [x, first, second] that teach boosters to tell pairs shown from pairs drawn for the same contexts.
 
-    binned: The rows [x, first, second] in bins.
     cell (r,): Number of the labelled cell to which a row belongs: the row has the context of this cell, and either its
         pair or one that was drawn for the cell.
-    first, second (r,): The pair of each row.
     is_shown (r,): One for a pair shown, zero for a pair drawn with the overall shares as probabilities.
     log_drawn (K, K): Logs of the expected number of draws of each pair per context.
     """
@@ -458,8 +439,6 @@ def fit_new_shares(
     Effects of such items that an earlier extension has fitted are fitted again. The overall shares of all pairs are
     counted again. A context that shows no new item contributes, too: it says that the new items were not shown. Trees
     add nothing to the score of a pair with a new item.
-
-    Shapes: in_training (n,), item (K_old,).
     """
     trained = np.arange(len(item)) if model.tree_items is None else model.tree_items
     known = item[trained]

@@ -38,10 +38,7 @@ from .estimate import Propensity, TabulatedPairPropensity
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:
-    """Return the columns that ``propensity=`` reads beside a column of its own; None means every column.
-
-    A propensity that is a function reads every column.
-    """
+    """Return the columns that ``propensity=`` reads beside a column of its own; None for all: a function reads all."""
     if isinstance(propensity, str):
         features = one_sided(propensity)
         return () if features is None else names_in(features).values
@@ -133,10 +130,7 @@ def check_propensity(propensity: object) -> None:
 def supplied_propensity(
     data: PreferenceData, values: FloatArray, graph: Graph, zeros_allowed: bool = False
 ) -> Propensity:
-    """Use an array of known propensities unchanged.
-
-    Shapes: values (n, K, K).
-    """
+    """Use an array of known propensities, (n, K, K), unchanged."""
     shape = (data.n_contexts, data.n_items, data.n_items)
     if values.shape != shape:
         raise NuisanceError(
@@ -287,8 +281,6 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
 
     Where propensities are known at the labels only, numbers of labels are effective ones: numbers of labels of equal
     weight that would give the same precision.
-
-    Shapes: unit (n,).
     """
     cells, n_items = data.cells, data.n_items
     pair = cells.first * n_items + cells.second
@@ -348,10 +340,7 @@ def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: ND
 def _factor_by_halves(
     pair: IntArray, weight: FloatArray, unit: IntArray, context: IntArray
 ) -> tuple[float, float, float]:
-    """Return the overall factor, its standard error and z, where propensities are known at the labels only.
-
-    Shapes: pair (m,), weight (m,), unit (n,), context (m,).
-    """
+    """Return the overall factor, its standard error and z, where propensities are known at the labels, (m,), only."""
     half = unit % 2
     observed, expected, variance = 0.0, 0.0, 0.0
     sums_by_unit = []

@@ -191,10 +191,7 @@ def render_page(
 
 
 def page_title(board: Board) -> str:
-    """Return the title of a page about one leaderboard.
-
-    The number of models, the kind of score and the part of the prompts identify the leaderboard.
-    """
+    """Return the title of a page about one leaderboard: number of models, kind of score, part of the prompts."""
     results = board.results
     rows = f"{len(results.names)} {'models' if results.of_models else 'outputs'}"
     return f"Leaderboard of {rows}" + (f": {results.part}" if results.part else "")
@@ -320,9 +317,9 @@ def _overview(summary: Summary) -> Mapping[str, object]:
 
 
 def _shades(summary: Summary) -> list[list[str]]:
-    """Return a class of the style sheet for cells with a score and its error: high scores are blue, low ones orange.
+    """Return a class for each cell with a score and its error, one of six shades: blue for high scores, orange for low.
 
-    Scores of all columns are divided into six shades with as many cells each.
+    Scores of all columns are divided into the shades with as many cells each.
     """
     matches = [[_SCORE_AND_ERROR.match(cell) for cell in row[1:]] for row in summary.rows]
     scores = sorted(float(match[1]) for row in matches for match in row if match)
@@ -341,10 +338,7 @@ def _sort_key(cell: str) -> str:
 
 
 def board_data(board: Board) -> dict[str, object]:
-    """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
-
-    The scripts read the names, which may be long, from the table.
-    """
+    """Return the numbers of a leaderboard for the page's scripts, by column; the table has the names."""
     results, order = board.results, board.order
     low, high = results.intervals(board.level.critical)
     data: dict[str, object] = {

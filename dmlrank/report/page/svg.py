@@ -61,8 +61,6 @@ def forest_svg(
     Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
     Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
     HTML and not SVG, because browsers shorten only HTML with dots and set only its width by the style sheet.
-
-    Shapes: estimate, low, high (d,).
     """
     values = np.concatenate([low, high, [] if neutral is None else [neutral]])
     ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
@@ -131,11 +129,9 @@ def matrix_svg(
     digits: int,
     description: str,
 ) -> str:
-    """Draw the differences of all pairs: row minus column, coloured where the pair is separated.
+    """Draw the differences of all pairs, (K, K): row minus column, coloured where the pair is separated.
 
     Neighbouring cells of one colour are drawn as one rectangle. As models are sorted by score, a row has few of them.
-
-    Shapes: difference (K, K), separated (K, K).
     """
     n_models = len(names)
     size = float(np.clip(np.floor(2 * _WIDTH / n_models) / 2, _SMALLEST, _LARGEST))
@@ -179,10 +175,7 @@ def matrix_svg(
 
 
 def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -> str:
-    """Return the path of the cells of one colour, with a rectangle for each run of cells within a row.
-
-    Shapes: mask (K, K).
-    """
+    """Return the path of the cells of one colour, (K, K), with a rectangle for each run of cells within a row."""
     padded = np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)
     rows, starts = np.nonzero(np.diff(padded, axis=1) == 1)
     ends = np.nonzero(np.diff(padded, axis=1) == -1)[1]
