@@ -165,7 +165,7 @@ def test_errors_about_the_graph_name_what_works():
         rank(draw_votes(counts), min_labels=10, position_bias=True)
     with pytest.warns(
         dr.DmlrankWarning,
-        match=r"min_labels='auto' is 1\), without those with fewer than 10, 100 % of .*edge_weights='counts'",
+        match=r"min_labels='auto' is 1\): without those with fewer than 10, 100 % of .*edge_weights='counts'",
     ):
         assert rank(draw_votes(counts)).estimates.votes.share_used == 1
 
@@ -185,7 +185,8 @@ def test_thin_pairs_do_not_disconnect_a_crowd():
     votes = pd.DataFrame({"model_a": a, "model_b": b, "winner": np.where(won, "model_a", "model_b")}).astype(str)
     votes["prompt"] = rng.integers(13, size=8931)
     with pytest.warns(
-        dr.DmlrankWarning, match=r"min_labels='auto' is 1\), because 10 would leave out \d\d(\.\d)? % of the votes"
+        dr.DmlrankWarning,
+        match=r"min_labels='auto' is 1\): without those with fewer than 10, \d\d(\.\d)? % of the votes",
     ):
         res = rank(votes, context="prompt", edge_weights="equal")
     assert (len(res.models), res.estimates.votes.n_used) == (59, 8931)
