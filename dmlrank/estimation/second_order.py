@@ -58,15 +58,22 @@ class SecondOrder:
     def removed_from(self, result: OneStepResult) -> OneStepResult:
         """Return a one-step estimate with u added to the scores and to their influence values."""
         target = result.target.by_context()
-        assert self.correction is not None, "the bias of this functional is reported alone"
-        corrected = replace(target, correction=target.correction + self.correction)
+        corrected = replace(target, correction=target.correction + self._correction)
         return replace(result, influences={**result.influences, "target": corrected})
+
+    def left_in(self, target: Influence) -> Influence:
+        """Return the influence values of a one-step estimate before u was added to it."""
+        return replace(target, correction=target.correction - self._correction)
 
     def influence(self, target: Influence) -> Influence:
         """Return u with its influence values, from the estimate to which it was added."""
         value = np.zeros_like(target.value)
+        return replace(target, value=value, correction=self._correction, variance_correction=None, sample_weight=None)
+
+    @property
+    def _correction(self) -> FloatArray:
         assert self.correction is not None, "the bias of this functional is reported alone"
-        return replace(target, value=value, correction=self.correction, variance_correction=None, sample_weight=None)
+        return self.correction
 
 
 @one_thread()
@@ -117,7 +124,9 @@ def second_order(
 
     to which 1/2 b'M H^-1 z_i v_i z_i'b is added as the label's part of u itself, so that groups of contexts get the
     part that comes from their labels. Pairs of units of which one is the label's own are not taken out of the
-    derivative; standard errors are slightly too large for it.
+    derivative. The sample covariance of these values with those of the one-step estimate is too negative, because both
+    contain the same residuals at the same mu: the covariance of the sum is therefore, direction by direction, at least
+    that of the one-step estimate (:meth:`dmlrank.inference.covariance.Covariance.at_least`).
 
     References
     ----------

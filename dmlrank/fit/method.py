@@ -245,6 +245,11 @@ def estimate_scores(
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
+    if stages.options.second_order and any(r.second_order is not None for r in repetitions):
+        before = [repetition.target_with_bias for repetition in repetitions]
+        left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
+        with collected_warnings():
+            covariance = covariance.at_least(make_covariance(*left_in, unanimous_covariance=added).matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)

@@ -176,6 +176,11 @@ class Covariance:
         smaller = self._in_own_units(other, lambda ratios: np.clip(ratios, 0.0, 1.0))
         return self if smaller is None else replace(self, matrix=_project_on_free(smaller, self.basis))
 
+    def at_least(self, other: FloatArray) -> Covariance:
+        """Return, direction by direction, the larger of this covariance and another one, (d, d): see ``at_most``."""
+        larger = self._in_own_units(other, lambda ratios: np.maximum(ratios, 1.0))
+        return self if larger is None else replace(self, matrix=_project_on_free(larger, self.basis))
+
     def _in_own_units(self, other: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
         """Return another matrix, (d, d), with changed variances on the axes of both, in units of this covariance."""
         spectrum, axes = np.linalg.eigh(self.reduced)

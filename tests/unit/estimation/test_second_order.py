@@ -359,3 +359,12 @@ def test_the_second_derivative_is_that_of_the_derivative(draw_mu):
         made = functional.second_derivative(mu, delta, other)
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(made, functional.second_derivative(mu, other, delta), rtol=1e-4, atol=1e-5)
+
+
+def test_no_variance_is_below_that_of_the_scores_with_their_bias():
+    """The influence values alone would make some variances smaller, which the errors of simulated scores are not."""
+    result = fit(battles(600))
+    left_in = result.update(second_order=False)
+    removed, kept = (one.influence.T @ one.influence / 600**2 for one in (result, left_in))
+    assert np.linalg.eigvalsh(removed - kept).min() < -1e-5
+    assert np.linalg.eigvalsh(result.cov_params() - left_in.cov_params()).min() > -1e-12
