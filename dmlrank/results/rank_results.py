@@ -228,7 +228,11 @@ class RankResults(Summarised):
 
     @property
     def influence(self) -> NDArray[np.float64]:
-        """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero."""
+        """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero.
+
+        ``cov_params`` adds to phi'phi / n^2 what phi lacks: the variance correction and the variance of unanimous pairs,
+        and the second-order bias lowers no variance; see Notes of :mod:`dmlrank.fit.method`.
+        """
         return influence_values(require_steps(self.estimates, self.steps, "influence"), self.estimates.scale)
 
     @property
