@@ -17,6 +17,13 @@ because contrasts do not connect groups: the allocation of Neyman, p_g proportio
 between the propensities so far and one. Without contrasts every model is a group. A model that was run on every prompt
 has r = 0, and needs no run.
 
+A planned cell is run once, while a score of the fit may be the mean of several runs, whose residual varies less. Let d
+be the variance of the residual of such a mean, and e what a single run varies more: the variance between runs less its
+share in the mean, s^2 (1 - 1 / runs). With the propensity q so far, a cell has a mean with probability q and a single
+run with p - q, so that the variance from the draws of a model is d / p + e (p - q) / p^2. Runs are independent, and
+covariances of two models have no such part. The allocation takes (d + e) / p, which differs only for models of earlier
+rounds.
+
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
 m (1 - m)), with a factor for each model, and correlations are constant.
 
@@ -80,6 +87,7 @@ class ScoreProblem(DesignProblem):
     """A design problem for means of scores, with groups of models for pairs; ``mu`` (n, K) are residual deviations.
 
     correlation (K, K): Correlation of residuals.
+    single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     before (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
@@ -89,6 +97,7 @@ class ScoreProblem(DesignProblem):
     mu: FloatArray
     pairs: RunGroups
     correlation: FloatArray
+    single_run: FloatArray
     before: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
@@ -135,6 +144,7 @@ class ScoreProblem(DesignProblem):
         for g, models in enumerate(self.groups):
             deviation = self.mu[:, models]
             rates[:, g] = ((deviation @ weighed[np.ix_(models, models)]) * deviation).sum(axis=1)
+            rates[:, g] += self.single_run[:, models] @ np.diag(metric)[models]
         return CellRates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
@@ -145,7 +155,9 @@ class ScoreProblem(DesignProblem):
                 scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
                 total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
                 total[np.ix_(others, models)] = total[np.ix_(models, others)].T
-        return total * self.correlation
+        p = np.maximum(self.pairs.matrices(table), self.before)
+        runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
+        return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
 
     def scale(self, part: slice) -> FloatArray:
         return np.square(at_rows(self.context_weight, part))[:, None]
@@ -216,6 +228,8 @@ def design_scores(
     assert isinstance(influence, Influence)
     fitted, weight = influence.value, read_context_weights(steps.units.context_weight, n)
     residual = np.where(is_there, np.where(is_there, scores.mean, 0.0) - fitted, np.nan)
+    # The square of the residual of one run, less that of the mean of all runs, in expectation.
+    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
     is_complete = np.asarray((before >= 1).all(axis=0))
     names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
     if candidate is not None:
@@ -228,6 +242,7 @@ def design_scores(
             predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
             left = scores.mean[:, proxy] - predicted
         fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
+        further = np.column_stack([further, further[:, proxy]])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
@@ -250,7 +265,11 @@ def design_scores(
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
-    deviation = residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete)
+    squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
+    variance, of_one_run = (
+        residual_variances(part, fitted, drawn, is_complete) for part in (squares, squares + further)
+    )
+    deviation = np.sqrt(variance)
     problem = ScoreProblem(
         functional=steps.setup.functional,
         mu=deviation,
@@ -262,6 +281,7 @@ def design_scores(
         context_weight=weight,
         fixed_prompts=steps.options.prompts == "fixed",
         correlation=correlation,
+        single_run=np.maximum(of_one_run - variance, 0.0),
         before=before,
         is_there=is_there,
         cost_of_run=cost,
@@ -288,16 +308,16 @@ def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_com
     return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
-def residual_deviations(
-    residual: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
+def residual_variances(
+    squares: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return standard deviations of residuals given the predictions, (n, K): zero for complete models.
+    """Return variances of residuals given the predictions, from their squares, (n, K): zero for complete models.
 
-    Shapes: residual, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
+    Shapes: squares, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
     """
-    has_residual, is_open = np.isfinite(residual), ~is_complete
+    has_residual, is_open = np.isfinite(squares), ~is_complete
     inverse = np.where(has_residual, 1 / before, 0.0)
-    squares = np.where(has_residual, np.square(residual), 0.0)
+    squares = np.where(has_residual, squares, 0.0)
     cells = np.nonzero(has_residual & is_open)
     mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
     # In units of a residual, so that predictions that hardly differ hardly tell residuals apart, given the penalty.
@@ -315,7 +335,7 @@ def residual_deviations(
     factor = (effective * observed + _PRIOR_SCORES * expected) / (
         (effective + _PRIOR_SCORES) * np.maximum(expected, 1e-12)
     )
-    return np.asarray(np.where(is_open, np.sqrt(variance * np.where(is_open, factor, 1.0)), 0.0))
+    return np.asarray(np.where(is_open, variance * np.where(is_open, factor, 1.0), 0.0))
 
 
 def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) -> FloatArray:

@@ -514,7 +514,11 @@ def solve(
         propensities = Computed(problem.shape, rule)
         sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
-    uniform_sigma = precision.sigma(specification.full_covariance / specification.uniform(cost))
+    uniform = specification.full_covariance / specification.uniform(cost)
+    if problem.of_scores:
+        # Further runs of a prompt vary more than the mean of earlier ones.
+        uniform = problem.labelling_covariance(np.full(problem.shape, specification.uniform(cost)))
+    uniform_sigma = precision.sigma(uniform)
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 

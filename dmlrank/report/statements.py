@@ -247,13 +247,13 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
-        sets = ", and so do all rank sets," if level.separation else ""
+        sets = ", and so do all rank sets" if level.separation else ""
         bootstrap = f" ({level.bootstrap} bootstrap)" if level.bootstrap else ""
         conditions = ["the Bradley-Terry model holds"] * results.estimated_by.assumes_bradley_terry
         if results.estimated_by.has_first_stages and results.diagnostics.outcome_kind not in DERIVED_KINDS:
             conditions.append("votes not cast are like those cast")
         looks = "" if results.sequence is None else f" {results.sequence.clause}"
-        condition = f" if {' and '.join(conditions)}" if conditions else ""
+        condition = f"{',' * bool(sets)} if {' and '.join(conditions)}" if conditions else ""
         confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
         sentences.append(f"All intervals hold jointly{looks} with {confidence}{sets}{condition}.")
     return " ".join(sentences) + _IN_WORDS
