@@ -191,7 +191,12 @@ class ScoreProblem(DesignProblem):
         prompt, model = np.nonzero((self.pairs.matrices(is_drawn) > 0) & ~self.is_there)
         frame = names.rows_of(prompt)
         frame[names.first_column] = np.array(names.models, dtype=object)[model]
-        return frame.infer_objects().assign(propensity=after[prompt, model])
+        frame = frame.infer_objects().assign(propensity=after[prompt, model])
+        if self.is_there.any():
+            return frame
+        # Nothing was run before: prompts that nothing is run on belong to the sample.
+        empty = np.setdiff1d(np.arange(len(after)), prompt)
+        return pd.concat([frame, names.rows_of(empty)], ignore_index=True) if len(empty) else frame
 
 
 def design_scores(
@@ -201,8 +206,12 @@ def design_scores(
     above: NDArray[np.bool_] | None,
     *,
     candidate: str | None = None,
+    from_scratch: bool = False,
 ) -> Plan:
     """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
+
+    With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
+    much scores vary, and how alike models are.
 
     Shapes: above (K, K), see :func:`dmlrank.planning.design.specify`.
     """
@@ -248,10 +257,20 @@ def design_scores(
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
         is_complete = np.append(is_complete, False)
         above = None if above is None else np.pad(above, (0, 1))
+    if from_scratch:
+        if candidate is not None or not is_complete.all():
+            raise OptionError(
+                "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
+                "as missing='common'); leave candidate= out, or from_scratch="
+            )
+        is_complete = np.zeros(len(names), dtype=bool)
+        fitted = np.stack([_predicted_by_others(steps, scores.mean, j, is_complete) for j in range(len(names))], axis=1)
+        residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit, so that there is no run to plan: name a model that has "
-            "not been run as candidate="
+            "every model was run on every prompt of the fit, so that there is no run to add: name a model that has "
+            "not been run as candidate=, or plan a round of its own, such as of the next release, with "
+            "from_scratch=True"
         )
     if proxy is not None and options.contrasts is None and options.until is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
@@ -265,6 +284,7 @@ def design_scores(
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
+    # Without a score, or in a round of its own, a residual stands for one that is there.
     squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
     variance, of_one_run = (
         residual_variances(part, fitted, drawn, is_complete) for part in (squares, squares + further)
@@ -291,6 +311,10 @@ def design_scores(
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
+    if proxy is not None:
+        assumed = f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}."
+        remark = f"{specification.remark} {assumed}".strip()
+        specification = replace(specification, candidate=names[-1], remark=remark)
     return Plan(specification, solve(specification, options.budget))
 
 

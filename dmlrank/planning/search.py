@@ -395,6 +395,7 @@ class PlanSpecification:
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
     remark: A sentence of the summary on the contrasts.
+    candidate: A model without a score, for which another model's stands; empty for none.
     """
 
     problem: DesignProblem
@@ -414,6 +415,7 @@ class PlanSpecification:
     seed: int = 0
     questions: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+    candidate: str = ""
 
     @property
     def targets(self) -> Targets:

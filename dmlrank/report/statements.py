@@ -196,9 +196,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         name, bias, _ = results.diagnostics.largest_second_order
         sentences.append(f"A bias of up to {bias:+.1f} standard errors was estimated and subtracted ({name}).")
     d = results.description
-    if d.n_filled:
-        verb = "counts" if d.n_filled == 1 else "count"
-        sentences.append(f"{counted(d.n_filled, 'missing score')} {verb} as {d.filled_with:g}.")
+    sentences += scores_there(results)
     if results.are_means and d.n_dropped:
         verb = "is" if d.n_dropped == 1 else "are"
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
@@ -223,6 +221,14 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
         sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
+
+
+def scores_there(results: Estimates) -> list[str]:
+    """Say how many runs have a score, or how many missing scores count as a value, where some are missing."""
+    d = results.description
+    if d.n_filled:
+        return [f"{counted(d.n_filled, 'missing score')} count{'s' * (d.n_filled == 1)} as {d.filled_with:g}."]
+    return [f"{d.runs_there}."] if d.runs_there else []
 
 
 def verdicts_of(judge: JudgeFigures) -> str:

@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import dmlrank as dr
-from dmlrank.exceptions import OptionError, OptionTypeError
+from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
@@ -212,6 +212,28 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert "With 150 runs, " in " ".join(str(top).split())
 
 
+def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
+    scores, _, _ = fitted()
+    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    plan = full.design(400, contrasts=["a - b", "c - d"], from_scratch=True)
+    rows, other = plan.sample(rng=2), np.random.default_rng(12)
+    signal = other.normal(size=(N, 1))
+    fresh = (signal + 0.6 * other.normal(size=(N, 4)) + [0.6, 0.2, 0.0, -0.2] > 0).astype(float)
+    # Prompts that nothing is run on are rows without a model.
+    assert sorted(rows["prompt"].unique()) == list(range(N))
+    assert abs(rows["model"].count() - 400) <= 4
+    has_run = rows["model"].notna()
+    assert has_run.sum() < len(rows)
+    rows.loc[has_run, "score"] = fresh[rows["prompt"][has_run], np.searchsorted(MODELS, rows["model"][has_run])]
+    after = dr.dml_rank("score ~ 1 | model", rows, context="prompt", propensity=plan, rng=0)
+    for contrast in ("a - b", "c - d"):
+        predicted = plan.predicted(contrast)["std_error"].iloc[0]
+        assert after.t_test(contrast).sd[0] == pytest.approx(predicted, rel=0.2)
+    assert "for a fit of these runs alone" in " ".join(str(plan.summary()).split())
+    with pytest.raises(NuisanceError, match="add a row without a model"):
+        dr.dml_rank("score ~ 1 | model", rows[has_run], context="prompt", propensity=plan, rng=0)
+
+
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     scores, _, _ = fitted()
     full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
@@ -222,7 +244,13 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     # A prompt that all others solve says little.
     is_solved = scores[:, 1:].all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.5 * plan.propensity[~is_solved, 4].mean()
-    assert "estimated as zero is found" in " ".join(str(full.design(60, candidate="new")).split())
+    assert "assumed to be zero is found" in " ".join(str(full.design(60, candidate="new")).split())
+    lines = [line.split() for line in str(full.design(60, candidate="new")).splitlines()]
+    assert [line[:2] for line in lines if line and line[0] == "new" and "assumed" in line] == [
+        ["new", "assumed"],
+        ["new", "-"],
+    ]
+    assert "new has not been run: its score is assumed to be that of a." in " ".join(map(" ".join, lines))
     richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
     assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
 
@@ -230,8 +258,10 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
 def test_what_a_plan_for_scores_refuses() -> None:
     scores, is_drawn, res = fitted()
     full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
-    with pytest.raises(OptionError, match="candidate="):
+    with pytest.raises(OptionError, match=r"candidate=.*from_scratch=True"):
         full.design(60)
+    with pytest.raises(OptionError, match="leave candidate= out"):
+        full.design(60, candidate="new", from_scratch=True)
     with pytest.raises(OptionError, match="has scores already"):
         full.design(60, candidate="a")
     with pytest.raises(OptionTypeError, match=r"a number per model \(4,\)"):
