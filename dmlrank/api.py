@@ -208,7 +208,8 @@ def dml_rank(
         which handles them in its splits; ``center``, ``bs`` and similar functions of the formula use the other values,
         and other functions receive the NaN. Only features may be missing: items of a vote, identifiers, clusters and
         propensities may not. For scores, "common" restricts to the prompts on which every model has a score, and a
-        number, such as 0.0, counts as the score wherever one is missing.
+        number, such as 0.0, counts as the score wherever one is missing. A prompt whose rows have no model was not run,
+        and is refused there; if runs were drawn, neither is right: see ``propensity``.
     votes : {"mean", "first"}
         How repeated votes on a prompt, with the same two items in the same order, are counted. "mean" averages them,
         which is right where the number of votes does not depend on the outcomes. "first" takes the first vote in the

@@ -437,8 +437,8 @@ class Options:
     # first stages
     propensity: object = _option(
         "estimate",
-        "estimate, marginal, the name of a column, or '~ FEATURES' to estimate it from other features than the "
-        "formula's (default estimate)",
+        "estimate, marginal, the name of a column, '~ FEATURES' to estimate it from other features than the "
+        "formula's, or for scores a plan, FILE.json (default estimate)",
         used_by=(*_WITH_FIRST_STAGES, "means"),
     )
     mu: object = _option(None, used_by=_WITH_FIRST_STAGES)

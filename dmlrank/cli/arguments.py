@@ -26,7 +26,7 @@ from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, EqualTasks
 from .plain_formula import check_plain
-from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames
+from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames, read_propensities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -396,8 +396,17 @@ def frames_of(
     if not arguments.scores and (formula == NO_FORMULA or is_log(arguments, file)):
         formula, table = _read_log(arguments, formula, file)
     propensity, groups = getattr(arguments, "propensity", None), arguments.groups or ()
+    if isinstance(propensity, str) and "~" not in propensity and known_file(propensity):
+        arguments.propensity = propensity = read_propensities(propensity)
+    propensity = propensity if isinstance(propensity, str) else None
     weights = getattr(arguments, "weights", None) or getattr(arguments, "tasks", None)
-    columns = arguments.scores or ()
+    columns: Sequence[str] = arguments.scores or ()
+    if len(columns) > 2 and arguments.run:
+        # Runs are rows of a table of scores, whose formula has one item column.
+        formula = f"{columns[-1]} ~ {parse_formula(formula).features} | {columns[-2]}"
+        arguments.context, columns = list(columns[:-2]), ()
+        if getattr(arguments, "functional", "") is None:
+            arguments.functional = "borda"
     if columns:
         if len(columns) == 2:
             raise OptionError(
@@ -411,9 +420,11 @@ def frames_of(
     else:
         for name in ("margin", "lower-is-better"):
             if getattr(arguments, name.replace("-", "_")) is not None:
+                reason = "--run is given, too, and runs" if arguments.scores else "--scores is not given, and formulas"
                 raise OptionError(
-                    f"--{name} is for a file of scores, but --scores is not given; name the columns "
-                    f"of the prompt, the model and the score with --scores, or leave the option out"
+                    f"--{name} is for a file of scores with --scores, but {reason} of scores have no such option; name "
+                    f"the columns of the prompt, the model and the score with --scores, without --run, or leave the "
+                    f"option out"
                 )
         judge = getattr(arguments, "judge", None) or ()
         file_roles = ColumnRoles.of_fit(formula, arguments.context or (), groups, judge, propensity)

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -273,6 +274,11 @@ def _design(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+    if 0 < arguments.budget < min(arguments.costs, 1):
+        raise OptionError(
+            f"--budget {arguments.budget:g} is less than one run or label costs; a budget is the cost of all of them "
+            f"together: for {100 * arguments.budget:g} % of 10,000 runs give --budget {10_000 * arguments.budget:g}"
+        )
     top = None if arguments.top is None else dr.Top(arguments.top)
     against = None if arguments.against is None else dr.Against(arguments.against)
     pictures = [path for path in arguments.out or () if Path(path).suffix.lower() in files.FIGURES]
@@ -296,7 +302,25 @@ def _design(arguments: argparse.Namespace) -> None:
     formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
     others: _Writers = [(arguments.counts, lambda path: plan.export(path, seed, counts=True))]
-    _show(_without_python(plan.summary(results.estimates.alpha)), arguments.out, formats, others)
+    summary = str(_without_python(plan.summary(results.estimates.alpha)))
+    if results.estimates.are_means:
+        summary += f"\n{_how_to_fit(arguments, formula)}"
+    _show(summary, arguments.out, formats, others)
+
+
+def _how_to_fit(arguments: argparse.Namespace, formula: str) -> str:
+    """Say how the runs of a plan for scores are fitted, in one line."""
+    rows = (
+        "their rows alone, those without a model too" if arguments.from_scratch else "their rows and those of this file"
+    )
+    words_of_options = ""
+    for name in ("context", "run", "groups"):
+        if value := getattr(arguments, name):
+            words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
+    path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
+    plan = path or "plan.json (write the plan with --out plan.json)"
+    command = f"dmlrank fit {shlex.quote(formula)} RUNS{words_of_options} --propensity {plan}"
+    return f"To fit the runs, when RUNS has {rows}: {command}"
 
 
 def _add_compare_options(command: argparse.ArgumentParser) -> None:
@@ -508,11 +532,14 @@ def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: st
 
 
 def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequence[str] = ()) -> dr.RankResults:
-    """Return the fit of a file; with ``models``, means of scores are those of these models alone."""
+    """Return the fit of a file; with ``models``, means of complete scores are those of these models alone."""
     formula, frames = frames_of(arguments, formula, file)
     words.check_models_of_table(arguments, formula, frames["file"])
     rows, parts = frames["file"], parse_formula(formula)
-    if models and not parts.second and arguments.functional in (None, "mean") and isinstance(rows, pd.DataFrame):
+    # Scores of other models predict those that were not drawn.
+    is_complete = arguments.propensity is None and not isinstance(arguments.missing, float)
+    is_of_means = not parts.second and arguments.functional in (None, "mean")
+    if models and is_complete and is_of_means and isinstance(rows, pd.DataFrame):
         # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
         column = rows[parts.first].astype(str)
         if set(models) <= set(column):

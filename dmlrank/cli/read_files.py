@@ -89,6 +89,24 @@ def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
     return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]
 
 
+def read_propensities(path: str) -> pd.DataFrame:
+    """Read the propensities of all prompts and models from a plan for scores that ``design --out`` has written."""
+    found = None
+    if Path(path).suffix.lower() == ".json":
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"propensity='{path}' cannot be read as a plan: {error}") from None
+        found = content.get("propensities") if isinstance(content, dict) else None
+    if found is None:
+        raise DataError(
+            f"propensity='{path}' is a file without the propensities of all prompts and models, which only a plan for "
+            f"scores in JSON has: run the command that made the plan with --out plan.json, too"
+        )
+    prompts = [tuple(prompt) if isinstance(prompt, list) else prompt for prompt in found["prompts"]]
+    return pd.DataFrame(found["table"], index=pd.Index(prompts), columns=found["models"])
+
+
 def known_file(path: str) -> bool:
     """Return whether a word is the name of a file that can be read, by its ending, or standard input."""
     return path == STANDARD_INPUT or _endings(path)[0] in FORMATS

@@ -62,9 +62,15 @@ class Runs:
         record = (np.cumsum(is_used) - 1)[self.record[inside]]
         return Runs(record, self.item[inside], self.value[inside], self.n_lost[is_used])
 
+    @property
+    def n_missing(self) -> IntArray:
+        """Number of missing scores, (n, K), of runs and of items without a run; 0 where nothing was run on a record."""
+        is_absent = self.table().n_runs + self.n_lost == 0
+        return np.where(is_absent & ~is_absent.all(axis=1, keepdims=True), 1, self.n_lost)
+
     def filled(self, value: float) -> Runs:
-        """Return the runs with this score for every run without one, and for every record and item without a run."""
-        n_further = np.where(self.table().n_runs == 0, np.maximum(self.n_lost, 1), self.n_lost)
+        """Return the runs with this score for every missing one; a record that nothing was run on stays as it is."""
+        n_further = self.n_missing
         record, item = (np.repeat(place, n_further.ravel()) for place in map(np.ravel, np.indices(self.shape)))
         return Runs.of(
             np.concatenate([self.record, record]),
@@ -215,10 +221,27 @@ class DerivedPairs:
         return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used], runs=runs)
 
     @property
-    def n_missing(self) -> int:
-        """Number of missing numbers: of runs, and of models on records without a run."""
-        lost = np.isnan(self.values).astype(np.intp)
-        return int((lost if self.runs is None else np.maximum(lost, self.runs.n_lost)).sum())
+    def n_missing(self) -> IntArray:
+        """Number of missing numbers of each model, (K,): of runs, and of models on records without a run."""
+        return np.asarray((np.isnan(self.values) if self.runs is None else self.runs.n_missing).sum(axis=0))
+
+    @property
+    def runs_there(self) -> str:
+        """How many runs have a score, and which model has the fewest; empty where all have one.
+
+        A model is expected to have as many runs on a prompt as any model has there, and as it has on any prompt itself.
+        """
+        if self.runs is None:
+            return ""
+        found = self.runs.table().n_runs
+        rows = found + self.runs.n_lost
+        expected = np.minimum(rows.max(axis=0), rows.max(axis=1, keepdims=True)).sum(axis=0)
+        there = found.sum(axis=0)
+        if (there == expected).all():
+            return ""
+        j = int(np.argmin(there / expected))
+        fewest = f"fewest: {self.models[j]} ({there[j]:,} of {expected[j]:,})"
+        return f"{there.sum():,} of {expected.sum():,} runs have a score; {fewest}"
 
     def filled(self, value: float) -> DerivedPairs:
         """Return the same records with a number in place of every missing one."""

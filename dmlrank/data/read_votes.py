@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from .._utils.computation import warn
-from ..exceptions import ColumnError, DataError, MissingDataError, OptionError, listed, nearest
+from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, listed, nearest
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
@@ -28,6 +28,8 @@ from .preferences import PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
 _MOST_NAMED = 5
+# A larger share of missing scores that count as a value, or of prompts that lack scores and are left out, is warned of.
+_MOST_MISSING = 0.2
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
 
@@ -243,12 +245,42 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     if missing == "model":
         return rows, "raise"
     if missing != "common":
-        return replace(rows, derived=derived.filled(float(missing))), "raise"
+        filled, n_filled = derived.filled(float(missing)), derived.n_missing
+        n_empty = int(np.isnan(filled.values).any(axis=1).sum())
+        if n_empty:
+            raise MissingDataError(
+                f"missing={missing!r} counts missing scores of models, and {n_empty:,} of {len(derived.values):,} "
+                f"prompts have rows without a model: nothing was run there, so that there is no failure to count. Drop "
+                f"these rows; if a plan drew which runs were made, fit with its propensities (propensity=) instead"
+            )
+        n_scores = np.isfinite(derived.values).sum(axis=0)
+        if derived.runs is not None:
+            n_scores = np.bincount(derived.runs.item, minlength=len(derived.models))
+        share = n_filled / (n_filled + n_scores)
+        j = int(np.argmax(share))
+        if share[j] > _MOST_MISSING:
+            warn(
+                f"{n_filled[j]:,} missing scores of {derived.models[j]!r} ({100 * share[j]:.0f} %) count as "
+                f"{missing:g}, so that the result depends on why they are missing: is each a failure of the model? "
+                f"sensitivity() of a fit with missing='model' says how much they could change",
+                kind=IntervalWarning,
+                stacklevel=4,
+            )
+        return replace(rows, derived=filled), "raise"
     is_common = np.asarray(np.isfinite(derived.values).all(axis=1))
     if is_common.sum() < 2:
         raise MissingDataError(
             f"missing='common': {int(is_common.sum())} of {len(is_common):,} prompts have a score of every model; "
             f"leave out the models with the fewest scores, or count missing scores as a value, such as missing=0.0"
+        )
+    n_left_out = len(is_common) - int(is_common.sum())
+    if n_left_out > _MOST_MISSING * len(is_common):
+        warn(
+            f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
+            f"score: the scores are about the others. If a plan drew which runs were made, these are prompts that it "
+            f"preferred, and the result is biased: fit with the plan's propensities (propensity=) instead",
+            kind=IntervalWarning,
+            stacklevel=4,
         )
     return rows.only(is_common), "raise"
 

@@ -165,6 +165,12 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     assert scores is not None
     assert isinstance(source, DerivedPairs)
     propensity = known_propensity(options.propensity, data, stages.source)
+    if propensity is not None and not isinstance(options.missing, str):
+        raise OptionError(
+            f"missing={options.missing!r} counts every missing score as a value, also those that were not drawn, which "
+            f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
+            f"table"
+        )
     is_modelled = propensity is not None or (options.missing == "model" and bool(np.isnan(scores.mean).any()))
     if not is_modelled:
         _require_complete(scores, data)
@@ -316,6 +322,11 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                         f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the scores; pass the "
                         f"propensities of all {what} of the table"
                     )
+                if what == "prompts" and len(known) < len(index):
+                    raise NuisanceError(
+                        f"propensity= has {len(index):,} prompts, and the table {len(known):,} of them; those "
+                        f"on which nothing was run belong to the sample, too: add a row without a model for each"
+                    )
                 places.append(place)
             table = table[np.ix_(*places)]
     if table.shape != shape:
@@ -367,9 +378,11 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
         raise MissingDataError(
             f"{int(is_missing.sum()):,} of {is_missing.size:,} scores are missing, of {listed(worst, 5)}; "
             f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model. Means over different prompts "
-            f"cannot be compared: restrict to the common prompts (missing='common'), count a missing score as a value "
-            f"(missing=0.0), let features say which scores are missing (missing='model'), or "
-            f"compare models on the prompts that they share (functional='borda' or 'bt')"
+            f"cannot be compared. Where a plan drew which runs were made, give its propensities (propensity=): "
+            f"missing='common' is wrong then, because the plan prefers some prompts. Elsewhere restrict to the common "
+            f"prompts (missing='common'), count a missing score as a value (missing=0.0), let features say which "
+            f"scores are missing (missing='model'), or compare models on the prompts that they share "
+            f"(functional='borda' or 'bt')"
         )
     if len(is_missing) < 2:
         raise DataError("there is one prompt only; a standard error needs at least two")

@@ -201,6 +201,7 @@ class FitDescription:
     period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
     n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
+    runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
     """
 
     formula: str
@@ -234,6 +235,7 @@ class FitDescription:
     n_filled: int = 0
     filled_with: float = 0.0
     equal_tasks: str = ""
+    runs_there: str = ""
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -531,9 +533,10 @@ def _description(steps: FitState) -> FitDescription:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
         n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
-    n_filled, derived = 0, steps.source.data
-    if not isinstance(options.missing, str) and isinstance(derived, DerivedPairs):
-        n_filled = derived.n_missing
+    n_filled, runs_there, derived = 0, "", steps.source.data
+    if isinstance(derived, DerivedPairs) and options.estimates_propensity:
+        n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
+        runs_there = derived.runs_there if isinstance(options.missing, str) else ""
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
@@ -566,6 +569,7 @@ def _description(steps: FitState) -> FitDescription:
         n_filled=n_filled,
         filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
+        runs_there=runs_there,
     )
 
 

@@ -28,7 +28,7 @@ _LARGEST_RATIO = 1.5
 def find_errors(check: Check, missing: str, n_folds: int) -> Iterator[str]:
     """Yield sentences about what stops a fit to these data: missing values, and too few prompts."""
     if check.scores is not None:
-        yield from check.scores.problems() if missing == "raise" else ()
+        yield from check.scores.errors() if missing == "raise" else ()
         return
     yield from _missing_values(check, missing)
     if check.features and check.n_contexts < n_folds:
@@ -44,6 +44,7 @@ def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...
                 f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in "
                 f"the data."
             )
+        yield from check.scores.problems()
         yield from _few_clusters(check)
         return
     contexts = check.pairs[["shown_first", "shown_second"]].min(axis=1)

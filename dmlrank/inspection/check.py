@@ -117,6 +117,8 @@ class ScoreCheck:
         Most runs of a model on a prompt.
     n_lost : int
         Runs without a score of a model that has a score on the prompt from another run.
+    runs_there : str
+        How many runs have a score, and of which model the fewest; empty where all have one.
     models : DataFrame
         By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
         ``errors`` (rows without a score that name an error, in a column of this name) and the ``mean`` over prompts.
@@ -129,6 +131,7 @@ class ScoreCheck:
     n_scores: int
     most_runs: int
     n_lost: int
+    runs_there: str
     models: pd.DataFrame
     tasks: pd.DataFrame
 
@@ -165,6 +168,7 @@ class ScoreCheck:
             n_scores=int(known.sum()),
             most_runs=int(by_prompt.to_numpy().max()),
             n_lost=int((cells["runs"] - cells["scores"])[cells["scores"] > 0].sum()),
+            runs_there=scores.runs_there,
             models=counted_by_model(np.ones(len(by_prompt), dtype=bool)),
             tasks=pd.concat(by_task, names=["task"]).swaplevel() if by_task else pd.DataFrame(),
         )
@@ -177,13 +181,13 @@ class ScoreCheck:
         errors = f"; {counted(n_errors, 'row')} with an error in place of a score" if n_errors else ""
         return [
             ("Models:", f"{len(self.models)}"),
-            ("Scores:", f"{self.n_scores:,}{runs}{errors}"),
+            ("Scores:", f"{self.runs_there or f'{self.n_scores:,}'}{runs}{errors}"),
             ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else "none"),
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
         ]
 
-    def problems(self) -> Iterator[str]:
-        """Yield what to do about missing scores, and about prompts that may be none."""
+    def errors(self) -> Iterator[str]:
+        """Yield what to do where models lack scores on a prompt, which stops a fit."""
         gaps = self.models["missing"][self.models["missing"] > 0].sort_values(ascending=False, kind="stable")
         if len(gaps):
             worst = listed([f"{name} ({count:,})" for name, count in gaps.items()], 5)
@@ -191,13 +195,18 @@ class ScoreCheck:
                 f"Scores are missing of {worst}; {self.n_common:,} of {self.n_prompts:,} prompts have a score of every "
                 f"model. Say what a missing score means: missing='common' restricts to these prompts, which is right "
                 f"if scores are missing for reasons that have nothing to do with the answers; missing='model' lets "
-                f"features of the formula say which scores are missing; missing=0.0 counts them as failures."
+                f"features of the formula say which scores are missing; missing=0.0 counts them as failures. Where a "
+                f"plan drew which runs were made, fit with its propensities (propensity=), and not with "
+                f"missing='common', because the plan prefers some prompts."
             )
+
+    def problems(self) -> Iterator[str]:
+        """Yield what a fit does with runs without a score, and which prompts may be none."""
         if self.n_lost:
             yield (
                 f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
-                f"because the model has a score on the prompt from another run; missing=0.0 counts them as failures, "
-                f"too."
+                f"because the model has a score on the prompt from another run, unless missing=0.0 counts them as "
+                f"failures."
             )
         n_cells = int(self.models["prompts"].sum())
         if self.n_scores > _MANY_RUNS * max(n_cells, 1):

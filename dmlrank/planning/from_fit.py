@@ -66,12 +66,13 @@ def design_fit(
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     if steps.estimator is MEANS:
-        if newdata is not None or from_scratch:
+        if newdata is not None:
             raise OptionError(
-                "plans for new prompts and plans from scratch are for votes; a plan for scores adds runs to those of "
-                "the fit"
+                "newdata= is for votes; a plan for scores is for the prompts of the fit: it adds runs to theirs, or "
+                "with from_scratch=True plans runs of all models on as many prompts of the same kind"
             )
-        return design_scores(estimates, steps, options, _above(estimates, options), candidate=candidate)
+        above = _above(estimates, options)
+        return design_scores(estimates, steps, options, above, candidate=candidate, from_scratch=from_scratch)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:

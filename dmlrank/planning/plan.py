@@ -615,7 +615,8 @@ class Plan(Summarised):
         path : path-like
             ``.csv``: the rows of :meth:`sample`. ``.json``: an object with the ``tasks`` (rows to label, each with its
             ``propensity``), the ``unlabelled`` contexts, and what the plan was (``criterion``, ``budget``,
-            ``expected_cost``, ``position_bias``, ``seed``).
+            ``expected_cost``, ``position_bias``, ``seed``); of a plan for scores also the ``propensities`` of all
+            prompts and models, which ``dmlrank fit --propensity plan.json`` reads.
         rng : int, Generator or None
             As for :meth:`sample`. The seed is written to JSON.
         counts : bool
@@ -658,13 +659,16 @@ class Plan(Summarised):
         if kind == ".csv":
             write_file(path, safe_csv(rows))
         else:
-            header = {
+            header: dict[str, object] = {
                 "criterion": self.specification.criterion.kind,
                 "budget": self.budget,
                 "expected_cost": self.expected_cost,
                 "position_bias": self.position_bias,
                 "seed": seed,
             }
+            if self.specification.problem.of_scores:
+                table = {"prompts": self.contexts, "models": self.models, "table": self.propensity.tolist()}
+                header["propensities"] = table
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
 

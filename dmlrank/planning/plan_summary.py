@@ -52,10 +52,14 @@ def plan_summary(
         frame = predicted_precision(specification, solution, targets, alpha, "max-t")
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(problem.unit == 1.0))
         numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
-        return [
+        rows = [
             (targets[1][j], *(fixed_text(number, digits) for number in numbers[j]), f"{frame['ratio'].iloc[j]:.3f}")
             for j in places
         ]
+        if specification.candidate not in names:
+            return rows
+        has_candidate = targets[0][:, names.index(specification.candidate)] != 0
+        return [(row[0], "assumed", *row[2:]) if has_candidate[j] else row for j, row in zip(places, rows, strict=True)]
 
     ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
@@ -140,7 +144,8 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     if is_equal.any():
         digits = decimals(needed, fewest=fewest_decimals(problem.unit == 1.0))
         sentences.append(
-            f"With {spent}, a difference that is estimated as zero is found with power {POWER:.2f} if it is at least "
+            f"With {spent}, a difference that is {'assumed to be' if specification.candidate else 'estimated as'} zero "
+            f"is found with power {POWER:.2f} if it is at least "
             f"{fixed_text(float(needed[is_equal].max()), digits)}."
         )
     return " ".join(sentences)
@@ -209,11 +214,13 @@ def _header(
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> list[str]:
     """Return the notes below the table."""
     if specification.problem.of_scores:
+        has_runs = specification.problem.spent > 0 or specification.candidate
         return [
-            f"Standard errors are predicted for a fit of all runs, earlier and planned, with the propensities of the "
-            f"plan{FIT_WITH_PLAN}. uniform: all models that are not complete, on the same random prompts, at the same "
-            f"cost; ratio: std err divided by uniform. {level} width: full width of simultaneous intervals (max-t). "
-            f"runs: expected number of further runs. Models that are compared are run on the same prompts.",
+            f"Standard errors are predicted for a fit of {'all' if has_runs else 'these'} runs"
+            f"{', earlier and planned' if has_runs else ' alone'}, with the propensities of the plan{FIT_WITH_PLAN}. "
+            f"uniform: all models that are not complete, on the same random prompts, at the same cost; ratio: std err "
+            f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). runs: expected number "
+            f"of further runs. Models that are compared are run on the same prompts.",
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
         ]

@@ -275,4 +275,6 @@ def tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) 
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
     unlabelled = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
-    return json.dumps({**header, "tasks": tasks, "unlabelled": unlabelled}, indent=1, ensure_ascii=False)
+    content = {**header, "tasks": tasks, "unlabelled": unlabelled}
+    # Names of prompts may be numbers of numpy.
+    return json.dumps(content, indent=1, ensure_ascii=False, default=lambda name: getattr(name, "item", name.__str__)())

@@ -17,6 +17,13 @@ because contrasts do not connect groups: the allocation of Neyman, p_g proportio
 between the propensities so far and one. Without contrasts every model is a group. A model that was run on every prompt
 has r = 0, and needs no run.
 
+A planned cell is run once, while a score of the fit may be the mean of several runs, whose residual varies less. Let d
+be the variance of the residual of such a mean, and e what a single run varies more: the variance between runs less its
+share in the mean, s^2 (1 - 1 / runs). With the propensity q so far, a cell has a mean with probability q and a single
+run with p - q, so that the variance from the draws of a model is d / p + e (p - q) / p^2. Runs are independent, and
+covariances of two models have no such part. The allocation takes (d + e) / p, which differs only for models of earlier
+rounds.
+
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
 m (1 - m)), with a factor for each model, and correlations are constant.
 
@@ -77,6 +84,7 @@ class ScoreProblem(DesignProblem):
     """A design problem for means of scores, with groups of models for pairs; ``mu`` (n, K) are residual deviations.
 
     correlation (K, K): Correlation of residuals.
+    single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     before (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
@@ -86,6 +94,7 @@ class ScoreProblem(DesignProblem):
     mu: FloatArray
     pairs: RunGroups
     correlation: FloatArray
+    single_run: FloatArray
     before: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
@@ -132,6 +141,7 @@ class ScoreProblem(DesignProblem):
         for g, models in enumerate(self.groups):
             deviation = self.mu[:, models]
             rates[:, g] = ((deviation @ weighed[np.ix_(models, models)]) * deviation).sum(axis=1)
+            rates[:, g] += self.single_run[:, models] @ np.diag(metric)[models]
         return CellRates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
@@ -142,7 +152,9 @@ class ScoreProblem(DesignProblem):
                 scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
                 total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
                 total[np.ix_(others, models)] = total[np.ix_(models, others)].T
-        return total * self.correlation
+        p = np.maximum(self.pairs.matrices(table), self.before)
+        runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
+        return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
 
     def scale(self, part: slice) -> FloatArray:
         return np.square(at_rows(self.context_weight, part))[:, None]
@@ -176,7 +188,12 @@ class ScoreProblem(DesignProblem):
         prompt, model = np.nonzero((self.pairs.matrices(is_drawn) > 0) & ~self.is_there)
         frame = names.rows_of(prompt)
         frame[names.first_column] = np.array(names.models, dtype=object)[model]
-        return frame.infer_objects().assign(propensity=after[prompt, model])
+        frame = frame.infer_objects().assign(propensity=after[prompt, model])
+        if self.is_there.any():
+            return frame
+        # Nothing was run before: prompts that nothing is run on belong to the sample.
+        empty = np.setdiff1d(np.arange(len(after)), prompt)
+        return pd.concat([frame, names.rows_of(empty)], ignore_index=True) if len(empty) else frame
 
 
 def design_scores(
@@ -186,8 +203,13 @@ def design_scores(
     above: NDArray[np.bool_] | None,
     *,
     candidate: str | None = None,
+    from_scratch: bool = False,
 ) -> Plan:
-    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run."""
+    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
+
+    With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
+    much scores vary, and how alike models are.
+    """
     scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
     assert scores is not None
     if options.criterion != "A" or options.one_pair or options.explore:
@@ -210,6 +232,8 @@ def design_scores(
     assert isinstance(influence, Influence)
     fitted, weight = influence.value, read_context_weights(steps.units.context_weight, n)
     residual = np.where(is_there, np.where(is_there, scores.mean, 0.0) - fitted, np.nan)
+    # The square of the residual of one run, less that of the mean of all runs, in expectation.
+    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
     is_complete = np.asarray((before >= 1).all(axis=0))
     names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
     if candidate is not None:
@@ -222,15 +246,26 @@ def design_scores(
             predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
             left = scores.mean[:, proxy] - predicted
         fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
+        further = np.column_stack([further, further[:, proxy]])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
         is_complete = np.append(is_complete, False)
         above = None if above is None else np.pad(above, (0, 1))
+    if from_scratch:
+        if candidate is not None or not is_complete.all():
+            raise OptionError(
+                "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
+                "as missing='common'); leave candidate= out, or from_scratch="
+            )
+        is_complete = np.zeros(len(names), dtype=bool)
+        fitted = np.stack([_predicted_by_others(steps, scores.mean, j, is_complete) for j in range(len(names))], axis=1)
+        residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit, so that there is no run to plan: name a model that has "
-            "not been run as candidate="
+            "every model was run on every prompt of the fit, so that there is no run to add: name a model that has "
+            "not been run as candidate=, or plan a round of its own, such as of the next release, with "
+            "from_scratch=True"
         )
     if proxy is not None and options.contrasts is None and options.until is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
@@ -244,7 +279,12 @@ def design_scores(
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
-    deviation = residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete)
+    # Without a score, or in a round of its own, a residual stands for one that is there.
+    squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
+    variance, of_one_run = (
+        residual_variances(part, fitted, drawn, is_complete) for part in (squares, squares + further)
+    )
+    deviation = np.sqrt(variance)
     problem = ScoreProblem(
         functional=steps.setup.functional,
         mu=deviation,
@@ -256,6 +296,7 @@ def design_scores(
         context_weight=weight,
         fixed_prompts=steps.options.prompts == "fixed",
         correlation=correlation,
+        single_run=np.maximum(of_one_run - variance, 0.0),
         before=before,
         is_there=is_there,
         cost_of_run=cost,
@@ -265,6 +306,10 @@ def design_scores(
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
+    if proxy is not None:
+        assumed = f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}."
+        remark = f"{specification.remark} {assumed}".strip()
+        specification = replace(specification, candidate=names[-1], remark=remark)
     return Plan(specification, solve(specification, options.budget))
 
 
@@ -282,16 +327,16 @@ def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_com
     return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
-def residual_deviations(
-    residual: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
+def residual_variances(
+    squares: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return standard deviations of residuals given the predictions, (n, K): zero for complete models.
+    """Return variances of residuals given the predictions, from their squares, (n, K): zero for complete models.
 
-    Shapes: residual, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
+    Shapes: squares, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
     """
-    has_residual, is_open = np.isfinite(residual), ~is_complete
+    has_residual, is_open = np.isfinite(squares), ~is_complete
     inverse = np.where(has_residual, 1 / before, 0.0)
-    squares = np.where(has_residual, np.square(residual), 0.0)
+    squares = np.where(has_residual, squares, 0.0)
     cells = np.nonzero(has_residual & is_open)
     mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
     # In units of a residual, so that predictions that hardly differ hardly tell residuals apart, given the penalty.
@@ -309,7 +354,7 @@ def residual_deviations(
     factor = (effective * observed + _PRIOR_SCORES * expected) / (
         (effective + _PRIOR_SCORES) * np.maximum(expected, 1e-12)
     )
-    return np.asarray(np.where(is_open, np.sqrt(variance * np.where(is_open, factor, 1.0)), 0.0))
+    return np.asarray(np.where(is_open, variance * np.where(is_open, factor, 1.0), 0.0))
 
 
 def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) -> FloatArray:

@@ -395,6 +395,7 @@ class PlanSpecification:
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
     remark: A sentence of the summary on the contrasts.
+    candidate: A model without a score, for which another model's stands; empty for none.
     """
 
     problem: DesignProblem
@@ -414,6 +415,7 @@ class PlanSpecification:
     seed: int = 0
     questions: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+    candidate: str = ""
 
     @property
     def targets(self) -> Targets:
@@ -514,7 +516,11 @@ def solve(
         propensities = Computed(problem.shape, rule)
         sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
-    uniform_sigma = precision.sigma(specification.full_covariance / specification.uniform(cost))
+    uniform = specification.full_covariance / specification.uniform(cost)
+    if problem.of_scores:
+        # Further runs of a prompt vary more than the mean of earlier ones.
+        uniform = problem.labelling_covariance(np.full(problem.shape, specification.uniform(cost)))
+    uniform_sigma = precision.sigma(uniform)
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 

@@ -27,6 +27,7 @@ from .statements import (
     doubt_note,
     functional_unit,
     score_definition,
+    scores_there,
     sequential_note,
     summary_notes,
     tie_weight,
@@ -375,7 +376,8 @@ def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
                 f"confidence all rank sets contain the true ranks."
             )
     on = f"{d.n_contexts:,} {'prompts' if d.context else 'rows'}"
-    return [*sentences, f"Estimated from {d.n_votes:,} {results.counts}s on {on}.", *doubt_note(results)]
+    estimated = f"Estimated from {d.n_votes:,} {results.counts}s on {on}."
+    return [*sentences, estimated, *scores_there(results), *doubt_note(results)]
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

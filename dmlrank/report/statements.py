@@ -190,9 +190,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         name, bias, _ = results.diagnostics.largest_second_order
         sentences.append(f"A bias of up to {bias:+.1f} standard errors was estimated and subtracted ({name}).")
     d = results.description
-    if d.n_filled:
-        verb = "counts" if d.n_filled == 1 else "count"
-        sentences.append(f"{counted(d.n_filled, 'missing score')} {verb} as {d.filled_with:g}.")
+    sentences += scores_there(results)
     if results.are_means and d.n_dropped:
         verb = "is" if d.n_dropped == 1 else "are"
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
@@ -219,6 +217,14 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     return sentences
 
 
+def scores_there(results: Estimates) -> list[str]:
+    """Say how many runs have a score, or how many missing scores count as a value, where some are missing."""
+    d = results.description
+    if d.n_filled:
+        return [f"{counted(d.n_filled, 'missing score')} count{'s' * (d.n_filled == 1)} as {d.filled_with:g}."]
+    return [f"{d.runs_there}."] if d.runs_there else []
+
+
 def verdicts_of(judge: JudgeFigures) -> str:
     """Return the verdicts that a fit uses as the subject of a sentence."""
     noun = "judge" if len(judge.names) == 1 else "judges"
@@ -241,13 +247,13 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
-        sets = ", and so do all rank sets," if level.separation else ""
+        sets = ", and so do all rank sets" if level.separation else ""
         bootstrap = f" ({level.bootstrap} bootstrap)" if level.bootstrap else ""
         conditions = ["the Bradley-Terry model holds"] * results.estimated_by.assumes_bradley_terry
         if results.estimated_by.has_first_stages and results.diagnostics.outcome_kind not in DERIVED_KINDS:
             conditions.append("votes not cast are like those cast")
         looks = "" if results.sequence is None else f" {results.sequence.clause}"
-        condition = f" if {' and '.join(conditions)}" if conditions else ""
+        condition = f"{',' * bool(sets)} if {' and '.join(conditions)}" if conditions else ""
         confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
         sentences.append(f"All intervals hold jointly{looks} with {confidence}{sets}{condition}.")
     return " ".join(sentences) + _IN_WORDS

@@ -230,8 +230,8 @@ class RankResults(Summarised):
     def influence(self) -> NDArray[np.float64]:
         """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero.
 
-        ``cov_params`` adds to phi'phi / n^2 what phi lacks: the variance correction and the variance of unanimous pairs,
-        and the second-order bias lowers no variance; see Notes of :mod:`dmlrank.fit.method`.
+        ``cov_params`` adds to phi'phi / n^2 what phi lacks: the variance correction and that of unanimous pairs; the
+        second-order bias lowers no variance. See :mod:`dmlrank.fit.method`.
         """
         return influence_values(require_steps(self.estimates, self.steps, "influence"), self.estimates.scale)
 
@@ -1297,7 +1297,8 @@ class RankResults(Summarised):
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
         from_scratch : bool
-            Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone.
+            Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone. For scores:
+            a round of all models on the prompts of the fit, whose scores must be complete.
         candidate : str, optional
             For scores: the name of a model without a score, which the plan runs; a name for ``contrasts``. It is
             expected to be like the best of the models that were run on every prompt. Without ``contrasts`` the plan is

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.cli.main import main
+from dmlrank.exceptions import IntervalWarning
 
 from ..support import from_benchmarks
 
@@ -106,7 +107,8 @@ def test_gaps_of_other_models_do_not_matter(run, table, tmp_path):
     # A prompt on which only the third model was run counts as a failure of both.
     alone = pd.concat([table, third.assign(prompt=third["prompt"] + 10_000)[:50]])
     alone.to_csv(path, index=False)
-    status, said = run("--json", inputs=(FORMULA, str(path), "--context", "prompt", "--missing", "0.0"))
+    with pytest.warns(IntervalWarning, match="missing scores of 'third'"):
+        status, said = run("--json", inputs=(FORMULA, str(path), "--context", "prompt", "--missing", "0.0"))
     whole = json.loads(run("--json")[1].out)["difference"]
     assert json.loads(said.out)["difference"] == pytest.approx(whole * 600 / 650)
 

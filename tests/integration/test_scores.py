@@ -10,7 +10,7 @@ from statsmodels.api import OLS
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import DataError, MissingDataError, OptionError
+from dmlrank.exceptions import DataError, IntervalWarning, MissingDataError, OptionError
 
 FORMULA = "accuracy ~ 1 | model"
 
@@ -436,3 +436,102 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path):
     table.to_csv(path, index=False)
     assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1
     assert "Models by task" in check.report()
+
+
+def plan_files(tmp_path, capsys):
+    """Return a table with the runs of a plan for a candidate, the plan in both forms, and what design printed."""
+    table = draw(n=200, n_models=4)
+    earlier, files = (
+        table[table.model != "m03"],
+        [tmp_path / name for name in ("log.csv", "plan.csv", "plan.json", "all.csv")],
+    )
+    earlier.to_csv(files[0], index=False)
+    outs = [word for file in files[1:3] for word in ("--out", str(file))]
+    assert main(["design", FORMULA, str(files[0]), *OF_RUNS, "--budget", "90", "--candidate", "m03", *outs]) == 0
+    drawn = pd.read_csv(files[1])[["task", "model"]].merge(table[table.run == 0], on=["task", "model"])
+    pd.concat([earlier, drawn]).to_csv(files[3], index=False)
+    return files, capsys.readouterr().out
+
+
+OF_RUNS = ["--context", "task", "--run", "run"]
+
+
+def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
+    (log, csv, plan, every), printed = plan_files(tmp_path, capsys)
+    assert f"dmlrank fit '{FORMULA}' RUNS --context task --run run --propensity {plan}" in printed
+    out = str(tmp_path / "fit.json")
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", out]) == 0
+    res = fit(pd.read_csv(log), run="run")
+    table, planned = pd.read_csv(every), res.design(90, candidate="m03")
+    expected = fit(table, run="run", propensity=planned)
+    np.testing.assert_allclose(dr.read_json(out).params, expected.params, rtol=1e-12)
+    question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
+    assert main(["gate", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), *question]) == 0
+    difference = expected.params["m03"] - expected.params["m02"]
+    assert f"difference {difference:.3f}" in capsys.readouterr().out
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(csv)]) == 1
+    assert "--out plan.json" in capsys.readouterr().err
+    assert main(["fit", FORMULA, str(every), *OF_RUNS]) == 1
+    assert "--missing common is wrong then" in capsys.readouterr().err
+    with pytest.warns(IntervalWarning, match="prompts that it preferred"):
+        fit(table, run="run", missing="common")
+    with pytest.raises(OptionError, match="also those that were not drawn"):
+        fit(table, run="run", missing=0.0, propensity=planned)
+
+
+def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
+    draw().to_csv(tmp_path / "log.csv", index=False)
+    design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
+    assert main([*design, "--budget", "60", "--from-scratch", "--out", str(tmp_path / "runs.csv")]) == 0
+    assert "those without a model too" in capsys.readouterr().out
+    runs = pd.read_csv(tmp_path / "runs.csv")
+    assert abs(runs["model"].count() - 60) <= 3
+    assert runs["task"].nunique() == 99
+    assert main([*design, "--budget", "60"]) == 1
+    assert "--from-scratch" in capsys.readouterr().err
+    assert main([*design, "--budget", "0.2", "--from-scratch"]) == 1
+    assert "for 20 % of 10,000 runs give --budget 2000" in capsys.readouterr().err
+
+
+def test_prompts_that_nothing_was_run_on_are_no_failures():
+    table = draw(n_runs=1)
+    others = pd.DataFrame({"task": range(1000, 1040)})
+    with pytest.raises(MissingDataError, match="40 of 139 prompts have rows without a model"):
+        fit(pd.concat([table, others]), missing=0.0)
+    lost = table.assign(accuracy=table.accuracy.where((table.model != "m01") | (table.task >= 30)))
+    with pytest.warns(IntervalWarning, match=r"30 missing scores of 'm01' \(30 %\) count as 0"):
+        res = fit(lost, missing=0.0)
+    for text in (str(res.summary()), str(res.summary(slim=True))):
+        assert "30 missing scores count as 0." in " ".join(text.split())
+
+
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
+    table = draw()
+    is_lost = table.index.isin([0, 6, 13])
+    lost = table[~is_lost] if are_absent else table.assign(accuracy=table.accuracy.mask(is_lost))
+    lost.to_csv(tmp_path / "lost.csv", index=False)
+    for command in ("check", "fit"):
+        assert main([command, FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
+    assert fit(table).estimates.description.runs_there == ""
+
+
+def test_the_columns_that_tell_rows_apart_are_named(tmp_path, capsys):
+    table = draw().rename(columns={"task": "item"}).assign(noise=np.random.default_rng(0).normal(size=594))
+    table["task"] = "t" + (table["item"] % 5).astype(str)
+    with pytest.raises(DataError, match="told apart by 'item': give context='item'"):
+        fit(table, run="run")
+    with pytest.raises(DataError, match=r"told apart by 'task', 'item': give context=\['task', 'item'\]"):
+        fit(table.assign(item=table["item"] // 5).drop(columns=["suite", "topic"]), run="run")
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    scores = ["fit", str(tmp_path / "scores.csv"), "--scores"]
+    assert main([*scores, "task", "model", "accuracy"]) == 1
+    assert "--context item and --run run" in capsys.readouterr().err
+    assert main([*scores, "item", "model", "accuracy", "--run", "run", "--out", str(tmp_path / "fit.json")]) == 0
+    expected = fit(table, context="item", run="run", functional="borda")
+    np.testing.assert_allclose(dr.read_json(tmp_path / "fit.json").params, expected.params, rtol=1e-12)
+    capsys.readouterr()
+    assert main([*scores, "item", "model", "accuracy", "--run", "run", "--margin", "0.1"]) == 1
+    assert "without --run" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import dmlrank as dr
-from dmlrank.exceptions import OptionError, OptionTypeError
+from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
@@ -96,6 +96,63 @@ def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
     assert error.sum(axis=1).var() == pytest.approx(expected, rel=0.05)
 
 
+def test_the_variance_of_runs_is_that_of_the_formula() -> None:
+    # In the first round a cell has three runs, afterwards a drawn cell has one.
+    rng, n = np.random.default_rng(8), 50
+    mean, deviation = rng.normal(size=n), rng.uniform(0.5, 1.5, size=n)
+    before, p = np.full(n, 0.2), rng.uniform(0.2, 1.0, size=n)
+    number, runs = rng.random((40_000, n)), mean + deviation * rng.normal(size=(40_000, n))
+    first = mean + deviation / np.sqrt(3) * rng.normal(size=(40_000, n))
+    error = np.where(number < before, first, np.where(number < p, runs, 0.0)) / p
+    square = mean**2 + deviation**2 / 3
+    expected = square / p + deviation**2 * (1 - 1 / 3) * (p - before) / p**2 - mean**2
+    assert error.sum(axis=1).var() == pytest.approx(expected.sum(), rel=0.03)
+
+
+def test_several_runs_of_the_fit_do_not_make_planned_runs_more_precise() -> None:
+    names, n = [f"m{j}" for j in range(6)], 300
+    difficulty, errors, predicted, reported = np.linspace(-2.2, 2.2, n), [], [], []
+    chance = 1 / (1 + np.exp(difficulty[:, None] - np.linspace(-0.5, 1.0, 6)))
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        solved = (rng.random((n, 6, 5)) < chance[:, :, None]).astype(float)
+        prompt, model, run = (place.ravel() for place in np.indices(solved.shape))
+        table = pd.DataFrame({"prompt": prompt, "model": np.array(names)[model], "run": run, "score": solved.ravel()})
+        earlier = table[table["model"] != "m4"]
+        res = dr.dml_rank("score ~ 1 | model", earlier, context="prompt", run="run", rng=0)
+        plan = res.design(150, candidate="m4")
+        new = plan.sample(rng)[["prompt", "model"]].assign(run=0)
+        new["score"] = solved[new["prompt"], 4, 0]
+        both = pd.concat([earlier, new])
+        after = dr.dml_rank("score ~ 1 | model", both, context="prompt", run="run", propensity=plan, rng=0)
+        test = after.t_test("m4 - m5")
+        errors.append(float(test.effect[0]) - float((chance[:, 4] - chance[:, 5]).mean()))
+        predicted.append(float(plan.predicted()["std_error"].iloc[0]))
+        reported.append(float(test.sd[0]))
+    # The standard error of a standard deviation from 50 samples is 10 % of it; before, it was predicted half as large.
+    assert np.mean(predicted) == pytest.approx(np.std(errors), rel=0.22)
+    assert np.mean(predicted) == pytest.approx(np.mean(reported), rel=0.1)
+
+
+def test_a_plan_adds_single_runs_to_several_runs() -> None:
+    rng, (scores, is_drawn, _) = np.random.default_rng(9), fitted()
+    once = table_of(scores, is_drawn)
+    noisy = pd.concat([once.assign(run=run) for run in range(4)], ignore_index=True)
+    noisy["score"] += rng.normal(size=len(noisy))
+    first = pd.DataFrame(np.tile([1.0, 0.2, 0.2, 0.2], (N, 1)), columns=MODELS)
+    res = dr.dml_rank("score ~ 1 | model", noisy, context="prompt", run="run", propensity=first, rng=0)
+    plan, problem = res.design(150, contrasts=["b - c"]), problem_of(res.design(150, contrasts=["b - c"]))
+    before = res.design(1e-6, contrasts=["b - c"], min_propensity=1e-9)
+    assert before.std_errors.to_numpy() == pytest.approx(res.bse.to_numpy(), rel=0.02)
+    # Three quarters of the variance of a run.
+    assert problem.single_run[:, 1:].mean() == pytest.approx(0.75, rel=0.15)
+    new = plan.sample(rng)[["prompt", "model"]].assign(run=0)
+    new["score"] = scores[new["prompt"], np.searchsorted(MODELS, new["model"])] + rng.normal(size=len(new))
+    both = pd.concat([noisy, new])
+    after = dr.dml_rank("score ~ 1 | model", both, context="prompt", run="run", propensity=plan, rng=0)
+    assert after.t_test("b - c").sd[0] == pytest.approx(plan.predicted("b - c")["std_error"].iloc[0], rel=0.15)
+
+
 def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> None:
     rng = np.random.default_rng(6)
     for contrasts, costs, far in ((["b - c"], 1.0, 2.0), (None, rng.uniform(0.5, 2, size=(N, 4)), 8.0)):
@@ -155,6 +212,28 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert "With 150 runs, " in " ".join(str(top).split())
 
 
+def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
+    scores, _, _ = fitted()
+    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    plan = full.design(400, contrasts=["a - b", "c - d"], from_scratch=True)
+    rows, other = plan.sample(rng=2), np.random.default_rng(12)
+    signal = other.normal(size=(N, 1))
+    fresh = (signal + 0.6 * other.normal(size=(N, 4)) + [0.6, 0.2, 0.0, -0.2] > 0).astype(float)
+    # Prompts that nothing is run on are rows without a model.
+    assert sorted(rows["prompt"].unique()) == list(range(N))
+    assert abs(rows["model"].count() - 400) <= 4
+    has_run = rows["model"].notna()
+    assert has_run.sum() < len(rows)
+    rows.loc[has_run, "score"] = fresh[rows["prompt"][has_run], np.searchsorted(MODELS, rows["model"][has_run])]
+    after = dr.dml_rank("score ~ 1 | model", rows, context="prompt", propensity=plan, rng=0)
+    for contrast in ("a - b", "c - d"):
+        predicted = plan.predicted(contrast)["std_error"].iloc[0]
+        assert after.t_test(contrast).sd[0] == pytest.approx(predicted, rel=0.2)
+    assert "for a fit of these runs alone" in " ".join(str(plan.summary()).split())
+    with pytest.raises(NuisanceError, match="add a row without a model"):
+        dr.dml_rank("score ~ 1 | model", rows[has_run], context="prompt", propensity=plan, rng=0)
+
+
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     scores, _, _ = fitted()
     full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
@@ -165,7 +244,13 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     # A prompt that all others solve says little.
     is_solved = scores[:, 1:].all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.5 * plan.propensity[~is_solved, 4].mean()
-    assert "estimated as zero is found" in " ".join(str(full.design(60, candidate="new")).split())
+    assert "assumed to be zero is found" in " ".join(str(full.design(60, candidate="new")).split())
+    lines = [line.split() for line in str(full.design(60, candidate="new")).splitlines()]
+    assert [line[:2] for line in lines if line and line[0] == "new" and "assumed" in line] == [
+        ["new", "assumed"],
+        ["new", "-"],
+    ]
+    assert "new has not been run: its score is assumed to be that of a." in " ".join(map(" ".join, lines))
     richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
     assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
 
@@ -173,8 +258,10 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
 def test_what_a_plan_for_scores_refuses() -> None:
     scores, is_drawn, res = fitted()
     full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
-    with pytest.raises(OptionError, match="candidate="):
+    with pytest.raises(OptionError, match=r"candidate=.*from_scratch=True"):
         full.design(60)
+    with pytest.raises(OptionError, match="leave candidate= out"):
+        full.design(60, candidate="new", from_scratch=True)
     with pytest.raises(OptionError, match="has scores already"):
         full.design(60, candidate="a")
     with pytest.raises(OptionTypeError, match=r"a number per model \(4,\)"):
