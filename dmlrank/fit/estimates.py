@@ -204,6 +204,7 @@ class FitDescription:
     n_filled, filled_with: Number of missing scores, runs included, that count as a value (``missing=0.0``), and this
         value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
+    score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
     """
 
     formula: str
@@ -237,6 +238,7 @@ class FitDescription:
     n_filled: int = 0
     filled_with: float = 0.0
     equal_tasks: str = ""
+    score_range: tuple[float, ...] = ()
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -537,11 +539,13 @@ def _description(steps: FitState) -> FitDescription:
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
+    score_range = tuple[float, ...]()
     smallest_pair = int((votes + votes.T)[steps.setup.graph.edges].min())
     if steps.estimator is MEANS and data.scores is not None:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
         n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
+        score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
     n_filled, derived = 0, steps.source.data
     if not isinstance(options.missing, str) and isinstance(derived, DerivedPairs):
         n_filled = derived.n_missing
@@ -577,6 +581,7 @@ def _description(steps: FitState) -> FitDescription:
         n_filled=n_filled,
         filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
+        score_range=score_range,
     )
 
 
