@@ -217,10 +217,23 @@ def _fit(arguments: argparse.Namespace) -> None:
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
         (arguments.report, partial(shown.report, title=arguments.title)),
     ]
+    csv: Callable[[str], object] = lambda path: files.write_table(path, shown.tidy(method=arguments.method))  # noqa: E731
+    draw: Callable[[], Axes] = shown.plot
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
-        tables.append(_without_python(pareto))
-        others[-1] = (arguments.report, partial(results.report, pareto=pareto, title=arguments.title))
+        of_costs = _without_python(pareto.summary(**rows))
+        tables.append(of_costs)
+        others[-1] = (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title))
+        if groups is None:
+            summary, csv, draw = of_costs, (lambda path: files.write_table(path, pareto.table)), pareto.plot
+        without = {Path(path).suffix.lower() for path in arguments.out or ()} - {".txt"}
+        without = without if groups is not None else without & {".json"}
+        if without:
+            advice = "" if groups is None else "; without --by, the files of tables and figures have them, too"
+            warn(
+                f"the {' and '.join(sorted(without))} file has no costs, nor has a page made from it by 'dmlrank "
+                f"report': --report writes a page with costs{advice}"
+            )
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(_without_python(sensitivity))
@@ -229,13 +242,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     if arguments.verdict:
         parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
         text = "\n\n".join(_typed_words(part.verdict()) for part in parts)
-    formats = _formats(
-        text,
-        summary,
-        lambda path: files.write_table(path, shown.tidy(method=arguments.method)),
-        results.to_json,
-        shown.plot,
-    )
+        if groups is not None:
+            text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
+    formats = _formats(text, summary, csv, results.to_json, draw)
     _show(text, arguments.out, formats, others)
 
 

@@ -1457,7 +1457,7 @@ class RankResults(Summarised):
         sentences = verdict_sentences(e, summary_level(e, self.simultaneous, self._alpha(alpha)))
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
-        about = [f"{e.part[0].upper()}{e.part[1:]}."] if e.part else []
+        about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
 
