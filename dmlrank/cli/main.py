@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from ..results.comparison import Comparison
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
+# Characters in a line of the printed table of scores by group, beyond which its columns follow below; and intervals
+# from which on its figure is a heat map.
+_GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
@@ -208,10 +211,13 @@ def _fit(arguments: argparse.Namespace) -> None:
     shown = view if groups is None else groups
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
     summary = _without_python(view.summary(slim=arguments.slim, **rows))
-    tables = [summary, *(_without_python(part) for part in (results.judge, results.style) if part is not None)]
+    tables: list[object] = [
+        summary,
+        *(_without_python(part) for part in (results.judge, results.style) if part is not None),
+    ]
     if groups is not None:
         summary = _without_python(groups.summary(**rows))
-        tables.append(summary)
+        tables.append(summary.as_text(_GROUPS_WIDTH))
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
@@ -219,6 +225,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     ]
     csv: Callable[[str], object] = lambda path: files.write_table(path, shown.tidy(method=arguments.method))  # noqa: E731
     draw: Callable[[], Axes] = shown.plot
+    if groups is not None and len(groups.joint.estimate) >= _MOST_INTERVALS:
+        draw = partial(groups.plot, "heat_map")
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
         of_costs = _without_python(pareto.summary(**rows))

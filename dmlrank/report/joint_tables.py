@@ -131,13 +131,18 @@ def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldT
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
+    what = "every model has the same score in all groups"
+    if fit.are_means:
+        what = "differences between models are the same in all groups, whose prompts may differ in difficulty (each "
+        what += "model's score less the mean score of all models)"
     note = (
-        f"Test that every model has the same score in all groups: {equality.figures}, "
-        f'P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
-        f"time, adjusted for all models by Holm's method."
+        f'Test that {what}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model '
+        f"at a time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
-    n_required = _PER_SCORE * fit.covariance.basis.shape[1]
+    n_required = _PER_SCORE * equality.rank // (len(groups) - 1)
+    if fit.are_means and equality.law == "F":
+        n_required = 2 * equality.rank // (len(groups) - 1)
     if smallest.n_independent < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
