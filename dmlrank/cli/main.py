@@ -237,10 +237,10 @@ def _fit(arguments: argparse.Namespace) -> None:
         without = {Path(path).suffix.lower() for path in arguments.out or ()} - {".txt"}
         without = without if groups is not None else without & {".json"}
         if without:
-            advice = "" if groups is None else "; without --by, the files of tables and figures have them, too"
+            page = ", nor has a page made from a stored result" if ".json" in without else ""
+            advice = "" if groups is None else "; without --by, tables and figures have them, too"
             warn(
-                f"the {' and '.join(sorted(without))} file has no costs, nor has a page made from it by 'dmlrank "
-                f"report': --report writes a page with costs{advice}"
+                f"the {' and '.join(sorted(without))} file has no costs{page}; --report writes a page that has{advice}"
             )
     if arguments.sensitivity:
         sensitivity = results.sensitivity()

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -438,3 +439,30 @@ def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
     assert results.by("half").groups == ["rest", "odd one"]
+
+
+def test_the_command_line_wraps_a_wide_table_and_draws_a_heat_map_of_many_intervals(tmp_path, capsys):
+    matplotlib = pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    prompt, model = (a.ravel() for a in np.indices((400, 6)))
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("ABCDEF"))[model], "score": rng.random(2400)})
+    path, svg = tmp_path / "scores.csv", tmp_path / "groups.svg"
+    for n_groups, is_dense in ((6, False), (8, True)):
+        table.assign(task=[f"topic {j % n_groups}" for j in prompt]).to_csv(path, index=False)
+        arguments = ["fit", "score ~ 1 | model", str(path), "--context", "prompt", "--by", "task"]
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            assert main([*arguments, "--out", str(svg)]) == 0
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= 100
+        # A heat map has no intervals, and its title says so little.
+        assert ("Scores by group" in svg.read_text()) == is_dense
+    # Six shades with a legend, and none where no cell has a score and its error.
+    page = fit_of(table.assign(task=prompt % 8)).by("task").report()
+    assert page.count('<span class="key b3">lowest</span>') == 1
+    assert all(f'<span class="key {shade}">' in page for shade in ("b2", "b1", "a1", "a2", "a3"))
+    assert '<span class="key b3">' not in fit_of(table).report()
+    assert "and so do all rank sets. In words" in " ".join(str(fit_of(table)).split())
+
+
+def fit_of(table):
+    return dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
