@@ -216,8 +216,8 @@ class WaldTestResults:
     sequence : ConfidenceSequence or None
         Where the test holds at all looks, what was fixed before the first look.
     law : str
-        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test), and between groups of means
-        of scores (Johansen's test).
+        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test), and between independent
+        groups of prompts (Johansen's test).
     df_num : int or None
         Degrees of freedom of the numerator of F; None for chi-squared.
     """

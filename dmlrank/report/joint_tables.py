@@ -20,9 +20,9 @@ from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
 from .fit_summary import ShownModels, choose_models, covariance_words
 from .statements import SummaryLevel, as_sentence, counted, doubt_note, functional_unit, score_words, some_of
 
-# Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
-# the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
-_PER_SCORE = 25
+# Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
+# 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 that by F.
+_PER_SCORE = {"chi2": 25, "F": 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,9 +140,7 @@ def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldT
         f"at a time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
-    n_required = _PER_SCORE * equality.rank // (len(groups) - 1)
-    if fit.are_means and equality.law == "F":
-        n_required = 2 * equality.rank // (len(groups) - 1)
+    n_required = _PER_SCORE[equality.law] * equality.rank // (len(groups) - 1)
     if smallest.n_independent < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
+from scipy.stats import f
 
 import dmlrank as dr
 from dmlrank.cli.main import main
@@ -265,15 +265,22 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
     groups = results.by("half")
     gap = (groups.params["rest"] - groups.params["odd one"]).to_numpy()
     matrix = groups.cov_params().to_numpy()
-    contrast = np.hstack([-np.eye(K), np.eye(K)])
-    expected = gap @ np.linalg.pinv(contrast @ matrix @ contrast.T, rcond=1e-10) @ gap
+    # Johansen's law of a test between two groups, in the free directions and by the groups' precisions.
+    n = np.array([fact.n_independent for fact in groups.facts])
+    free = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)]))[0][:, 1:K]
+    blocks = [matrix[g * K : g * K + K, g * K : g * K + K] * n[g] / (n[g] - 1) for g in range(2)]
+    precisions = [np.linalg.inv(free.T @ block @ free) for block in blocks]
+    others = [np.eye(K - 1) - np.linalg.solve(sum(precisions), precision) for precision in precisions]
+    a = sum((np.trace(m @ m) + np.trace(m) ** 2) / (size - 1) for m, size in zip(others, n, strict=True)) / 2
+    expected = gap @ np.linalg.pinv(sum(blocks), rcond=1e-10) @ gap / (K - 1 + 2 * a - 6 * a / (K + 1))
+    df = (K - 1) * (K + 1) / (3 * a)
     test = groups.test_equal()
     np.testing.assert_allclose(float(test.statistic), expected, rtol=1e-6)
-    assert test.df_denom == K - 1
-    np.testing.assert_allclose(float(test.pvalue), chi2.sf(expected, K - 1), rtol=1e-6)
-    assert groups.test_equal(["m0"]).df_denom == 1
+    assert (test.law, test.rank) == ("F", K - 1)
+    np.testing.assert_allclose(float(test.pvalue), f.sf(expected, K - 1, df), rtol=1e-6)
+    assert groups.test_equal(["m0"]).rank == 1
     single = groups.equal_by_model()
-    z = gap / np.sqrt(np.diag(contrast @ matrix @ contrast.T))
+    z = gap / np.sqrt(np.diag(sum(blocks)))
     np.testing.assert_allclose(single["statistic"], z**2, rtol=1e-8)
     assert (single["p_holm"] >= single["p_value"]).all()
 
