@@ -1,9 +1,10 @@
 """How far scores by group and the test of their equality hold, where the first stages are known.
 
-``equality``: one vote per prompt on a random pair, a coin's flip in every group; how often the test of "the same
-scores in every group" rejects at 5 %, by Johansen's F and by chi-squared. ``arena``: the simulated arena, 1,500
-prompts; coverage of 95 % intervals by category, and what the joint covariance says of the correlation of bt and borda
-scores. ``tags``: the same arena with groups that overlap; coverage of simultaneous intervals of all tags and models, also for scores of mean preferences.
+``equality``: one vote per prompt on a random pair, a coin's flip in every group; how often the test of "the same scores
+in every group" rejects at 5 %, by Johansen's F and by chi-squared. ``arena``: the simulated arena, 1,500 prompts;
+coverage of 95 % intervals by category, and what the joint covariance says of the correlation of bt and borda scores.
+``tags``: the same arena with groups that overlap; coverage of simultaneous intervals of all tags and models, also for
+scores of mean preferences.
 
     python benchmarks/groups.py equality
     python benchmarks/groups.py arena

@@ -21,8 +21,9 @@ from .fit_summary import ShownModels, choose_models, covariance_words
 from .statements import SummaryLevel, as_sentence, counted, doubt_note, functional_unit, score_words, some_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
-# 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 that by F.
-_PER_SCORE = {"chi2": 25, "F": 3}
+# 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
+# independent groups by F.
+_PER_SCORE, _PER_SCORE_OF_F = 25, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +107,7 @@ def group_summary(
     notes = [
         "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
         f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
-        _equality_note(fit, groups, equality),
+        _equality_note(fit, groups, equality, is_partition),
     ]
     if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
         notes.append(
@@ -127,7 +128,9 @@ def group_summary(
     return table.with_notes(shown.note("Tests and adjusted p-values"))
 
 
-def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
+def _equality_note(
+    fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str, is_partition: bool
+) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
@@ -140,7 +143,8 @@ def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldT
         f"at a time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
-    n_required = _PER_SCORE[equality.law] * equality.rank // (len(groups) - 1)
+    has_own_law = equality.law == "F" and is_partition and not fit.covariance.n_clusters
+    n_required = (_PER_SCORE_OF_F if has_own_law else _PER_SCORE) * equality.rank // (len(groups) - 1)
     if smallest.n_independent < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
