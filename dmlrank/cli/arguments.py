@@ -551,7 +551,8 @@ def add_statement_options(command: argparse.ArgumentParser) -> None:
     by = "features that define groups of prompts: scores by group, also in tables, figures and --report"
     add("--by", nargs="+", metavar="COLUMN", help=by)
     add("--method", choices=METHODS, default="max-t", help="kind of intervals in csv files (default max-t)")
-    less = "score against cost: a column of a file of scores, or MODEL=NUMBER for every model; also in --report"
+    less = "score against cost: a column of a file of scores, or MODEL=NUMBER for every model; also in tables, figures "
+    less += "and --report"
     add("--cost", nargs="+", metavar="COLUMN", help=less)
     draws = "multiplier bootstrap for intervals, rank sets and tests of pairs; use webb with 30 clusters or fewer"
     add("--bootstrap", choices=MULTIPLIERS, help=draws)
@@ -595,7 +596,6 @@ _VIEWS = ("sequential", "by", "sensitivity", "bootstrap")
 # Options of what is shown that do not go together, and why.
 _CLASHES = (
     ("slim", "by", "scores by group have no short table"),
-    ("cost", "by", "scores by group have no costs"),
     ("cost", "bootstrap", "scores against costs have no bootstrap"),
     ("bootstrap", "by", "scores by group have none"),
     ("bootstrap", "method", "only the intervals of max-t have a bootstrap"),

@@ -13,6 +13,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..exceptions import OptionError
 
 if TYPE_CHECKING:
+    from ..fit.estimates import Estimates
     from ..results.rank_results import RankResults
 
 # Decisions with their exit codes; 1 and 2 are those of errors.
@@ -30,6 +31,17 @@ def check_gate(candidate: str, baseline: str, margin: float, level: float) -> No
     check_alpha(1 - level)
 
 
+def _check_margin(e: Estimates, margin: float) -> None:
+    """Refuse a margin that no difference of two scores can exceed, with which every candidate would pass."""
+    low, high = sorted(float(e.scale.of(np.array(end))) for end in e.description.score_range) or e.limits
+    if high > low and margin >= high - low and np.isfinite(high - low):
+        smaller = f", such as {margin * (high - low) / 100:g} for {margin:g} % of this range" if margin < 100 else ""
+        raise OptionError(
+            f"--margin is {margin:g}, but the scores lie between {low:g} and {high:g}, so that every candidate would "
+            f"pass; give a smaller number in the unit of the scores{smaller}"
+        )
+
+
 def decide(results: RankResults, candidate: str, baseline: str, margin: float, level: float) -> Mapping[str, object]:
     """Return the decision of a gate with its figures and one line of text.
 
@@ -42,6 +54,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     from ..results.requirements import place_of
 
     e, alpha = results.estimates, round(1 - level, 12)
+    _check_margin(e, margin)
     places = [np.array([place_of(e.models, name)]) for name in (candidate, baseline)]
     gap = float(e.estimate[places[0]][0] - e.estimate[places[1]][0])
     std_error = float(differences(e.covariance.widened, *places).std_error[0])

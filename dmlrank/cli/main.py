@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from ..results.comparison import Comparison
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
+# Characters in a line of the printed table of scores by group, beyond which its columns follow below; and intervals
+# from which on its figure is a heat map.
+_GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
@@ -209,19 +212,37 @@ def _fit(arguments: argparse.Namespace) -> None:
     shown = view if groups is None else groups
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
     summary = _without_python(view.summary(slim=arguments.slim, **rows))
-    tables = [summary, *(_without_python(part) for part in (results.judge, results.style) if part is not None)]
+    tables: list[object] = [
+        summary,
+        *(_without_python(part) for part in (results.judge, results.style) if part is not None),
+    ]
     if groups is not None:
         summary = _without_python(groups.summary(**rows))
-        tables.append(summary)
+        tables.append(summary.as_text(_GROUPS_WIDTH))
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
         (arguments.report, partial(shown.report, title=arguments.title)),
     ]
+    csv: Callable[[str], object] = lambda path: files.write_table(path, shown.tidy(method=arguments.method))  # noqa: E731
+    draw: Callable[[], Axes] = shown.plot
+    if groups is not None and len(groups.joint.estimate) >= _MOST_INTERVALS:
+        draw = partial(groups.plot, "heat_map")
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
-        tables.append(_without_python(pareto))
-        others[-1] = (arguments.report, partial(results.report, pareto=pareto, title=arguments.title))
+        of_costs = _without_python(pareto.summary(**rows))
+        tables.append(of_costs)
+        others[-1] = (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title))
+        if groups is None:
+            summary, csv, draw = of_costs, (lambda path: files.write_table(path, pareto.table)), pareto.plot
+        without = {Path(path).suffix.lower() for path in arguments.out or ()} - {".txt"}
+        without = without if groups is not None else without & {".json"}
+        if without:
+            page = ", nor has a page made from a stored result" if ".json" in without else ""
+            advice = "" if groups is None else "; without --by, tables and figures have them, too"
+            warn(
+                f"the {' and '.join(sorted(without))} file has no costs{page}; --report writes a page that has{advice}"
+            )
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(_without_python(sensitivity))
@@ -230,13 +251,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     if arguments.verdict:
         parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
         text = "\n\n".join(_typed_words(part.verdict()) for part in parts)
-    formats = _formats(
-        text,
-        summary,
-        lambda path: files.write_table(path, shown.tidy(method=arguments.method)),
-        results.to_json,
-        shown.plot,
-    )
+        if groups is not None and len(groups) > 1:
+            text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
+    formats = _formats(text, summary, csv, results.to_json, draw)
     _show(text, arguments.out, formats, others)
 
 

@@ -202,6 +202,7 @@ class FitDescription:
     n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
+    score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
     """
 
     formula: str
@@ -236,6 +237,7 @@ class FitDescription:
     filled_with: float = 0.0
     equal_tasks: str = ""
     runs_there: str = ""
+    score_range: tuple[float, ...] = ()
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -528,11 +530,13 @@ def _description(steps: FitState) -> FitDescription:
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
+    score_range = tuple[float, ...]()
     smallest_pair = int((votes + votes.T)[steps.setup.graph.edges].min())
     if steps.estimator is MEANS and data.scores is not None:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
         n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
+        score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
     n_filled, runs_there, derived = 0, "", steps.source.data
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
@@ -570,6 +574,7 @@ def _description(steps: FitState) -> FitDescription:
         filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
         runs_there=runs_there,
+        score_range=score_range,
     )
 
 

@@ -213,7 +213,8 @@ class WaldTestResults:
     sequence : ConfidenceSequence or None
         Where the test holds at all looks, what was fixed before the first look.
     law : str
-        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test).
+        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test), and between independent
+        groups of prompts (Johansen's test).
     df_num : int or None
         Degrees of freedom of the numerator of F; None for chi-squared.
     """
@@ -233,7 +234,7 @@ class WaldTestResults:
     @property
     def figures(self) -> str:
         """The statistic with its law and degrees of freedom, such as ``chi2(3) = 8.1``, for sentences."""
-        df = f"{self.df_denom:g}" if self.df_num is None else f"{self.df_num}, {self.df_denom:g}"
+        df = f"{self.df_denom:g}" if self.df_num is None else f"{self.df_num}, {self.df_denom:.4g}"
         return f"{self.law}({df}) = {float(self.statistic):.1f}"
 
     def summary(self) -> str:
@@ -279,12 +280,13 @@ def z_tests(
 
 
 @one_thread()
-def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTestResults:
+def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: Sequence[int] = ()) -> WaldTestResults:
     """Test all rows of a hypothesis jointly by a Wald test.
 
     The degrees of freedom of the chi-squared distribution are the structural rank of the hypothesis: the number of
     independent restrictions on what the functional leaves free. With ``sequence`` the p-value is that of the joint
-    martingale of :mod:`dmlrank.inference.confidence_sequence` in place of the chi-squared distribution.
+    martingale of :mod:`dmlrank.inference.confidence_sequence` in place of the chi-squared distribution. With
+    ``n_units`` the estimates are means of independent groups of so many units, see :func:`f_law_of_groups`.
     """
     covariance, matrix, value = estimates.covariance.widened, hypothesis.matrix, hypothesis.value
     about = listed(hypothesis.labels)
@@ -318,6 +320,10 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
         )
     misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
     statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
+    if n_units:
+        factor, df = f_law_of_groups(restrictions, covariance.matrix, n_units)
+        p = float(scipy.stats.f.sf(statistic / factor, rank, df))
+        return WaldTestResults(statistic / factor, p, df, law="F", df_num=rank)
     if sequence is None:
         law = covariance.wald_law(rank)
         p = float(law.sf(statistic))
@@ -326,6 +332,23 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
         return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
     p = float(sequence.boundary(1, rank).joint_p_values(statistic, rank))
     return WaldTestResults(statistic, p, rank, sequence)
+
+
+def f_law_of_groups(restrictions: FloatArray, matrix: FloatArray, n_units: Sequence[int]) -> tuple[float, float]:
+    """Return factor and second degrees of freedom of F, the law of a Wald statistic of independent groups' means.
+
+    The statistic divided by the factor is about F with as many first degrees of freedom as restrictions. Each group's
+    covariance is estimated from its own units (Johansen 1980, The Welch-James approximation, Biometrika 67). ``matrix``
+    holds a block of equal size for each group.
+
+    Shapes: restrictions (r, d), matrix (d, d).
+    """
+    rank, size = len(restrictions), len(matrix) // len(n_units)
+    between = restrictions @ matrix @ restrictions.T
+    share = matrix @ restrictions.T @ np.linalg.solve(between, restrictions)
+    parts = [share[place : place + size, place : place + size] for place in range(0, len(matrix), size)]
+    a = sum((np.sum(p * p.T) + np.trace(p) ** 2) / (2 * (n - 1)) for p, n in zip(parts, n_units, strict=True))
+    return float(rank + 2 * a - 6 * a / (rank + 2)), float(rank * (rank + 2) / (3 * a))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

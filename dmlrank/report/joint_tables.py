@@ -20,9 +20,10 @@ from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
 from .fit_summary import ShownModels, choose_models, covariance_words
 from .statements import SummaryLevel, as_sentence, counted, doubt_note, functional_unit, score_words, some_of
 
-# Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
-# the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
-_PER_SCORE = 25
+# Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
+# 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
+# independent groups by F.
+_PER_SCORE, _PER_SCORE_OF_F = 25, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +102,7 @@ def group_summary(
     notes = [
         "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
         f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
-        _equality_note(fit, groups, equality),
+        _equality_note(fit, groups, equality, is_partition),
     ]
     if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
         notes.append(
@@ -122,17 +123,23 @@ def group_summary(
     return table.with_notes(shown.note("Tests and adjusted p-values"))
 
 
-def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
+def _equality_note(
+    fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str, is_partition: bool
+) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
+    what = "every model has the same score in all groups"
+    if fit.are_means:
+        what = "differences between models are the same in all groups, whose prompts may differ in difficulty (each "
+        what += "model's score less the mean score of all models)"
     note = (
-        f"Test that every model has the same score in all groups: {equality.figures}, "
-        f'P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
-        f"time, adjusted for all models by Holm's method."
+        f'Test that {what}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model '
+        f"at a time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
-    n_required = _PER_SCORE * fit.covariance.basis.shape[1]
+    has_own_law = equality.law == "F" and is_partition and not fit.covariance.n_clusters
+    n_required = (_PER_SCORE_OF_F if has_own_law else _PER_SCORE) * equality.rank // (len(groups) - 1)
     if smallest.n_independent < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "

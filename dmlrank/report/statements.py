@@ -27,7 +27,6 @@ POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
 # A gain of runs above this is said in words, because its estimate is noisy.
-_NEARLY_ALL = 0.9
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
@@ -199,8 +198,18 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     gain = results.diagnostics.gain_of_runs
     if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
-        most = f"by at most {100 * gain:.0f} %" if gain < _NEARLY_ALL else "a lot: nearly all of it seems to be of runs"
-        sentences.append(f"More runs could shrink the interval of {first} - {second} {most}.")
+        contrast = np.zeros(len(results.models))
+        contrast[[results.models.index(first), results.models.index(second)]] = 1.0, -1.0
+        error = float(np.sqrt(contrast @ results.covariance.matrix @ contrast))
+        # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
+        digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
+        now, runs, prompts = (
+            fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
+        )
+        sentences.append(
+            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}, twice the prompts at the same price "
+            f"of runs: {prompts}."
+        )
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
         sentences.append(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
+from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
@@ -19,6 +20,9 @@ from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults
 from .views import alpha_or_default
+
+if TYPE_CHECKING:
+    from .pareto import Pareto
 
 
 def score_label(estimates: Estimates) -> str:
@@ -183,7 +187,12 @@ class JointBoards(JointResults, ModelTable):
     __slots__ = ()
 
     def report(
-        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        alpha: float | None = None,
+        pareto: Pareto | None = None,
     ) -> str:
         """Write one HTML file with all leaderboards behind tabs, the first of which has them side by side.
 
@@ -197,6 +206,8 @@ class JointBoards(JointResults, ModelTable):
             Title of the page.
         alpha : float, optional
             One minus the joint level within each leaderboard; that of each fit when None.
+        pareto : Pareto, optional
+            What :meth:`RankResults.pareto` returned; the leaderboard with its scores gets a section on cost.
 
         Returns
         -------
@@ -205,6 +216,14 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         heading, boards, tables = self._page(alpha)
+        if pareto is not None:
+            has_costs = [pareto.is_of(board.results) for board in boards]
+            if not any(has_costs):
+                raise OptionError(
+                    "pareto= was computed from another result: no leaderboard of this page has its scores"
+                )
+            place = has_costs.index(True)
+            boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
         page = render_page(heading if title is None else title, boards, tables, weighting=self._weighting(alpha))
         return write_page(path, page)
 

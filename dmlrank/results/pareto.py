@@ -37,8 +37,8 @@ from .views import alpha_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Names of dominating models in a cell of the printed table.
-_NAMED = 3
+# Names of dominating models in a cell of the printed table, and of models with a status on a page.
+_NAMED, _ON_PAGE = 3, 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -97,10 +97,9 @@ class Pareto(ModelTable):
             by = row["dominated_by"].split(", ") if row["dominated_by"] else []
             more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
             rows.append((str(name), *cells, row["status"], ", ".join(by[:_NAMED]) + more))
-        counts = self.table["status"].value_counts()
         header = (
             ("Score:", functional_unit(e), "No. Prompts:", f"{e.description.n_contexts:,}"),
-            ("Cost:", self.cost, "Front:", f"{counts.get('front', 0)} of {len(self.table)} models"),
+            ("Cost:", self.cost, "Models:", f"{len(self.table)}"),
         )
         columns = (("score", 1), ("[interval]", 2), ("cost", 1), ("[interval]", 2), ("status", 1), ("dominated by", 1))
         notes = (self.sentence(), which.note("Statuses and intervals"))
@@ -108,13 +107,14 @@ class Pareto(ModelTable):
         return Summary("Score against Cost", header, columns, tuple(rows), said, text_columns=(7, 8))
 
     def sentence(self) -> str:
-        """Return what the statuses mean, in words."""
-        known = "" if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
+        """Return how many models have each status, and what the statuses mean, in words."""
+        known = " Intervals hold for scores and costs at once, and are wider than those of scores alone."
+        known = known if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
         looks = "" if self.estimates.sequence is None else f" {self.estimates.sequence.promise}"
         return (
-            f"With {100 * (1 - self.alpha):g} % confidence no status is wrong. Dominated: some model is shown to have "
-            f"a larger score at a lower cost. Front: against every other model the score is shown to be larger or the "
-            f"cost lower. Open: neither is shown.{known}{looks}"
+            f"{self._counts[0].upper()}{self._counts[1:]}. With {100 * (1 - self.alpha):g} % confidence no status is "
+            f"wrong. Front: against every other model the score is shown to be larger or the cost lower. Dominated: "
+            f"some model is shown to have a larger score at a lower cost. Open: neither is shown.{known}{looks}"
         )
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
@@ -143,10 +143,14 @@ class Pareto(ModelTable):
         """Return title, picture and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
         frame, digits = self.table, (score_digits(self.estimates), cost_digits(self.table))
         unit = f"score: {functional_unit(self.estimates)}"
-        models = {status: frame["model"][frame["status"] == status] for status in STATUSES}
-        by_status = (f"{status}: {listed(names, 25) or 'none'}" for status, names in models.items())
+        heads = {"front": "Shown on the front", "open": "Open", "dominated": "Dominated"}
+        by_status = []
+        for status, head in heads.items():
+            names = list(frame["model"][frame["status"] == status])
+            more = [f"and {len(names) - _ON_PAGE} more"] * (len(names) > _ON_PAGE)
+            by_status.append(f"{head}: {', '.join([*names[:_ON_PAGE], *more]) or 'none'}.")
         picture = front_svg(frame, digits=digits, across=self._axis, up=unit)
-        return "Score against cost", picture, (self.sentence(), *(f"{text.capitalize()}." for text in by_status))
+        return "Score against cost", picture, (self.sentence(), *by_status)
 
     @property
     def _axis(self) -> str:
@@ -158,9 +162,15 @@ class Pareto(ModelTable):
         a, b = self.estimates, estimates
         return a.models == b.models and bool(np.array_equal(a.estimate, b.estimate))
 
+    @property
+    def _counts(self) -> str:
+        """How many models have each status; that of a model not on the front may be unknown."""
+        counts = self.table["status"].value_counts()
+        heads = ("shown on the front" if status == "front" else status for status in STATUSES)
+        return ", ".join(f"{head} {counts.get(status, 0)}" for head, status in zip(heads, STATUSES, strict=True))
+
     def __repr__(self) -> str:
-        counts = ", ".join(f"{(self.table['status'] == status).sum()} {status}" for status in STATUSES)
-        return f"<Pareto: {counted(len(self.table), 'model')}, {counts}>"
+        return f"<Pareto: {counted(len(self.table), 'model')}, {self._counts}>"
 
 
 def cost_digits(table: pd.DataFrame) -> int:
@@ -194,7 +204,7 @@ def score_against_cost(
     method = simultaneous.adjustment("max-t")
     tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)
     dominates, is_front = _statuses(tests, costs, are_random=of_costs is not None)
-    reach = simultaneous.critical(alpha) * covariance.std_errors
+    reach = simultaneous.critical(alpha) * covariance.widened.std_errors
     cost_reach = np.full(n_models, np.nan) if of_costs is None else reach[n_models:] * unit
     table = pd.DataFrame(
         {

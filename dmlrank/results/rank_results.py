@@ -1160,15 +1160,17 @@ class RankResults(Summarised):
         Parameters
         ----------
         prompt_cost, run_cost : float, optional
-            Costs of a further prompt, and of one run of the models on a prompt, in the same unit. With both, the frame
-            says how many runs of a prompt give the smallest error for the money.
+            Costs of a further prompt (0 where it is free), and of one run of the models on a prompt, in the same unit.
+            With both, the frame says how many runs of a prompt give the smallest error for the money.
 
         Returns
         -------
         DataFrame
             A row per model, and for the first model minus every other model: ``share_runs``, the share of the variance
             that comes from runs; the standard errors ``se`` as it is, ``se_unlimited_runs`` with unlimited runs on
-            these prompts and ``se_twice_prompts`` with twice the prompts; and with costs ``best_runs``.
+            these prompts, and for twice as many runs in all ``se_twice_runs``, on the same prompts, and
+            ``se_twice_prompts``, on twice the prompts; and with costs ``best_runs``, from 1 to ten times the runs of
+            these data.
 
         Raises
         ------
@@ -1179,7 +1181,8 @@ class RankResults(Summarised):
         -----
         With n prompts and R runs of each, the variance is (s_p^2 + s_r^2 / R) / n. The sample variances of the runs on
         each prompt estimate s_r^2, added up over the models of a difference; the remainder of the variance is that of
-        prompts. For given costs, the best number of runs is s_r / s_p sqrt(prompt_cost / run_cost).
+        prompts. Twice the prompts halve the variance, and twice the runs only the part of runs: where prompts are free,
+        one run of each is best. For given costs, the best number of runs is s_r / s_p sqrt(prompt_cost / run_cost).
 
         Examples
         --------
@@ -1435,7 +1438,7 @@ class RankResults(Summarised):
         sentences = verdict_sentences(e, summary_level(e, self.simultaneous, self._alpha(alpha)))
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
-        about = [f"{e.part[0].upper()}{e.part[1:]}."] if e.part else []
+        about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
 

@@ -6,10 +6,14 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import real_number
-from ..exceptions import DataError, OptionError, shown
+from .._utils.computation import warn
+from ..exceptions import DataError, OptionError, listed, shown
 from ..fit.direct_fits import variance_from_runs
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
+
+# Largest best number of runs, as a multiple of the runs of the data.
+_MOST_RUNS = 10
 
 
 def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_cost: float | None) -> pd.DataFrame:
@@ -17,8 +21,11 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
     costs = [("prompt_cost", prompt_cost), ("run_cost", run_cost)]
     for name, cost in costs:
         number = real_number(cost)
-        if cost is not None and (number is None or not 0 < number < np.inf):
-            raise OptionError(f"{name}={shown(cost)} is not allowed: it is a positive number, or None")
+        # A further prompt may be free, and a run is what is paid for.
+        is_allowed = number is not None and (0 < number < np.inf or (number == 0 and name == "prompt_cost"))
+        if cost is not None and not is_allowed:
+            kind = "a number of at least 0" if name == "prompt_cost" else "a positive number"
+            raise OptionError(f"{name}={shown(cost)} is not allowed: it is {kind}, or None")
     if (prompt_cost is None) != (run_cost is None):
         raise OptionError("runs() needs both costs for the best number of runs; give prompt_cost= and run_cost=")
     scores = steps.data.scores
@@ -38,6 +45,7 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
             "share_runs": share,
             "se": np.sqrt(variance),
             "se_unlimited_runs": np.sqrt(of_prompts),
+            "se_twice_runs": np.sqrt((variance + of_prompts) / 2),
             "se_twice_prompts": np.sqrt(variance / 2),
         },
         index=names,
@@ -46,4 +54,15 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
         return frame
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.sqrt(of_one_run * prompt_cost / (steps.data.n_contexts * of_prompts * run_cost))
-    return frame.assign(best_runs=best)
+    if prompt_cost == 0:
+        best = np.where(np.isnan(of_prompts), np.nan, 1.0)
+    # An estimate of no variance between prompts would ask for runs without end, and is often noise.
+    most = _MOST_RUNS * float(scores.n_runs.mean())
+    capped = [name for name, number in zip(names, best, strict=True) if number > most]
+    if capped:
+        warn(
+            f"runs(): best_runs of {listed(capped, 3)} is cut at {most:.3g}, {_MOST_RUNS} times the runs of the data: "
+            f"nearly all of the variance seems to be of runs, and the data do not tell how little is of prompts",
+            stacklevel=3,
+        )
+    return frame.assign(best_runs=np.clip(best, 1.0, most))

@@ -8,9 +8,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
+from scipy.stats import f
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -264,15 +265,22 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
     groups = results.by("half")
     gap = (groups.params["rest"] - groups.params["odd one"]).to_numpy()
     matrix = groups.cov_params().to_numpy()
-    contrast = np.hstack([-np.eye(K), np.eye(K)])
-    expected = gap @ np.linalg.pinv(contrast @ matrix @ contrast.T, rcond=1e-10) @ gap
+    # Johansen's law of a test between two groups, in the free directions and by the groups' precisions.
+    n = np.array([fact.n_independent for fact in groups.facts])
+    free = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)]))[0][:, 1:K]
+    blocks = [matrix[g * K : g * K + K, g * K : g * K + K] * n[g] / (n[g] - 1) for g in range(2)]
+    precisions = [np.linalg.inv(free.T @ block @ free) for block in blocks]
+    others = [np.eye(K - 1) - np.linalg.solve(sum(precisions), precision) for precision in precisions]
+    a = sum((np.trace(m @ m) + np.trace(m) ** 2) / (size - 1) for m, size in zip(others, n, strict=True)) / 2
+    expected = gap @ np.linalg.pinv(sum(blocks), rcond=1e-10) @ gap / (K - 1 + 2 * a - 6 * a / (K + 1))
+    df = (K - 1) * (K + 1) / (3 * a)
     test = groups.test_equal()
     np.testing.assert_allclose(float(test.statistic), expected, rtol=1e-6)
-    assert test.df_denom == K - 1
-    np.testing.assert_allclose(float(test.pvalue), chi2.sf(expected, K - 1), rtol=1e-6)
-    assert groups.test_equal(["m0"]).df_denom == 1
+    assert (test.law, test.rank) == ("F", K - 1)
+    np.testing.assert_allclose(float(test.pvalue), f.sf(expected, K - 1, df), rtol=1e-6)
+    assert groups.test_equal(["m0"]).rank == 1
     single = groups.equal_by_model()
-    z = gap / np.sqrt(np.diag(contrast @ matrix @ contrast.T))
+    z = gap / np.sqrt(np.diag(sum(blocks)))
     np.testing.assert_allclose(single["statistic"], z**2, rtol=1e-8)
     assert (single["p_holm"] >= single["p_value"]).all()
 
@@ -438,3 +446,30 @@ def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
     assert results.by("half").groups == ["rest", "odd one"]
+
+
+def test_the_command_line_wraps_a_wide_table_and_draws_a_heat_map_of_many_intervals(tmp_path, capsys):
+    matplotlib = pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    prompt, model = (a.ravel() for a in np.indices((400, 6)))
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("ABCDEF"))[model], "score": rng.random(2400)})
+    path, svg = tmp_path / "scores.csv", tmp_path / "groups.svg"
+    for n_groups, is_dense in ((6, False), (8, True)):
+        table.assign(task=[f"topic {j % n_groups}" for j in prompt]).to_csv(path, index=False)
+        arguments = ["fit", "score ~ 1 | model", str(path), "--context", "prompt", "--by", "task"]
+        with matplotlib.rc_context({"svg.fonttype": "none"}):
+            assert main([*arguments, "--out", str(svg)]) == 0
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= 100
+        # A heat map has no intervals, and its title says so little.
+        assert ("Scores by group" in svg.read_text()) == is_dense
+    # Six shades with a legend, and none where no cell has a score and its error.
+    page = fit_of(table.assign(task=prompt % 8)).by("task").report()
+    assert page.count('<span class="key b3">lowest</span>') == 1
+    assert all(f'<span class="key {shade}">' in page for shade in ("b2", "b1", "a1", "a2", "a3"))
+    assert '<span class="key b3">' not in fit_of(table).report()
+    assert "and so do all rank sets. In words" in " ".join(str(fit_of(table)).split())
+
+
+def fit_of(table):
+    return dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)

@@ -88,6 +88,27 @@ def test_stored_results_and_votes_have_a_gate_too(run, table, tmp_path, capsys):
     assert "worse: dolly-v2-12b is below gpt-4 - 0.02" in capsys.readouterr().out
 
 
+def test_a_margin_that_no_difference_can_exceed_is_refused(run, table, tmp_path, capsys):
+    path = tmp_path / "stored.json"
+    results = dr.dml_rank(FORMULA, table, context="prompt")
+    low, high = results.estimates.description.score_range
+    by_prompt = table.groupby(["prompt", "model"])["accuracy"].mean()
+    assert (low, high) == (by_prompt.min(), by_prompt.max()) == (0, 1)
+    for scaled, factor in ((results, 1), (results.rescale(100), 100)):
+        scaled.to_json(path)
+        code, said = run(inputs=(str(path),), margin=f"{2 * factor}")
+        assert code == 1
+        assert f"between 0 and {factor}, so that every candidate would pass" in said.err
+        assert run(inputs=(str(path),), margin=f"{0.99 * factor}")[0] == 0
+    code, said = run(margin="2")
+    assert code == 1
+    assert "such as 0.02 for 2 % of this range" in said.err
+    # Win shares lie between 0 and 1, and log-odds have no limits.
+    for functional, expected in (("borda", 1), ("bt", 0)):
+        assert run("--functional", functional, margin="8")[0] == expected, functional
+    capsys.readouterr()
+
+
 def test_scores_that_never_vary_are_not_decided(table, tmp_path, capsys):
     path = tmp_path / "constant.csv"
     table.assign(accuracy=0.3).to_csv(path, index=False)

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import ColumnError, MissingDataError, OptionError, OptionTypeError
+from dmlrank.exceptions import ColumnError, DmlrankWarning, MissingDataError, OptionError, OptionTypeError
 
 from ..support import from_benchmarks
 
@@ -168,6 +168,51 @@ def test_what_is_shown(study, tmp_path, capsys):
     assert "Score against cost</h2>" in written.read_text()
     assert main([*arguments[:5], "--cost", "tokens", "x"]) == 1
     assert "name one column, or give MODEL=NUMBER" in capsys.readouterr().err
+
+
+def test_names_keep_their_letters_and_no_model_is_called_off_the_front(study):
+    table = a_table(study, 0)
+    names = {name: f"Sys-{name.upper()}" for name in table["model"].unique()}
+    found = fit(table.assign(model=table["model"].map(names))).pareto("tokens")
+    counts = found.table["status"].value_counts()
+    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
+    assert f"S{said}. With 95 %" in " ".join(str(found).split())
+    assert said in repr(found)
+    paragraphs = found.page_section()[2]
+    assert f"S{said}. With 95 %" in paragraphs[0]
+    front = ", ".join(found.table["model"][found.table["status"] == "front"])
+    assert paragraphs[1] == f"Shown on the front: {front}."
+    assert all(name in " ".join(paragraphs[1:]) for name in names.values())
+
+
+def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
+    table = a_table(study, 0)
+    table = table.assign(half=np.where(table["prompt"] % 2, "odd", "even"))
+    path, files = tmp_path / "scores.csv", {ending: tmp_path / f"cost.{ending}" for ending in ("csv", "md", "json")}
+    table.to_csv(path, index=False)
+    outputs = [word for file in files.values() for word in ("--out", str(file))]
+    arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--cost", "tokens"]
+    with pytest.warns(DmlrankWarning, match="the .json file has no costs"):
+        assert main([*arguments, *outputs]) == 0
+    found = fit(table).pareto("tokens")
+    assert pd.read_csv(files["csv"])["status"].tolist() == found.table["status"].tolist()
+    assert "Score against Cost" in files["md"].read_text()
+    page = tmp_path / "page.html"
+    with pytest.warns(DmlrankWarning, match="the .csv file has no costs"):
+        assert main([*arguments, "--by", "half", "--report", str(page), "--out", str(files["csv"])]) == 0
+    capsys.readouterr()
+    assert pd.read_csv(files["csv"])["group"].unique().tolist() == ["even", "odd"]
+    text = page.read_text()
+    # Score against cost is on the tab of all prompts, and on no other.
+    assert text.count("Score against cost</h") == 1
+    assert "All prompts" in text
+    groups = fit(table).by("half")
+    with pytest.raises(OptionError, match="no leaderboard of this page has its scores"):
+        groups.report(pareto=fit(a_table(study, 1)).pareto("tokens"))
+    assert main([*arguments, "--by", "half", "--verdict"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 groups were tested, each at 5 %.\n\nFirst place")
+    assert said.count("\nhalf = ") == 2
 
 
 def test_bad_costs_are_errors(study, arena_result):

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t, ttest_rel
+from scipy.stats import t, ttest_ind, ttest_rel
 from statsmodels.api import OLS
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import DataError, IntervalWarning, MissingDataError, OptionError
+from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
 
 FORMULA = "accuracy ~ 1 | model"
 
@@ -232,6 +232,48 @@ def test_tasks_of_the_command_line_count_the_same(tmp_path, capsys):
     assert "--tasks and --weights" in capsys.readouterr().err
 
 
+def test_groups_that_differ_in_difficulty_alone_are_equal():
+    rng = np.random.default_rng(4)
+    task, model = (a.ravel() for a in np.indices((90, 2)))
+    topic = np.where(task < 30, "code", "math")
+    # Scores vary more in one group than in the other.
+    score = rng.normal(size=180) * np.where(task < 30, 3.0, 1.0)
+    table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "topic": topic, "accuracy": score})
+    harder = table.assign(accuracy=score - 50 * (task < 30))
+    groups, shifted = (fit(data).by("topic") for data in (table, harder))
+    gap = table.pivot(index="task", columns="model", values="accuracy").eval("b - a").to_numpy()
+    welch = ttest_ind(gap[:30], gap[30:], equal_var=False)
+    for found in (groups, shifted):
+        by_model = found.equal_by_model()
+        np.testing.assert_allclose(by_model["statistic"], welch.statistic**2, rtol=1e-8)
+        np.testing.assert_allclose(by_model["p_value"], welch.pvalue, rtol=1e-8)
+        test = found.test_equal()
+        assert (test.law, test.rank) == ("F", 1)
+        # The allowance of small tables widens the joint test a little.
+        np.testing.assert_allclose(test.df_denom, welch.df, rtol=0.05)
+        assert welch.pvalue < test.pvalue < welch.pvalue + 0.05
+    said = " ".join(str(shifted).split())
+    assert "Test that differences between models are the same in all groups, whose prompts may differ in diff" in said
+    assert "rejects too often" not in said
+    # Clusters may lie in both groups.
+    assert (
+        fit(table.assign(c=task % 40), cov_type="cluster", cov_kwds={"groups": "c"}).by("topic").test_equal().rank == 1
+    )
+
+
+@pytest.mark.long
+def test_the_test_between_groups_keeps_its_level():
+    rejected = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        task, model = (a.ravel() for a in np.indices((120, 6)))
+        difficulty = rng.normal(size=120) + 0.3 * (np.arange(120) % 4)
+        score = (rng.normal(size=720) < difficulty[task]).astype(float)
+        table = pd.DataFrame({"task": task, "model": model.astype(str), "topic": task % 4, "accuracy": score})
+        rejected.append(float(fit(table).by("topic").test_equal().pvalue) < 0.05)
+    assert np.mean(rejected) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
 def draw_variances(seed, n=100, n_runs=3):
     """Scores of two models whose difference has a variance of 2 between prompts and of 1 between runs."""
     rng = np.random.default_rng(seed)
@@ -256,13 +298,42 @@ def test_runs_divide_the_variance():
     numbers = np.linspace(0.5, 20, 100_000)
     price = (total - of_runs / 3 + of_runs / numbers) * (10 + numbers)
     np.testing.assert_allclose(runs.loc[name, "best_runs"], numbers[price.argmin()], rtol=1e-3)
-    assert "More runs" in res.summary().as_text()
+    # Twice as many runs in all, on the same prompts and on new ones.
+    np.testing.assert_allclose(runs.loc[name, "se_twice_runs"] ** 2 * 100, total - of_runs / 6, rtol=1e-10)
+    np.testing.assert_allclose(runs.loc[name, "se_twice_prompts"] ** 2 * 200, total, rtol=1e-10)
+    now, twice_runs, twice_prompts = (
+        f"{runs.loc[name, f'se{of}']:.3f}" for of in ("", "_twice_runs", "_twice_prompts")
+    )
+    said = " ".join(res.summary().as_text().split())
+    said = said.partition(f"Standard error of {name}: ")[2].partition(" Scores:")[0]
+    numbers = (now, f"twice the runs: {twice_runs}, twice the prompts at the same price of runs: {twice_prompts}.")
+    assert said == "; ".join(numbers)
     with pytest.raises(OptionError, match="run_cost"):
         res.runs(prompt_cost=1)
     with pytest.raises(DataError, match="two runs"):
         fit(table[table.run == 0]).runs()
     assert not hasattr(res.update(functional="borda"), "runs")
     np.testing.assert_allclose(res.rescale(100).runs()["se"], 100 * runs["se"], rtol=1e-12)
+
+
+def test_the_best_number_of_runs_is_finite_and_at_least_one():
+    # Prompts do not differ, so that the estimate of their variance is zero or below for some model.
+    rng = np.random.default_rng(0)
+    task, model, run = (a.ravel() for a in np.indices((60, 3, 4)))
+    table = pd.DataFrame({"task": task, "model": model.astype(str), "run": run, "accuracy": rng.normal(size=720)})
+    res = fit(table)
+    assert (res.runs()["se_unlimited_runs"] == 0).any()
+    with pytest.warns(DmlrankWarning, match="is cut at 40, 10 times the runs of the data: nearly all of the variance"):
+        best = res.runs(prompt_cost=1, run_cost=1)["best_runs"]
+    assert best.max() == 40
+    assert best.min() >= 1
+    assert (res.runs(prompt_cost=0, run_cost=1)["best_runs"] == 1).all()
+    for costs, allowed in (
+        ({"prompt_cost": -1, "run_cost": 1}, "at least 0"),
+        ({"prompt_cost": 1, "run_cost": 0}, "a posi"),
+    ):
+        with pytest.raises(OptionError, match=allowed):
+            res.runs(**costs)
 
 
 @pytest.mark.long

@@ -291,6 +291,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
     heads = [head for head, span in summary.columns for _ in range(span)]
     columns = [[row[place] for row in summary.rows if row[place]] for place in range(1, len(heads) + 1)]
+    shades = _shades(summary)
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
@@ -308,8 +309,9 @@ def _overview(summary: Summary) -> Mapping[str, object]:
                     for cell, shade in zip(row[1:], of_row, strict=True)
                 ),
             ]
-            for row, of_row in zip(summary.rows, _shades(summary), strict=True)
+            for row, of_row in zip(summary.rows, shades, strict=True)
         ],
+        "shaded": any(map(any, shades)),
         "news": [undirected(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
         "notes": [undirected(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
