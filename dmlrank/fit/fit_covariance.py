@@ -338,10 +338,10 @@ def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Op
         warn(covariance.note, stacklevel=2)
     if options.prompts == "fixed" and not data.x.shape[1] and options.mu is None and options.judge is None:
         warn(
-            "prompts='fixed' changes nothing without features: the fit predicts the same preferences for all prompts, "
-            "so that it cannot leave the differences between prompts out of the variance. Standard errors are those "
-            "for new prompts, and too large rather than too small for these prompts alone; name features that tell "
-            "prompts apart in the formula",
+            "fixed prompts (prompts='fixed') change nothing without features: the fit predicts the same preferences "
+            "for all prompts, so that it cannot leave the differences between prompts out of the variance. Standard "
+            "errors are those for new prompts, and too large rather than too small for these prompts alone; name "
+            "features that tell prompts apart in the formula",
             stacklevel=2,
         )
 

@@ -113,12 +113,10 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     if not is_equal.all():
         asked = counted(int((~is_equal).sum()), "difference")
         text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
-        tests, all_need, elsewhere = "tests of all pairs", "all of them need", ""
+        tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
         if specification.test == "none":
-            tests, all_need = "test of first place", "deciding first place needs"
-            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" * (
-                specification.earlier is not None
-            )
+            tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
+            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" if specification.earlier else ""
         looks = " at one look; several looks need more" * bool(specification.questions)
         text += f", if the present estimates are right ({tests}{looks})"
         # Where labels depend on each other, a search for a budget takes long.
@@ -137,9 +135,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
                 enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
                 text += f"; {all_need} about {float(f'{np.ceil(enough):.2g}'):,.6g} ({hardest} the most{elsewhere})"
             except OptionError:
-                text += (
-                    f"; all {unit} that these prompts allow are too few for all of them ({hardest} needs the most), so "
-                )
+                text += f"; all {unit} that these prompts allow are too few {goal} ({hardest} needs the most), so "
                 text += "more prompts are needed"
         sentences.append(f"{text}.")
     if is_equal.any():

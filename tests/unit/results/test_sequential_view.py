@@ -201,7 +201,7 @@ def test_alpha_is_not_changed_after_a_look(view, name):
 
 def test_too_few_prompts_and_other_results_are_refused(res):
     error = dr.exceptions.OptionError
-    with pytest.warns(dr.DmlrankWarning, match="changes nothing without features"):
+    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
         fixed = res.update(prompts="fixed")
     with pytest.raises(error):
         res.sequential(planned=8000, start=3000)
