@@ -202,7 +202,13 @@ def _fit(arguments: argparse.Namespace) -> None:
     words.check_rows(arguments)
     words.check_statements(arguments)
     _check_title(arguments)
-    results = _fitted(arguments.formula, arguments.file, arguments)
+    with collected_warnings() as found:
+        results = _fitted(arguments.formula, arguments.file, arguments)
+    is_in_table = _is_one_stream() and not arguments.slim and not arguments.verdict
+    for warning in found:
+        # A reader of both streams has the fit's warnings in the summary.
+        if not (is_in_table and str(warning) in results.diagnostics.warnings):
+            warn(warning)
     if arguments.sequential is not None:
         start = DEFAULT_START if arguments.start is None else arguments.start
         results = results.sequential(arguments.sequential, start)
@@ -267,7 +273,7 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     targets = command.add_mutually_exclusive_group()
     differences = "plan for these differences, not all scores"
     targets.add_argument("--contrasts", "--contrast", nargs="+", metavar="'A - B'", help=differences)
-    top = "plan for the differences among the N best models, and those that decide which these are"
+    top = "plan for the differences among the N best models, and those that decide which these are; 1: who is first"
     targets.add_argument("--top", type=int, metavar="N", help=top)
     targets.add_argument("--against", metavar="MODEL", help="plan for the differences of this model from all others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
@@ -563,6 +569,15 @@ def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequ
             is_other = ~column.isin(models)
             frames["file"] = rows.assign(**{name: rows[name].mask(is_other) for name in (parts.first, parts.outcome)})
     return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+
+
+def _is_one_stream() -> bool:
+    """Return whether output and errors go to the same place, such as a terminal."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError, AttributeError):
+        # A stream that is closed, or has no file, such as in a notebook.
+        return False
 
 
 def _without_python(table: Summarised | Summary) -> Summary:

@@ -18,6 +18,8 @@ from .preferences import Cells, PreferenceData
 _CONTEXTS = "context"
 # Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
 _FEWEST_PROMPTS = 2
+# With so many prompts or clusters, or fewer, standard errors are too small on average.
+FEW_CLUSTERS = 30
 # The square of a weight below this number, or above its inverse, can underflow to zero or overflow to infinity.
 _TINY = 1e-100
 
@@ -34,6 +36,15 @@ class Clusters:
     of_context: IntArray
     second_of_context: IntArray | None = None
     of_vote: IntArray | None = None
+
+
+def few_prompts_advice(n_prompts: int, by: str) -> str:
+    """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
+    return (
+        f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out, "
+        f"so that each vote is a row, and cluster by the annotators ({by}), which assumes that votes of different "
+        f"annotators are independent of each other"
+    )
 
 
 def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
@@ -53,8 +64,13 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
         else:
             by_vote[name] = rows[data.vote_row]
     if not by_context:
+        varying = f"clusters {' and '.join(map(repr, by_vote))} vary within contexts"
+        if data.n_contexts <= FEW_CLUSTERS:
+            few = f"there are only {data.n_contexts} contexts, too few to be a second kind of clusters"
+            groups_advice = f"cov_type='cluster', cov_kwds={{'groups': {next(iter(by_vote))!r}}}"
+            raise OptionError(f"{varying}, and {few}. {few_prompts_advice(data.n_contexts, groups_advice)}")
         raise OptionError(
-            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts; clusters of prompts are needed as "
+            f"{varying}; clusters of prompts are needed as "
             f"well, because votes on one prompt are correlated; name the columns of prompt and annotator: "
             f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
         )

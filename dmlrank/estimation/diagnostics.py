@@ -10,6 +10,7 @@ import numpy as np
 
 from .._utils.computation import warn
 from ..data.preferences import FloatArray
+from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import IntervalWarning
 from ..nuisance.smooth import minimise
 from .cross_fitting import HeldOutLabels
@@ -113,6 +114,9 @@ def warn_of_few_prompts(
     """
     fewest = int(np.argmin(effective))
     if effective[fewest] < _FEWEST_EFFECTIVE:
+        if n_contexts <= FEW_CLUSTERS:
+            outweighing = "The number of prompts is the cause, which other options cannot mend"
+            advice = f"collect votes or scores on more than {FEW_CLUSTERS} prompts"
         others = int((effective < _FEWEST_EFFECTIVE).sum()) - 1
         more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         warn(

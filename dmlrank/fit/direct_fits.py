@@ -34,6 +34,7 @@ from .fit_covariance import (
     clustered_covariance,
     crossed_cluster,
     make_covariance,
+    warn_of_covariance,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
@@ -104,6 +105,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
         covariance = covariance if added is None else covariance.plus(added)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
+    warn_of_covariance(covariance, data, options)
     if setup.weights.mirrored:
         remedy = "estimator='debiased' with position_bias=True"
         warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
@@ -198,6 +200,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
+    warn_of_covariance(covariance, data, options)
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
         covariance = replace(covariance, df=min(covariance.df, degrees_of_freedom(n * share.min())))

@@ -27,6 +27,7 @@ from ..inference.covariance import (
     robust,
     two_way,
 )
+from ..options import Options
 from .compared_pairs import MeanTarget, Setup
 from .estimators import Estimator
 from .state import FitState, Inputs, Repetition, Units
@@ -314,6 +315,20 @@ def warn_of_means_outside(floored: FlooredPreferences) -> None:
             f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
             stacklevel=2,
             kind=IntervalWarning,
+        )
+
+
+def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Options) -> None:
+    """Warn where the covariance is larger than it should be: crossed clusters, and fixed prompts that look alike."""
+    if covariance.note:
+        warn(covariance.note, stacklevel=2)
+    if options.prompts == "fixed" and not data.x.shape[1] and options.mu is None and options.judge is None:
+        warn(
+            "fixed prompts (prompts='fixed') change nothing without features: the fit predicts the same preferences "
+            "for all prompts, so that it cannot leave the differences between prompts out of the variance. Standard "
+            "errors are those for new prompts, and too large rather than too small for these prompts alone; name "
+            "features that tell prompts apart in the formula",
+            stacklevel=2,
         )
 
 

@@ -79,6 +79,7 @@ from .fit_covariance import (
     clustered_covariance,
     label_errors,
     make_covariance,
+    warn_of_covariance,
     warn_of_large_bias,
     warn_of_means_outside,
     warn_of_scores_outside,
@@ -253,6 +254,7 @@ def estimate_scores(
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
+    warn_of_covariance(covariance, data, stages.options)
     style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
     return influence, covariance, unanimous, style
 

@@ -13,6 +13,7 @@ from scipy.linalg import block_diag
 
 from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
+from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..estimation.influence import (
     CentredValues,
     CompressedInfluence,
@@ -28,8 +29,6 @@ FEW_UNITS = 100
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5
 WEBB_HINT = "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
-# Fewest clusters without a warning.
-_FEW_CLUSTERS = 30
 # Results of sums and differences below this share of the summed numbers count as rounding errors.
 _ROUNDING = 1e-10
 # Standard errors below this share of the largest estimate count as rounding errors of the estimate.
@@ -289,7 +288,7 @@ def two_way(
         labelled = second >= 0
         blocks, second = influence.centred_correction[labelled], second[labelled]
         block_first = first[influence.block_context[labelled]]
-    counts = _count_clusters([first, second])
+    counts = _count_clusters([first, second], of_votes=not of_contexts)
     intersection = np.unique(block_first * (second.max() + 1) + second, return_inverse=True)[1]
     total = _group_products(phi, first) + _group_products(blocks, second)
     matrix = total - _group_products(blocks, intersection)
@@ -299,8 +298,10 @@ def two_way(
     if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
         matrix = total
         note = (
-            "with these two-way clusters, the covariance within intersections of clusters is counted twice, because "
-            "the usual estimate is not positive semidefinite; standard errors are therefore conservative"
+            "the part of the variance that comes from votes in the same cluster of both columns is counted twice: the "
+            "usual covariance for crossed clusters would give some differences a negative variance in these data, as "
+            "happens where clusters are few. On this account standard errors are too large and intervals too wide; "
+            "clusters of one column, the one whose clusters matter more, avoid it"
         )
     fewest = min(counts)
     return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
@@ -312,7 +313,7 @@ def _group_products(rows: FloatArray, group: IntArray) -> FloatArray:
     return total.T @ total
 
 
-def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
+def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -> tuple[int, ...]:
     """Count the clusters of each grouping; raise where a grouping has one, and warn where it has few."""
     counts = tuple(len(np.unique(group)) for group in groups)
     if min(counts) < 2:
@@ -320,14 +321,16 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
             "the column of the clusters has one value, and clustered standard errors need at least two clusters; give "
             "another column as groups, or leave cov_type out"
         )
-    if min(counts) <= _FEW_CLUSTERS:
+    if min(counts) <= FEW_CLUSTERS:
         hint = "; use columns with more clusters, if their clusters still keep dependent votes together"
-        if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB:
+        if of_votes and counts[0] <= FEW_CLUSTERS < counts[1]:
+            hint = f". {few_prompts_advice(counts[0], 'the second column')}"
+        elif len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB:
             hint = WEBB_HINT
         elif len(groups) == 1:
             hint = "; so few clusters say next to nothing of how much they vary"
         warn(
-            f"there are only {min(counts)} clusters, and with {_FEW_CLUSTERS} clusters or fewer standard errors are "
+            f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} clusters or fewer standard errors are "
             f"too small on average{hint}",
             stacklevel=6,
             kind=IntervalWarning,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause
+from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
 from ..report.statements import as_sentence, counted, percentage
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
@@ -15,8 +16,6 @@ from .time_check import TimeCheck
 
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
-# Clusters below which clustered standard errors are too small on average.
-_FEW_CLUSTERS = 30
 # p-values below this are reported as an effect.
 _SIGNIFICANT = 0.001
 # Pairs that a sentence names.
@@ -35,8 +34,13 @@ def find_errors(check: Check, missing: str, n_folds: int) -> Iterator[str]:
         yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
 
 
-def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...]) -> Iterator[str]:
-    """Yield sentences about problems of a fit, the gravest first; ``shared`` columns have texts of several prompts."""
+def find_problems(
+    check: Check, shared: tuple[str, ...], notices: tuple[str, ...], voters: tuple[str, ...]
+) -> Iterator[str]:
+    """Yield sentences about problems of a fit to these data, the gravest first.
+
+    ``shared`` are the columns whose texts several prompts share, and ``voters`` columns that may say who voted.
+    """
     if check.scores is not None:
         for names in check.similar_models:
             yield (
@@ -70,14 +74,22 @@ def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...
     if check.time is not None:
         yield from _unavailable_pairs(check.time)
         yield from _drift(check.time)
-    yield from _few_clusters(check)
+    if check.context and check.n_contexts <= FEW_CLUSTERS and (voters or check.clusters.empty):
+        columns = " or ".join(f"cov_type='cluster', cov_kwds={{'groups': {name!r}}}" for name in voters)
+        advice = few_prompts_advice(check.n_contexts, columns) if voters else "Collect votes on more prompts"
+        yield (
+            f"There are only {check.n_contexts} prompts. With {FEW_CLUSTERS} prompts or fewer standard errors are too "
+            f"small on average, however many votes there are. {advice}."
+        )
+    else:
+        yield from _few_clusters(check)
 
 
 def _few_clusters(check: Check) -> Iterator[str]:
     for name, row in check.clusters.iterrows():
-        if row["clusters"] <= _FEW_CLUSTERS:
+        if row["clusters"] <= FEW_CLUSTERS:
             yield (
-                f"There are only {row['clusters']} clusters in {name!r}. With {_FEW_CLUSTERS} clusters or fewer "
+                f"There are only {row['clusters']} clusters in {name!r}. With {FEW_CLUSTERS} clusters or fewer "
                 f"standard errors are too small on average. Use a finer grouping if it keeps dependent votes together."
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,12 @@ from ..data.contexts import readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import column_names, count_copies, require_columns
+from ..data.frames import column_names, count_copies, require_columns, take_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows
-from ..data.vote_columns import Clusters, cluster_columns, read_clusters
+from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, read_clusters
 from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
 from ..fit.state import Source
@@ -125,8 +126,21 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     except (OptionError, GraphError) as error:
         errors.insert(0, as_sentence(str(error)))
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
-    problems = find_problems(check, shared, (*([left_out] if left_out else []), *map(str, (*of_names, *notices))))
+    said = (*([left_out] if left_out else []), *map(str, (*of_names, *notices)))
+    voters = () if rows.are_partitioned or scores is not None else _possible_voters(source, options, available, check)
+    problems = find_problems(check, shared, said, voters)
     return replace(check, problems=(*errors, *problems), errors=tuple(errors))
+
+
+def _possible_voters(source: Source, options: Options, available: Sequence[str], check: Check) -> tuple[str, ...]:
+    """Return columns that may say who voted, where prompts are few: texts, each of which is in several rows."""
+    if not check.context or check.n_contexts > FEW_CLUSTERS:
+        return ()
+    formula = parse_formula(source.formula)
+    used = {formula.outcome, formula.first, formula.second, *names_in(formula.features).values, *options.context}
+    table = take_columns(source.data, [name for name in available if name not in used])
+    texts = [name for name in table.columns if pd.api.types.infer_dtype(table[name]) == "string"]
+    return tuple(name for name in texts if FEW_CLUSTERS < table[name].nunique() <= len(table) / 2)
 
 
 def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from .plan import Plan
 from .plan_options import (
     ContrastsLike,
     PlanOptions,
+    Top,
     check_number,
     make_criterion,
     mu_array,
@@ -100,7 +101,8 @@ def design(
         The J combinations of scores that the plan is to estimate precisely, in place of all scores. Allowed are the
         hypotheses that :meth:`RankResults.t_test` reads, such as ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)``
         for all differences among the five best models, and those that decide which these are where a fit leaves it
-        open; and ``Against("a")`` for the differences between one model and each of the others.
+        open; ``Top(1)`` for who is first; and ``Against("a")`` for the differences between one model and each of the
+        others.
     costs : float or array
         Cost of a label: one number, (n,) by context, (K, K) by pair, or (n, K, K).
     min_propensity : float, optional
@@ -258,4 +260,5 @@ def specify(
         names=names,
         questions=questions,
         remark=remark_on(options.contrasts, models, scores, above),
+        test="none" if isinstance(options.contrasts, Top) and options.contrasts.count == 1 else "max-t",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,9 @@ from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
+from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
+from ..report.statements import counted
 from .allocation import Computed, Rows
 from .design import problem_of, specify
 from .plan import Plan
@@ -131,8 +133,11 @@ def design_fit(
     def scores_of(mean: FloatArray) -> FloatArray:
         return estimate if newdata is None else estimate + mean - plugin
 
+    specification = specify(problem, options, names, scores_of, _above(estimates, options))
+    remarks = [*_doubts(estimates, steps, has_votes=newdata is None), specification.remark]
     specification = replace(
-        specify(problem, options, names, scores_of, _above(estimates, options)),
+        specification,
+        remark=" ".join(filter(None, remarks)),
         predict=partial(_predict, steps),
         earlier=earlier,
         alpha=estimates.alpha,
@@ -141,12 +146,41 @@ def design_fit(
     return Plan(specification, solve(specification, options.budget))
 
 
+def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool) -> Iterator[str]:
+    """Yield why labels may be less precise than a plan predicts; ``has_votes``: the plan's prompts are the fit's."""
+    n_doubts = len(estimates.diagnostics.doubts)
+    if n_doubts and estimates.has_intervals:
+        say = "says" if n_doubts == 1 else "say"
+        yield (
+            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit {say} why), "
+            f"and what this plan predicts may not hold either."
+        )
+    if has_votes:
+        yield (
+            "The prompts have votes already, and labels of the same prompt are taken as independent given its "
+            "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
+            "than predicted."
+        )
+    if steps.setup.edge_weights == "counts":
+        yield (
+            "Weights of pairs are held at the present counts of labels. A later fit with edge_weights='counts' counts "
+            "the new labels, too: if only a few differences matter, labels on these pairs alone may then make them "
+            "more precise than this plan does."
+        )
+
+
 def _above(estimates: Estimates, options: PlanOptions) -> NDArray[np.bool_] | None:
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
     if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
         return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
-    return separate(estimates.estimate, simultaneous, estimates.alpha).above
+    separation = separate(estimates.estimate, simultaneous, estimates.alpha)
+    first = first_place(estimates.estimate, simultaneous, separation)
+    if options.contrasts.count > 1 or first is None:
+        return separation.above
+    above = np.zeros_like(separation.above)
+    above[first.leader, first.others] = first.p <= first.alpha
+    return above
 
 
 def _chunks(tables: Tables) -> list[slice]:

@@ -46,10 +46,13 @@ class Top:
     from are contrasts as well, and the plan's summary names the model. A plan from probabilities alone takes the models
     that they rank highest for the best.
 
+    ``Top(1)`` asks who is first: its contrasts are the differences between the model with the highest score and those
+    that the fit's test of first place does not separate from it, and this test decides which are found.
+
     Parameters
     ----------
     count : int
-        From 2 to the number of models.
+        From 1 to the number of models.
 
     Examples
     --------
@@ -71,7 +74,8 @@ class Top:
         scores : ndarray, shape (K,)
             Scores, by which the best models are chosen.
         above : ndarray of bool, shape (K, K), optional
-            Whether model j is shown to be above model k. None: the models with the highest scores are the best.
+            Whether model j is shown to be above model k, for ``Top(1)`` by the test of first place. None: the models
+            with the highest scores are the best.
 
         Returns
         -------
@@ -83,13 +87,22 @@ class Top:
         Raises
         ------
         OptionError
-            If ``count`` is not between 2 and the number of models.
+            If ``count`` is not between 1 and the number of models, or is 1 and first place is decided.
         """
-        if not 2 <= self.count <= len(models):
+        if not 1 <= self.count <= len(models):
             raise OptionError(
-                f"Top({self.count}) has no meaning for {len(models)} models; give a number from 2 to {len(models)}"
+                f"Top({self.count}) has no meaning for {len(models)} models; give a number from 1 to {len(models)}"
             )
         best, others = _best_and_open(self.count, scores, above)
+        if self.count == 1:
+            if above is None:
+                others = np.delete(np.arange(len(models)), best)
+            elif not len(others):
+                raise OptionError(
+                    f"Top(1) asks who is first, and this is decided: {models[best[0]]} is above every other model "
+                    f"(test of first place); plan for the differences of more models, such as Top(2), or for all scores"
+                )
+            return _differences([(int(best[0]), int(k)) for k in others], models)
         boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
         return _differences([*combinations(np.sort(best), 2), *boundary], models)
 
@@ -145,6 +158,12 @@ def remark_on(contrasts: ContrastsLike, models: list[str], scores: FloatArray, a
         return ""
     count = contrasts.count
     best, others = ([models[j] for j in part] for part in _best_and_open(count, scores, above))
+    if count == 1:
+        if above is None:
+            return (
+                f"The contrasts are the differences of {best[0]}, which has the highest score, from all other models."
+            )
+        return f"First place is not decided: {best[0]} has the highest score, but {some_of(others)} may be first."
     if above is None:
         return f"The best {count} models are taken to be those with the highest scores: {some_of(best)}."
     if not others:

@@ -67,7 +67,8 @@ def plan_summary(
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
     rows = [(*row, counts.get(row[0], "")) for row in precision_rows((np.eye(len(names)), names), shown.places)]
     level = f"{100 * (1 - alpha):g}%"
-    notes = _notes(specification, solution, level)
+    news = filter(None, [specification.remark, _power_note(specification, solution, alpha)])
+    notes = [*filter(None, [" ".join(news)]), *_notes(specification, solution, level)]
     n_contrasts = len(specification.contrasts)
     if n_contrasts:
         places = range(min(n_contrasts, _MAX_CONTRASTS))
@@ -76,8 +77,6 @@ def plan_summary(
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
         )
-        news = " ".join(filter(None, [specification.remark, _power_note(specification, solution, alpha)]))
-        notes = [*filter(None, [news]), *notes]
     in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
     by_score = ranking if of_models else np.arange(len(all_models))
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
@@ -102,7 +101,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     if not len(rows):
         return ""
     # A difference is found with the power if it is so many standard errors.
-    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, "max-t"), POWER)
+    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, specification.test), POWER)
 
     def needed_at(solution: PlanSolution) -> FloatArray:
         """Return the differences that are found, (J,)."""
@@ -118,8 +117,12 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     if not is_equal.all():
         asked = counted(int((~is_equal).sum()), "difference")
         text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
+        tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
+        if specification.test == "none":
+            tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
+            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" if specification.earlier else ""
         looks = " at one look; several looks need more" * bool(specification.questions)
-        text += f", if the present estimates are right (tests of all pairs{looks})"
+        text += f", if the present estimates are right ({tests}{looks})"
         # Where labels depend on each other, a search for a budget takes long.
         if is_open.any() and not problem.interdependent:
 
@@ -134,11 +137,9 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
             try:
                 small = replace(specification, problem=sample)
                 enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
-                text += f"; all of them need about {float(f'{np.ceil(enough):.2g}'):,.6g} ({hardest} the most)"
+                text += f"; {all_need} about {float(f'{np.ceil(enough):.2g}'):,.6g} ({hardest} the most{elsewhere})"
             except OptionError:
-                text += (
-                    f"; all {unit} that these prompts allow are too few for all of them ({hardest} needs the most), so "
-                )
+                text += f"; all {unit} that these prompts allow are too few {goal} ({hardest} needs the most), so "
                 text += "more prompts are needed"
         sentences.append(f"{text}.")
     if is_equal.any():
@@ -233,8 +234,9 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
-        f"labels in which the model, or the pair, is compared. New prompts are taken as independent: if annotators or "
-        f"other clusters give several of the new labels, standard errors may be larger than predicted.",
+        f"labels in which the model, or the pair, is compared. Labels of different prompts are taken as "
+        f"independent: if annotators or other clusters give several of the new labels, standard errors may be larger "
+        f"than predicted.",
         f"The smallest propensity that the plan may have is {solution.smallest_propensity:.3g}. The plan meets the "
         f"conditions of an optimum with a relative error of {solution.optimum.kkt_residual:.1e}.",
     ]

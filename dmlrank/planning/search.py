@@ -394,7 +394,8 @@ class PlanSpecification:
     alpha: One minus the level of intervals and tests where the caller of a method gives none.
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
-    remark: A sentence of the summary on the contrasts.
+    remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
+    test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
     """
 
@@ -416,6 +417,7 @@ class PlanSpecification:
     questions: tuple[tuple[str, str], ...] = ()
     remark: str = ""
     candidate: str = ""
+    test: str = "max-t"
 
     @property
     def targets(self) -> Targets:

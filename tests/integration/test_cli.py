@@ -338,6 +338,19 @@ def test_one_warning_counts_the_votes_that_the_fits_of_several_files_leave_out(b
     )
 
 
+def test_where_output_and_errors_are_one_stream_a_warning_stands_in_the_summary_alone(csv):
+    call = [sys.executable, "-m", "dmlrank.cli", "fit", FORMULA, csv, "--functional", "borda", "--min-labels", "40"]
+    apart = subprocess.run(call, capture_output=True, text=True, check=True)
+    warnings = [line.partition("warning: ")[2] for line in apart.stderr.splitlines()]
+    assert warnings
+    joined = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    assert joined == apart.stdout
+    end = warnings[0][-40:]
+    assert end in " ".join(joined.split())
+    verdict = subprocess.run([*call, "--verdict"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert verdict.stdout.count("dmlrank: warning") == len(warnings)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

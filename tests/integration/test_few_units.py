@@ -140,3 +140,62 @@ def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
     few = fit(y[is_drawn[:, 0]]).estimates.covariance.allowance
     np.testing.assert_allclose(allowance[:2, :2], few[:2, :2], rtol=0.2)
     assert allowance[2, 2] < allowance[0, 0] / 50
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    rng = np.random.default_rng(5)
+    n, models = 3000, np.array(list("abcdefghijklmnopqrst"))
+    first, step = rng.integers(20, size=n), rng.integers(1, 20, size=n)
+    first, second = models[first], models[(first + step) % 20]
+    ahead = rng.random(n) < 0.5 + 0.02 * (np.searchsorted(models, second) - np.searchsorted(models, first))
+    return pd.DataFrame(
+        {
+            "prompt": [f"p{i}" for i in rng.integers(13, size=n)],
+            "worker": [f"w{i}" for i in rng.integers(60, size=n)],
+            "left": first,
+            "right": second,
+            "winner": np.where(ahead, "left", "right"),
+        }
+    )
+
+
+VOTES = "winner ~ 1 | left + right"
+
+
+def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
+    with pytest.warns(dr.DmlrankWarning) as found:
+        res = dr.dml_rank(
+            VOTES, crowd, context="prompt", cov_type="cluster", cov_kwds={"groups": ["prompt", "worker"]}, rng=0
+        )
+    messages = [str(one.message) for one in found]
+    assert sum("is counted twice" in text and "intervals too wide" in text for text in messages) == 1
+    assert sum("leave context= out" in text for text in messages) == 1
+    assert not any("use columns with more clusters" in text for text in messages)
+    said = " ".join(res.summary().as_text().split())
+    assert "is counted twice" in said
+    assert set(messages) == set(res.diagnostics.warnings)
+
+
+def test_few_prompts_are_the_cause_of_few_effective_prompts(crowd):
+    with pytest.warns(dr.DmlrankWarning, match=r"is \d+ of 13 prompts.*number of prompts is the cause"):
+        dr.dml_rank(VOTES, crowd, context="prompt", functional="bt", min_labels=1, rng=0)
+
+
+def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
+    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
+    with pytest.raises(dr.exceptions.OptionError, match=r"only 13 contexts.*leave context= out.*'worker'"):
+        dr.dml_rank(VOTES, crowd, context="prompt", **by_worker)
+    assert dr.dml_rank(VOTES, crowd, rng=0, min_labels=1, **by_worker).estimates.covariance.n_clusters == (60,)
+    found = dr.check(VOTES, crowd, context="prompt")
+    assert any("only 13 prompts" in text and "'groups': 'worker'" in text for text in found.problems)
+    without = dr.check(VOTES, crowd.drop(columns="worker"), context="prompt")
+    assert any("only 13 prompts" in text and "annotators" not in text for text in without.problems)
+    assert not any("only 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
+
+
+def test_fixed_prompts_say_that_they_change_nothing_without_features(crowd):
+    rows = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}, "rng": 0, "min_labels": 1}
+    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
+        fixed = dr.dml_rank(VOTES, crowd, prompts="fixed", **rows)
+    np.testing.assert_allclose(fixed.bse, dr.dml_rank(VOTES, crowd, **rows).bse, rtol=1e-10)

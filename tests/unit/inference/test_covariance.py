@@ -150,7 +150,7 @@ def test_where_the_difference_is_not_positive_semidefinite_nothing_is_subtracted
     added = outer_sums(centred, first) + outer_sums(centred, second)
     assert added < outer_sums(centred, first, second)
     np.testing.assert_allclose(made.matrix, added * 40 / 39 / 1600**2, rtol=1e-10)
-    assert "not positive semidefinite" in made.note
+    assert "is counted twice" in made.note
 
 
 def test_what_the_functional_fixes_has_no_variance_at_all(draw):

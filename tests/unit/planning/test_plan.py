@@ -774,6 +774,47 @@ def test_a_plan_from_a_fit_decides_who_the_best_are():
     assert "not decided which 3 models are the best" in " ".join(str(plan).split())
 
 
+def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
+    battles = dr.datasets.simulate_arena(n=2400, rng=3)
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
+    plan = res.design(500, contrasts=dr.Top(1))
+    leader, rival = res.params.nlargest(2).index
+    assert plan.specification.contrast_labels == (f"{leader} - {rival}",)
+    text, of_fit = (" ".join(str(one).split()) for one in (plan, res.summary()))
+    assert f"First place is not decided: {leader} has the highest score, but {rival} may be first." in text
+    assert "(test of first place); deciding first place needs about " in text
+    wanted = float(text.split("first place needs about ")[1].split()[0].replace(",", ""))
+    of_summary = float(of_fit.split("were true, about ")[1].split()[0].replace(",", ""))
+    # Planned labels are worth more than further votes on the pairs of both models, but the test is the same.
+    assert 0.5 * of_summary < wanted < of_summary
+    assert plan.power(leader, rival, method="none") < 0.8
+    with pytest.raises(OptionError, match="first, and this is decided: b is above"):
+        dr.Top(1).rows(list("abc"), np.array([0.1, 0.9, 0.5]), np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool))
+    alone = dr.design(mu, "bt", budget=90, contrasts=dr.Top(1))
+    assert len(alone.specification.contrasts) == 3
+    assert "differences of model_" in " ".join(str(alone).split())
+    with pytest.raises(OptionError, match="from 1 to 4"):
+        dr.design(mu, "bt", budget=90, contrasts=dr.Top(0))
+
+
+def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
+    battles = dr.datasets.simulate_arena(n=400, rng=0).assign(prompt=lambda d: np.arange(len(d)) % 12)
+    formula, options = "winner ~ 1 | model_a + model_b", {"functional": "bt", "rng": 0, "min_labels": 1}
+    with pytest.warns(dr.DmlrankWarning):
+        few = dr.dml_rank(formula, battles, context="prompt", edge_weights="counts", **options)
+    text = " ".join(str(few.design(200)).split())
+    first = text.split("[1]")[1].split("[2]")[0]
+    assert f"intervals may not hold for these data ({len(few.diagnostics.doubts)} warning" in first
+    assert "prompts have votes already, and labels of the same prompt are taken as independent" in first
+    assert "Weights of pairs are held at the present counts" in first
+    sure = dr.dml_rank("winner ~ length | model_a + model_b", dr.datasets.simulate_arena(n=2400, rng=0), **options)
+    prompts = pd.DataFrame({"length": np.linspace(-1, 1, 50)})
+    text = " ".join(str(sure.design(200, newdata=prompts)).split())
+    assert "have votes already" not in text
+    assert "held at the present counts" not in text
+    assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
+
+
 def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
     table = np.tile(mu, (40, 1, 1, 1))
     plan = dr.design(table, "bt", budget=60, contrasts=[("model_0", "model_1"), ("model_1", "model_3")])

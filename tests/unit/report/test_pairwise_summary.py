@@ -194,7 +194,9 @@ def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
-    text = " ".join(result.update(prompts="fixed").explain(alpha=0.001).split())
+    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
+        fixed = result.update(prompts="fixed")
+    text = " ".join(fixed.explain(alpha=0.001).split())
     assert "First place is not decided" in text
     assert "smallest true gap" not in text
     assert "would decide it" not in text

@@ -201,6 +201,8 @@ def test_alpha_is_not_changed_after_a_look(view, name):
 
 def test_too_few_prompts_and_other_results_are_refused(res):
     error = dr.exceptions.OptionError
+    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
+        fixed = res.update(prompts="fixed")
     with pytest.raises(error):
         res.sequential(planned=8000, start=3000)
     with pytest.raises(error, match="planned"):
@@ -208,7 +210,7 @@ def test_too_few_prompts_and_other_results_are_refused(res):
     with pytest.raises(error, match="planned"):
         res.sequential(planned=1e4)
     with pytest.raises(error):
-        res.update(prompts="fixed").sequential(planned=8000)
+        fixed.sequential(planned=8000)
     with pytest.raises(error, match="subsample"):
         res.update(subsample=1000).sequential(planned=8000)
     with pytest.raises(dr.exceptions.NoIntervalError):
