@@ -421,7 +421,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> 
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     targeted = f"about {further:,} further votes on pairs with the leader or {closest} would decide it"
     if on_page:
-        return [f"If the estimated leads were true, {targeted} with a chance of {POWER:.0%}."]
+        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %."]
     return [
         f"If the estimated leads were true, {targeted} (power {POWER:.2f}); with pairs drawn as so far, "
         f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}."
