@@ -620,8 +620,8 @@ class Plan(Summarised):
         rng : int, Generator or None
             As for :meth:`sample`. The seed is written to JSON.
         counts : bool
-            Whether to write, as ``.csv``, how many labels are drawn of each pair (``labels``; a label is one prompt),
-            or how many runs of each model of a plan for scores (``runs``), such as for an offer. The same seed gives
+            Whether to write, as ``.csv``, how many labels are drawn of each pair in each display order (``labels``; a
+            label is one prompt), or how many runs of each model of a plan for scores (``runs``), such as for an offer. The same seed gives
             the counts of the rows.
 
         Returns
@@ -673,13 +673,10 @@ class Plan(Summarised):
         return rows
 
     def _counts_of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the numbers of labels of pairs, or of runs of models, in a sample; the largest number first."""
+        """Return the numbers of labels of pairs in each display order, or of runs of models; the largest first."""
         names, problem = self.specification.names, self.specification.problem
         columns = [column for column in (names.first_column, names.second_column) if column]
         drawn = rows.loc[rows["propensity"].notna(), columns]
-        if len(columns) == 2 and not problem.pairs.ordered:
-            # The display order was drawn: both orders are one pair.
-            drawn = pd.DataFrame(np.sort(drawn.to_numpy(dtype=str), axis=1), columns=columns)
         counts = drawn.value_counts(sort=False).rename("runs" if problem.of_scores else "labels").reset_index()
         return counts.sort_values([counts.columns[-1], *columns], ascending=[False, *[True] * len(columns)])
 

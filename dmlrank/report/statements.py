@@ -353,7 +353,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
         if few and enough != few and len(tied) < n_others:
-            lead += f" {some_of(few)} {'has' if len(few) == 1 else 'have'} too few votes to say."
+            lead += f" {some_of(few)} {'has' if len(few) == 1 else 'have'} too few prompts to say."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
