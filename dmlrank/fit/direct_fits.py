@@ -173,6 +173,13 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
             f"table"
         )
+    lost = np.zeros(data.n_items) if propensity is None or source.runs is None else source.runs.n_lost.sum(axis=0)
+    if lost.any():
+        by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
+        raise MissingDataError(
+            f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
+            f"propensity= does not correct for them. Write the score that a failed run has, such as 0, in the table"
+        )
     is_modelled = propensity is not None or (options.missing == "model" and bool(np.isnan(scores.mean).any()))
     if not is_modelled:
         _require_complete(scores, data)

@@ -621,8 +621,8 @@ class Plan(Summarised):
             As for :meth:`sample`. The seed is written to JSON.
         counts : bool
             Whether to write, as ``.csv``, how many labels are drawn of each pair in each display order (``labels``; a
-            label is one prompt), or how many runs of each model of a plan for scores (``runs``), such as for an offer. The same seed gives
-            the counts of the rows.
+            label is one prompt), or how many runs of each model of a plan for scores (``runs``), such as for an offer.
+            The same seed gives the counts of the rows.
 
         Returns
         -------

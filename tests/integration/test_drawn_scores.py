@@ -53,6 +53,18 @@ def test_the_estimate_is_the_mean_of_fitted_scores_and_weighted_residuals() -> N
     assert np.mean((scores - fitted)[:, 2:] ** 2) < 0.8 * scores[:, 2:].var()
 
 
+def test_a_run_that_was_drawn_and_lost_is_not_one_that_was_not_drawn() -> None:
+    scores, propensity, is_drawn = simulated(4)
+    table = table_of(scores, propensity, is_drawn)
+    failed = np.flatnonzero((table["model"] == "c") & (table["score"] == 0))[:7]
+    lost = table.assign(score=table["score"].mask(table.index.isin(failed)))
+    with pytest.raises(MissingDataError, match=r"7 rows with a model have no score \('c' 7\): these runs were drawn"):
+        dr.dml_rank(FORMULA, lost, context="prompt", propensity=propensity, rng=0)
+    written = dr.dml_rank(FORMULA, lost.fillna({"score": 0.0}), context="prompt", propensity=propensity, rng=0)
+    whole = dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity, rng=0)
+    np.testing.assert_array_equal(written.params, whole.params)
+
+
 def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     scores, propensity, is_drawn = simulated(2)
     drawn = table_of(scores, propensity, is_drawn)
