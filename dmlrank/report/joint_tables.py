@@ -283,23 +283,29 @@ def comparison_summary(
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED, _NEW, _GONE, FIRST_PLACES = NEWS = ("What moved", "New in", "Gone in", "First place by")
+MOVED, _NEW, _GONE, OVERALL = NEWS = ("What moved", "New in", "Gone in", "All prompts:")
 
 
-def first_places(variable: str, groups: Sequence[tuple[str, Estimates, SummaryLevel]]) -> str:
-    """Say who leads in the groups, and where this is decided; empty where no group has tests."""
+def first_places(
+    variable: str, overall: str, groups: Sequence[tuple[str, Estimates, SummaryLevel]], p_equal: float | None
+) -> str:
+    """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
     leaders: dict[str, list[str]] = {}
     decided = []
     for name, results, level in groups:
         if level.first is not None:
             leaders.setdefault(results.models[level.first.leader], []).append(name)
             decided += [name] * level.first.decided
-    if not leaders:
+    if not leaders or not overall:
         return ""
     by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
     places = "; ".join(f"{model} leads in {some_of(names)}" for model, names in by_size)
     where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of these groups"
-    return f"{FIRST_PLACES} {variable}: {places}. It is decided {where}."
+    differ = ""
+    if p_equal is not None:
+        shown = "depend" if p_equal <= 0.05 else "are not shown to depend"
+        differ = f" The differences between models {shown} on {variable} (P {p_value_clause(p_equal)})."
+    return f"{OVERALL} {overall} By {variable}: {places}; it is decided {where}.{differ}"
 
 
 def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:

@@ -34,6 +34,7 @@ from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import best_by_interval, rows_to_show
 from ..report.joint_tables import GroupFacts, first_places, group_summary, projection_summary
 from ..report.page.render_page import Board
+from ..report.statements import verdict_sentences
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
@@ -364,7 +365,12 @@ class GroupResults(JointBoards, Generic[Result]):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
         of_groups = [(board.name, board.results, board.level) for board in boards[1:]]
-        table = self.summary().with_notes(first_places(self.variable, of_groups))
+        try:
+            p_equal = float(self.test_equal().pvalue)
+        except (HypothesisError, OptionError):
+            p_equal = None
+        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
+        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal))
         return f"Leaderboards by {self.variable}", boards, [table]
 
     def _of_group(self, group: int) -> Estimates:

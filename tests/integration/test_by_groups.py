@@ -423,7 +423,10 @@ def test_the_page_says_first_who_leads_where(fitted):
     groups = fitted("bt").by("half")
     page = groups.report(title="Halves")
     decided = {name: groups[name].verdict().startswith("First place is decided") for name in groups}
-    sentence = re.search(r'<p class="verdict">(First place by half: .*?)</p>', page)[1]
+    overall, _, sentence = re.search(r'<p class="verdict">All prompts: (.*?)</p>', page)[1].partition(" By half: ")
+    assert groups.estimates.models[int(groups.estimates.estimate.argmax())] in overall
+    p = groups.test_equal().pvalue
+    assert ("are not shown to depend on half" in sentence) == (p > 0.05)
     for name in groups:
         assert re.search(rf"{groups.params[name].idxmax()} leads in [^;.]*{name}", sentence)
         assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
