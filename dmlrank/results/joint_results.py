@@ -384,11 +384,14 @@ class Changes(JointResults):
 
 
 @one_thread()
-def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
-    """Return the changes from the first result to each later one."""
+def changes_between(
+    names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates, *, were_recomputed: bool = False
+) -> Changes:
+    """Return the changes from the first result to each later one; with ``were_recomputed``, nobody advises to do so."""
     for name, result in zip(names[1:], results[1:], strict=True):
         reason = why_not_comparable(results[0], result)
         if reason:
+            reason = reason.removesuffix(_BY_ITSELF) if were_recomputed else reason
             raise OptionError(
                 f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks, reversals() and t_test() of "
                 f"hypotheses about each result remain"

@@ -306,6 +306,19 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)
 
 
+def test_a_model_that_common_pairs_do_not_connect_does_not_prevent_the_tests(months, rank):
+    models = sorted(set(months["a"]["model_a"]))
+    # The last model meets one opponent in the first month and another one in the second month.
+    fits = []
+    for month, opponent in zip(months.values(), models, strict=False):
+        sides = month[["model_a", "model_b"]].to_numpy()
+        is_kept = (sides != models[-1]).all(axis=1) | (sides == opponent).any(axis=1)
+        fits.append(rank(month[is_kept], min_labels=1, functional="borda"))
+    comparison = dr.compare(january=fits[0], february=fits[1], independent=True)
+    assert sorted(comparison.changes()["model"]) == models[:-1]
+    assert f"There is no score of '{models[-1]}', which these pairs do not connect" in comparison.basis
+
+
 def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(months, rank):
     formula = "winner ~ 1 | model_a + model_b"
     feb, mar = (rank(votes, formula, min_labels=1, edge_weights="counts") for votes in months.values())
