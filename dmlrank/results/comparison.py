@@ -524,8 +524,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
         Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
         the identifiers of the prompts decide (the columns of ``context=``): samples without a common prompt or cluster
         are independent. True is needed where there are no identifiers, as in stored results and in fits without
-        ``context=``, and where equal identifiers stand for different prompts. False: the samples are not taken for
-        independent even though no identifier is in two of them.
+        ``context=``, and where equal identifiers stand for different prompts; clusters of equal names are the same
+        clusters. False: the samples are not taken for independent even though no identifier is in two of them.
     **named : RankResults
         Results with names: ``dr.compare(human=res, judge=other)``.
 
