@@ -521,6 +521,7 @@ def _fitted(
 ) -> dr.RankResults:
     """Return the fit of a file's frames; with ``models``, means of scores are those of these models alone."""
     words.check_models_of_table(arguments, formula, frames["file"])
+    words.check_groups(arguments, formula, frames["file"])
     rows, parts = frames["file"], parse_formula(formula)
     if models and not parts.second and arguments.functional in (None, "mean") and isinstance(rows, pd.DataFrame):
         # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
