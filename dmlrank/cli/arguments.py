@@ -17,10 +17,10 @@ from .._utils.argument_checks import check_whole
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
-from ..data.frames import column_names, has_several_files, take_columns
+from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
-from ..exceptions import OptionError, listed, nearest
+from ..exceptions import MissingDataError, OptionError, listed, nearest
 from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
@@ -628,3 +628,24 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
         from ..report.fit_summary import choose_models
 
         choose_models(names, range(len(names)), arguments.models)
+
+
+def check_groups(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> None:
+    """Check before the fit that the columns of ``--by`` exist and have a value wherever the fit will use the row."""
+    columns = getattr(arguments, "by", None) or ()
+    if not columns or isinstance(frame, DerivedPairs):
+        return
+    from ..results.context_variables import GAPS_IN_GROUPS
+
+    parts, available = parse_formula(formula), column_names(frame)
+    require_columns(columns, available, "by()")
+    features = [name for name in names_in(parts.features).values if name in available]
+    sides = [name for name in (parts.first, parts.second) if name in available]
+    table = take_columns(frame, list(dict.fromkeys([*columns, *features, *sides])))
+    if len(sides) == 2:
+        table = table[table[sides[0]].astype(str) != table[sides[1]].astype(str)]
+    if arguments.missing == "drop":
+        table = table.dropna(subset=features)
+    for name in columns:
+        if n_missing := int(table[name].isna().sum()):
+            raise MissingDataError(GAPS_IN_GROUPS.format(name=name, where=f"{n_missing:,} rows"))

@@ -31,7 +31,7 @@ from . import arguments as words
 from . import gate
 from . import write_files as files
 from .arguments import frames_of
-from .read_files import FORMATS
+from .read_files import FORMATS, Frame, with_names_folded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
 # The beginning of the warning of a fit that leaves votes out.
-_LEFT_OUT = re.compile(r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out")
+_LEFT_OUT = re.compile(r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out(, among them .*?)?: [\d,]+ (?:rows?|votes) ")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
@@ -203,7 +203,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     words.check_statements(arguments)
     _check_title(arguments)
     with collected_warnings() as found:
-        results = _fitted(arguments.formula, arguments.file, arguments)
+        results = _fitted(*frames_of(arguments, arguments.formula, arguments.file), arguments)
     is_in_table = _is_one_stream() and not arguments.slim and not arguments.verdict
     for warning in found:
         # A reader of both streams has the fit's warnings in the summary.
@@ -422,7 +422,7 @@ def _compared_fits(arguments: argparse.Namespace) -> Comparison:
     if len(set(functionals)) < max(2, len(functionals)):
         raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
     arguments.functional = functionals[0]
-    results = [_fitted(formula, paths[0], arguments)]
+    results = [_fitted(*frames_of(arguments, formula, paths[0]), arguments)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
     return named_results(arguments.names or functionals, results)
 
@@ -431,16 +431,25 @@ def _fitted_files(
     formula: str, paths: Sequence[str], names: Sequence[str], arguments: argparse.Namespace
 ) -> list[dr.RankResults]:
     """Return the fits of several files; warnings name the file, and one tells how many votes each fit leaves out."""
-    results, left_out = [], []
-    for name, path in zip(names, paths, strict=False):
+    read, results, left_out = [], [], []
+    for path in paths:
         with collected_warnings() as found:
-            results.append(_fitted(formula, path, arguments))
-        for text in map(str, found):
+            read.append((*frames_of(arguments, formula, path), found))
+    parts = parse_formula(read[0][0])
+    if arguments.fold_names and parts.second:
+        of_all = [(frames, key) for _, frames, _ in read for key in frames]
+        folded = with_names_folded([frames[key] for frames, key in of_all], (parts.first, parts.second), parts.outcome)
+        for (frames, key), frame in zip(of_all, folded, strict=True):
+            frames[key] = frame
+    for name, (formula_of_file, frames, earlier) in zip(names, read, strict=False):
+        with collected_warnings() as found:
+            results.append(_fitted(formula_of_file, frames, arguments))
+        for text in map(str, [*earlier, *found]):
             votes = _LEFT_OUT.match(text)
             if votes is None:
                 warn(f"{name}: {text}")
             else:
-                left_out.append(f"{name}: {votes[1]}")
+                left_out.append(f"{name}: {votes[1]}{votes[2] or ''}")
     if left_out:
         warn(f"votes are left out ({'; '.join(left_out)}); dmlrank fit of one file says why, and how to use them")
     return results
@@ -518,7 +527,7 @@ def _gate(arguments: argparse.Namespace) -> int:
         inputs = [words.NO_FORMULA, inputs[0]]
     if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
         arguments.alpha = round(1 - arguments.level, 12)
-        results = _fitted(inputs[0], inputs[1], arguments, models=question[:2])
+        results = _fitted(*frames_of(arguments, inputs[0], inputs[1]), arguments, models=question[:2])
     elif "~" not in inputs[0] and len(inputs) == 1:
         words.refuse_fit_options(arguments)
         results = dr.read_json(inputs[0])
@@ -554,10 +563,12 @@ def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: st
     files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
 
 
-def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequence[str] = ()) -> dr.RankResults:
-    """Return the fit of a file; with ``models``, means of complete scores are those of these models alone."""
-    formula, frames = frames_of(arguments, formula, file)
+def _fitted(
+    formula: str, frames: dict[str, Frame], arguments: argparse.Namespace, models: Sequence[str] = ()
+) -> dr.RankResults:
+    """Return the fit of a file's frames; with ``models``, means of complete scores are those of these models alone."""
     words.check_models_of_table(arguments, formula, frames["file"])
+    words.check_groups(arguments, formula, frames["file"])
     rows, parts = frames["file"], parse_formula(formula)
     # Scores of other models predict those that were not drawn.
     is_complete = arguments.propensity is None and not isinstance(arguments.missing, float)

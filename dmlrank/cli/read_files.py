@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.arrays import arrow_module, name_of
+from ..data.columns import CodedColumn, names_alike
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
@@ -235,6 +236,34 @@ def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
         if place >= 0 and pa.types.is_integer(frame.schema.field(place).type):
             frame = frame.set_column(place, name, frame.column(place).cast(pa.string()))
     return frame
+
+
+def with_names_folded(frames: Sequence[Frame], models: Sequence[str], label: str) -> list[Frame]:
+    """Return the frames with one name for models whose names look the same: the most frequent name in all of them."""
+    coded = []
+    for frame in frames:
+        if isinstance(frame, str):
+            raise OptionError(
+                f"--fold-names finds one name for a model in all files, but {frame!r} is read in parts; write it as "
+                f"one file, or change the names there and leave --fold-names out"
+            )
+        present = [name for name in (*models, label) if name in column_names(frame)]
+        coded.append({str(name): CodedColumn.of(column) for name, column in take_columns(frame, present).items()})
+    groups = names_alike(columns[name] for columns in coded for name in models if name in columns)
+    one_name = {name: group[0] for group in groups for name in group}
+    folded: list[Frame] = []
+    for frame, columns in zip(frames, coded, strict=True):
+        for name, column in columns.items():
+            if one_name.keys() & set(map(name_of, column.levels)):
+                renamed = column.renamed(one_name)
+                cells = np.array([*renamed.levels, None], dtype=object)[renamed.codes]
+                if isinstance(frame, pd.DataFrame):
+                    frame = frame.assign(**{name: cells})
+                elif not isinstance(frame, str):
+                    array = arrow_module("an Arrow table").array(cells)
+                    frame = frame.set_column(frame.schema.get_field_index(name), name, array)
+        folded.append(frame)
+    return folded
 
 
 # --- roles of columns: names, labels or numbers, in files whose cells have no type ----------------------------------

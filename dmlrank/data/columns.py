@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -422,6 +423,16 @@ def _kind_of_values(column: pd.Series) -> str | None:
         return "vectors"
     is_number = values.dtype.kind in "biuf" or pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_KINDS
     return kind_of_time(values) or ("numbers" if is_number else "text")
+
+
+def names_alike(columns: Iterable[CodedColumn]) -> list[tuple[str, ...]]:
+    """Return groups of different names that look the same in columns of models; the most frequent name is first."""
+    count: Counter[str] = Counter()
+    for column in columns:
+        rows_of_level = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+        for level, n_rows in zip(column.levels, rows_of_level.tolist(), strict=True):
+            count[name_of(level)] += n_rows
+    return [tuple(sorted(group, key=lambda name: -count[name])) for group in similar_names(sorted(count))]
 
 
 def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:

@@ -253,6 +253,11 @@ def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int =
     """Return a clause that says which votes are left out; ``n_others`` votes are left out besides those counted."""
     n_left_out, n_total = counts.n_left_out + n_others, counts.n_total + n_others
     total = f"{n_left_out:,} of {n_total:,} votes ({100 * n_left_out / max(n_total, 1):.2g} %) are left out"
+    return total + losses_clause(counts, models, most_named)
+
+
+def losses_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5) -> str:
+    """Return a clause that names the models which lose more than a fifth of their votes; empty if none does."""
     named = [
         f"{counts.total[j] - counts.used[j]:,} of the {counts.total[j]:,} votes of {models[j]!r}"
         for j in counts.models_losing_many[:most_named]
@@ -261,4 +266,4 @@ def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int =
     if further > 0:
         named.append(f"more than a fifth of the votes of {further} further model{'s' * (further > 1)}")
     enumeration = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)
-    return f"{total}, among them {enumeration}" if named else total
+    return f", among them {enumeration}" if named else ""

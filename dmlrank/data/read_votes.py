@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from .._utils.computation import warn
 from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, listed, nearest
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
-from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
+from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, names_alike, row_index
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
 from .equal_values import find_shared_texts
@@ -123,12 +122,7 @@ def take_rows(
 
 def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_names: bool) -> dict[str, CodedColumn]:
     """Return the roles with one name for models whose names look the same; without ``fold_names`` warn of them."""
-    count: Counter[str] = Counter()
-    for role in (formula.first, formula.second):
-        rows_of_level = np.bincount(roles[role].codes[roles[role].codes >= 0], minlength=len(roles[role].levels))
-        for level, n_rows in zip(roles[role].levels, rows_of_level.tolist(), strict=True):
-            count[name_of(level)] += n_rows
-    groups = similar_names(sorted(count))
+    groups = names_alike([roles[formula.first], roles[formula.second]])
     if not groups:
         return roles
     if not fold_names:
@@ -141,7 +135,7 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
             stacklevel=5,
         )
         return roles
-    one_name = {name: max(group, key=lambda other: count[other]) for group in groups for name in group}
+    one_name = {name: group[0] for group in groups for name in group}
     return {
         role: column.renamed(one_name) if role in (formula.first, formula.second, formula.outcome) else column
         for role, column in roles.items()

@@ -148,10 +148,10 @@ def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> P
 
 
 def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
-    """Return the votes on compared pairs in the largest component, as a share of all rows with two models."""
+    """Return the votes on compared pairs in the largest component, as a share of those that compare two models."""
     part, votes = graph.components()[0], data.pair_votes()
     votes = np.where(graph.edges, votes + votes.T, 0)
-    return float(votes[np.ix_(part, part)].sum()) / 2 / max(data.n_votes + sum(count for _, count in data.same), 1)
+    return float(votes[np.ix_(part, part)].sum()) / 2 / max(data.n_votes, 1)
 
 
 def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:

@@ -394,6 +394,13 @@ class Estimates:
         """Whether the estimates are scores of the models, which can be ranked."""
         return not self.outputs
 
+    @property
+    def is_unseen(self) -> NDArray[np.bool_]:
+        """Whether no vote is on a score's model, (d,): in a group its score is a prediction that is not shown."""
+        if self.votes is None or not self.of_models:
+            return np.zeros(len(self.names), dtype=bool)
+        return np.asarray(self.votes.total == 0)
+
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
         """Return each score minus the neutral value and the standard error of its test, (d,); NaN without intervals."""
         n_models, covariance, distance = len(self.names), self.covariance.widened, self.estimate

@@ -520,11 +520,12 @@ def _order_facts(check: Check) -> list[tuple[str, str]]:
     balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"
     first = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"
     if np.isfinite(wins.p_value):
-        effect, margin = 100 * (wins.adjusted - 0.5), 196 * wins.std_error
-        low, high = (fixed_text(end, 1) for end in (effect - margin, effect + margin))
+        share, margin = 100 * wins.adjusted, 196 * wins.std_error
+        adjusted, other, low, high = (fixed_text(n, 1) for n in (share, 100 - share, share - margin, share + margin))
         first += (
-            f"; being shown first: {fixed_text(effect, 1)} more wins in 100 if both display orders of every pair count "
-            f"equally (95 % interval {low} to {high}; p {p_value_clause(wins.p_value)})"
+            f"; if both display orders of every pair count equally, a model wins {adjusted} of 100 when "
+            f"shown first, {other} when second (95 % interval by itself {low} to {high}; p "
+            f"{p_value_clause(wins.p_value)})"
         )
     return [("Display order:", balance), ("First position:", first)]
 

@@ -71,6 +71,8 @@ def group_heat_map(
         theme.write_names(axes, groups, np.arange(n_groups) + 0.5, axis="x", pitch=cell_width)
         theme.write_names(axes, models[part], np.arange(n_rows) + 0.5, pitch=columns.pitch)
         for (j, g), value in np.ndenumerate(values[part]) if size >= theme.SMALLEST_TEXT and n_groups <= 20 else []:
+            if np.isnan(value):
+                continue
             is_coloured = np.isfinite(shown[part][j, g])
             colour = theme.text_colour_at(image, value) if is_coloured else theme.WEAK_TEXT
             axes.text(g + 0.5, j + 0.5, f"{value:z.2f}", ha="center", va="center", fontsize=size, color=colour)

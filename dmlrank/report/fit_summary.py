@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from string import ascii_letters
 
@@ -235,6 +235,12 @@ def leaderboard_columns(
         said = "Scores of the model" if results.are_means else f"{head.capitalize()} with the model"
         said = "Votes on the model's comparisons" if head == "votes" else said
         columns["votes"] = Column(head, head.capitalize(), [(text,) for text in texts], keys, said)
+    for name, column in columns.items():
+        if results.is_unseen.any() and name not in ("name", "votes"):
+            cells = zip(column.cells, results.is_unseen, strict=True)
+            columns[name] = replace(
+                column, cells=[("-", *[""] * (len(cell) - 1)) if no else cell for cell, no in cells]
+            )
     return columns
 
 
@@ -416,6 +422,7 @@ def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind
             "interval": kind,
         }
     )
+    frame.loc[results.is_unseen, list(frame.columns[1:-1])] = np.nan
     if results.votes is not None and results.of_models:
         if results.are_means:
             return frame.assign(scores=results.votes.used)

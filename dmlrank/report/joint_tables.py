@@ -76,14 +76,18 @@ def group_summary(
     left_out: Sequence[tuple[str, str]] = (),
 ) -> Summary:
     """Build a table with score and standard error of every model (rows) in every group (columns)."""
-    digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
+    digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
     pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
     columns = [
-        [score_text(value, error, digits) for value, error in zip(of, errors, strict=True)] for of, errors in pairs
+        ["-" if np.isnan(value) else score_text(value, error, digits) for value, error in zip(*of, strict=True)]
+        for of in pairs
     ]
     heads = ["all", *(group.name for group in groups)]
     if p_equal is not None:
-        columns.append([p_value_text(p) for p in p_equal])
+        unseen_models = {name for group in groups for name in group.unseen}
+        columns.append(
+            ["-" if m in unseen_models else p_value_text(p) for m, p in zip(fit.models, p_equal, strict=True)]
+        )
         heads.append("P equal")
     rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
     smallest = min(groups, key=lambda group: group.n_contexts)
@@ -106,8 +110,9 @@ def group_summary(
     ]
     if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
         notes.append(
-            f"Some models have no vote in a group: {unseen}. Their scores there are predictions of the outcome model "
-            f"that no vote corrects."
+            f"Some models have no vote in a group and no score there (-): {unseen}. A score would be a prediction of "
+            f"the outcome model that no vote corrects, with too short an interval. The test of all scores uses these "
+            f"predictions; the other models' p-values are adjusted for all models."
         )
     if without_pair := ", ".join(group.name for group in groups if group.smallest_pair == 0):
         notes.append(

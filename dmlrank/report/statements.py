@@ -256,15 +256,15 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
-        sets = ", and so do all rank sets" if level.separation else ""
+        sets = "; so do rank sets" if level.separation else ""
         bootstrap = f" ({level.bootstrap} bootstrap)" if level.bootstrap else ""
         conditions = ["the Bradley-Terry model holds"] * results.estimated_by.assumes_bradley_terry
         if results.estimated_by.has_first_stages and results.diagnostics.outcome_kind not in DERIVED_KINDS:
             conditions.append("votes not cast are like those cast")
         looks = "" if results.sequence is None else f" {results.sequence.clause}"
-        condition = f"{',' * bool(sets)} if {' and '.join(conditions)}" if conditions else ""
+        start = f"If {' and '.join(conditions)}, the" if conditions else "The"
         confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
-        sentences.append(f"All intervals hold jointly{looks} with {confidence}{sets}{condition}.")
+        sentences.append(f"{start} table's intervals hold jointly{looks} with {confidence}{sets}.")
     return " ".join(sentences) + _IN_WORDS
 
 
@@ -308,14 +308,16 @@ def score_words(results: Estimates, *, on_page: bool = False) -> str:
 
 
 def position_sentence(results: Estimates, level: SummaryLevel) -> str:
-    """Say how many points being shown first adds to a win probability of one half, with an interval of its own."""
+    """Say how often a model wins when shown first and when second, with an interval of its own in a fit of one look."""
     effect, z = results.diagnostics.position_effect, results.diagnostics.position_z
     if not (np.isfinite(effect) and np.isfinite(z)):
         return "the effect of being shown first cannot be tested"
     error = effect / z if z else 0.0
-    ends = 50 * (effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]))
-    points, low, high = (fixed_text(number, 1) for number in (50 * effect, *ends))
-    return f"being shown first: {points} more wins in 100 ({level.confidence} interval {low} to {high})"
+    ends = effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1])
+    first, second, low, high = (fixed_text(50 + 50 * number, 1) for number in (effect, -effect, *ends))
+    # An interval of one look does not hold at several.
+    interval = f" ({level.confidence} interval by itself {low} to {high})" if results.sequence is None else ""
+    return f"a model wins {first} of 100 when shown first{interval}, {second} when second"
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import real_number
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.computation import collected_warnings, one_thread, warn
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.arrays import FloatArray
-from ..data.columns import is_unicode
-from ..data.graph import Graph
+from ..data.columns import is_unicode, similar_names
+from ..data.graph import Graph, VoteCounts, losses_clause
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
@@ -39,7 +39,7 @@ from ..report.joint_tables import (
     move_sentence,
 )
 from ..report.page.render_page import Board, Weighting
-from ..report.statements import enumerated, percentage, score_words
+from ..report.statements import counted, enumerated, percentage, score_words
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -68,6 +68,8 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
 )
 
 _NEEDS = Needs(models="puts scores of models side by side", one_look="tests between results hold for one look only")
+# Models or groups of names that a warning lists.
+_MOST_NAMED = 5
 # What the leaderboard of one result says where the table of all results has other scores.
 _ALL_PAIRS = (
     "This leaderboard has all models and pairs of {name}. The scores under “Side by side” are computed again on the "
@@ -421,7 +423,8 @@ class Comparison(JointBoards):
         return f"<Comparison: {', '.join(self.names)}; {len(self.models)} models>"
 
     def _changes(self) -> Changes:
-        return changes_between(self.names, [result.estimates for result in self.results], self.joint)
+        estimates = [result.estimates for result in self.results]
+        return changes_between(self.names, estimates, self.joint, were_recomputed=bool(self.basis))
 
     def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
@@ -521,8 +524,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
         Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
         the identifiers of the prompts decide (the columns of ``context=``): samples without a common prompt or cluster
         are independent. True is needed where there are no identifiers, as in stored results and in fits without
-        ``context=``, and where equal identifiers stand for different prompts. False: the samples are not taken for
-        independent even though no identifier is in two of them.
+        ``context=``, and where equal identifiers stand for different prompts; clusters of equal names are the same
+        clusters. False: the samples are not taken for independent even though no identifier is in two of them.
     **named : RankResults
         Results with names: ``dr.compare(human=res, judge=other)``.
 
@@ -600,17 +603,28 @@ def named_results(
         )
     for result in results:
         _NEEDS.check("compare", result)
-    given, basis = tuple(results), ""
-    if independent:
-        results, basis = on_common_pairs(names, results)
-    joint = joint_results(names, results, independent)
-    return Comparison(tuple(names), tuple(results), *joint, basis, given if basis else ())
+    models = [result.models for result in results]
+    # The fit has warned of names that look the same within one result.
+    alike = [group for group in similar_names(chain(*models)) if not any(set(group) <= set(own) for own in models)]
+    if alike:
+        named = "; ".join(" and ".join(map(repr, group)) for group in alike[:_MOST_NAMED])
+        warn(
+            f"{counted(len(alike), 'model')} {'has' if len(alike) == 1 else 'have'} names in these results that differ "
+            f"only by blanks, letter case or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
+            f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits; for files of "
+            f"votes, 'dmlrank compare FORMULA FILE FILE --fold-names' does so",
+            stacklevel=4,
+        )
+    again, basis = on_common_pairs(names, results) if independent else (results, "")
+    joint = joint_results(names, again, independent)
+    return Comparison(tuple(names), tuple(again), *joint, basis, () if again is results else tuple(results))
 
 
 def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tuple[Sequence[RankResults], str]:
     """Return results whose scores are the same quantity: on the models and pairs that all compare, equally weighted.
 
-    Results that are comparable, or that cannot be made so, are returned as they are. The sentence says what was done.
+    Results that are comparable, or that cannot be made so, are returned as they are. The sentence says what was done,
+    or why nothing could be done.
     """
     estimates = [result.estimates for result in results]
     if all(not why_not_comparable(estimates[0], other) for other in estimates[1:]):
@@ -624,8 +638,12 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
     edges = np.logical_and.reduce(
         [e.graph.edges[np.ix_(chosen, chosen)] for e, chosen in zip(estimates, places, strict=True)]
     )
-    if len(models) < 2 or not Graph(edges).connected:
-        return results, ""
+    if len(models) < 2 or not edges.any():
+        return results, "No pair of models is compared in all results, so that scores are not computed on common pairs."
+    # Models that the common pairs do not connect with the others have no score that is comparable.
+    chosen = Graph(edges).components()[0]
+    apart = [name for place, name in enumerate(models) if place not in chosen]
+    models, edges = [models[place] for place in chosen], edges[np.ix_(chosen, chosen)]
     read = dict.fromkeys(name for e in estimates for name in (*models, *e.models, *e.diagnostics.models_dropped))
     graph = pd.DataFrame(False, index=list(read), columns=list(read))
     graph.loc[models, models] = edges
@@ -640,14 +658,17 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
     left_out = []
     for name, e, result in zip(names, estimates, again, strict=True):
         votes, n_votes = result.estimates.votes, e.description.n_votes
-        if votes is not None and (n_lost := n_votes - votes.n_used):
-            left_out.append(f"{n_lost:,} of {n_votes:,} votes of {name} ({percentage(n_lost / n_votes)})")
-    harmonic = "the harmonic means of their numbers of prompts as weights"
+        if votes is not None and e.votes is not None and (n_lost := n_votes - votes.n_used):
+            counts = VoteCounts(votes.used, e.votes.total[[e.models.index(model) for model in result.models]])
+            named = losses_clause(counts, result.models)
+            left_out.append(f"{n_lost:,} of {n_votes:,} votes of {name} ({percentage(n_lost / n_votes)}){named}")
+    lost, harmonic = "; ".join(left_out), "the harmonic means of their numbers of prompts as weights"
+    without = f"There is no score of {listed(apart, _MOST_NAMED)}, which these pairs do not connect with the others. "
     return again, (
         f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
         f"{enumerated(names)} all compare; these pairs have "
         f"{'equal weights' if isinstance(edge_weights, str) else harmonic}. "
-        f"{f'This leaves out {enumerated(left_out)}.' if left_out else ''}".strip()
+        f"{without if apart else ''}{f'This leaves out {lost}.' if lost else ''}".strip()
     )
 
 

@@ -97,6 +97,13 @@ class ContextDesign:
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
+# Why a column with missing values defines no groups.
+GAPS_IN_GROUPS = (
+    "by(): {name!r} is missing in {where}; fill the gaps, or leave these rows out: missing='drop' does so where the "
+    "formula uses {name!r}"
+)
+
+
 def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
@@ -106,10 +113,7 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
     for name in columns:
         column = table[name]
         if column.isna().any():
-            raise MissingDataError(
-                f"by(): {name!r} is missing in {int(column.isna().sum())} contexts; fill the gaps, or leave these rows "
-                f"out of the fit"
-            )
+            raise MissingDataError(GAPS_IN_GROUPS.format(name=name, where=f"{int(column.isna().sum()):,} contexts"))
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 import pandas as pd
 import scipy
+from numpy.typing import NDArray
 
 from .._utils.computation import one_thread, warn
 from ..data.frames import require_columns
@@ -115,13 +116,13 @@ class GroupResults(JointBoards, Generic[Result]):
 
     @property
     def params(self) -> pd.DataFrame:
-        """Scores: a row per model, a column per group."""
-        return self.joint.table(self.joint.estimate).T
+        """Scores: a row per model, a column per group; NaN where a model has no vote in a group."""
+        return self.joint.table(np.where(self._is_unseen, np.nan, self.joint.estimate)).T
 
     @property
     def bse(self) -> pd.DataFrame:
-        """Standard errors: a row per model, a column per group."""
-        return self.joint.table(self.joint.covariance.std_errors).T
+        """Standard errors: a row per model, a column per group; NaN as for scores."""
+        return self.joint.table(np.where(self._is_unseen, np.nan, self.joint.covariance.std_errors)).T
 
     @property
     def slopes(self) -> pd.DataFrame:
@@ -240,7 +241,7 @@ class GroupResults(JointBoards, Generic[Result]):
         -------
         DataFrame
             A row per model: ``statistic``, ``df``, ``p_value`` and ``p_holm``, which is adjusted for all models by
-            Holm's method. NaN where a score does not vary.
+            Holm's method. NaN where a score does not vary, or where the model has no vote in one of the groups.
         """
         maps, covariance = np.kron(np.eye(len(self)), self._compared), self._covariance_between.matrix
         # A row of indices per group, a column per model.
@@ -254,7 +255,11 @@ class GroupResults(JointBoards, Generic[Result]):
         is_tested = frame["p_value"].notna().to_numpy()
         adjusted = np.full(len(frame), np.nan)
         adjusted[is_tested] = holm(frame["p_value"].to_numpy()[is_tested])
-        return frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
+        frame = frame.assign(df=frame["df"].astype(int), p_holm=adjusted)
+        # Holm's method counts these models, too, so that no p-value depends on them otherwise.
+        is_unseen = self._is_unseen.reshape(len(self), -1).any(axis=0)
+        frame.loc[is_unseen, ["statistic", "p_value", "p_holm"]] = np.nan
+        return frame
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per group and model with estimate, standard error, test and interval.
@@ -270,10 +275,13 @@ class GroupResults(JointBoards, Generic[Result]):
         -------
         DataFrame
             Columns ``group term estimate std_error statistic p_value conf_low conf_high``. Intervals are
-            simultaneous over all groups and models; the statistic compares a score with the neutral value.
+            simultaneous over all groups and models; the statistic compares a score with the neutral value. Numbers are
+            NaN where a model has no vote in a group.
         """
         z = [z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))]
-        return self._tidy(np.concatenate(z), alpha, method)
+        frame = self._tidy(np.concatenate(z), alpha, method)
+        frame.loc[self._is_unseen, list(frame.columns[2:])] = np.nan
+        return frame
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         try:
@@ -341,18 +349,21 @@ class GroupResults(JointBoards, Generic[Result]):
             columns = best_by_interval(e)[: top or MOST_BY_DEFAULT]
         names, label = [e.models[j] for j in columns], score_label(e)
         counts = f"{models_words(len(names), len(e.models))}, {len(self)} groups by {self.variable}"
-        scores = self.joint.estimate.reshape(len(self), -1)
+        is_unseen = self._is_unseen.reshape(len(self), -1)
+        scores = np.where(is_unseen, np.nan, self.joint.estimate.reshape(len(self), -1))
         if picture == "forest":
             limits, title = self.conf_int(alpha), f"{level_words(alpha)}\n{counts}"
-            numbers = pd.DataFrame({"estimate": self.joint.estimate, "low": limits["lower"], "high": limits["upper"]})
+            numbers = pd.DataFrame({"estimate": scores.ravel(), "low": limits["lower"], "high": limits["upper"]})
             intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
             return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
         if picture == "bump":
-            ranks = np.array([ranks_of(group) for group in scores], dtype=float)[:, columns].T
+            of_all = np.array([ranks_of(group) for group in self.joint.estimate.reshape(len(self), -1)], dtype=float)
+            ranks = np.where(is_unseen, np.nan, of_all)[:, columns].T
             return bump_chart(names, self.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
         title, coloured = f"Scores by group\n{counts}", None
         if picture == "differences":
             scores, half_width = self._differences(alpha)
+            scores = np.where(is_unseen, np.nan, scores)
             coloured = (np.abs(scores) > half_width)[:, columns].T
             title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
             label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
@@ -372,6 +383,11 @@ class GroupResults(JointBoards, Generic[Result]):
         overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
         table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal))
         return f"Leaderboards by {self.variable}", boards, [table]
+
+    @property
+    def _is_unseen(self) -> NDArray[np.bool_]:
+        """Whether no vote of the group is on the model, (G K,): a score there would be a prediction alone."""
+        return np.concatenate([np.isin(self.models, fact.unseen) for fact in self.facts])
 
     def _of_group(self, group: int) -> Estimates:
         """Return the estimates of a group as if they came from a fit of their own, without a critical value."""
@@ -753,7 +769,7 @@ def group_facts(
                 n_votes=n_votes,
                 smallest_pair=int(votes[edges].min()),
                 n_clusters=tuple(n_clusters),
-                unseen=tuple(name for name, n in zip(data.items, votes.sum(axis=0), strict=True) if n == 0),
+                unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
                 plugin=plugin[group],
                 shares=shares[group],
                 effective_contexts=float(effective[square > 0].min(initial=np.inf)),
@@ -784,7 +800,8 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
         warn(
-            f"no votes on {'; '.join(unseen)}: the learner extrapolates these scores from other groups, no label "
-            f"corrects them, and their intervals are too short; collect votes on these models in these groups",
+            f"no votes on {'; '.join(unseen)}: tables and pages show no score there, because the learner would "
+            f"extrapolate it from other groups and no label would correct it; collect votes on these models in these "
+            f"groups",
             stacklevel=5,
         )

@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
@@ -90,6 +92,11 @@ class JointResults(Summarised):
             """The estimates of all blocks (groups, coefficients or results) with their covariance."""
             ...
 
+    @property
+    def _is_unseen(self) -> NDArray[np.bool_]:
+        """Whether a score is a prediction that is not shown, (d,); see :class:`GroupResults`."""
+        return np.zeros(len(self.joint.index), dtype=bool)
+
     def cov_params(self) -> pd.DataFrame:
         """Return the joint covariance of all estimates, with (block, model) on both sides."""
         return pd.DataFrame(self.joint.covariance.matrix.copy(), index=self.joint.index, columns=self.joint.index)
@@ -116,7 +123,8 @@ class JointResults(Summarised):
         """
         joint, max_t = self.joint, self.joint.max_t
         half_width = max_t.critical(alpha_or_default(alpha, joint.alpha), method) * max_t.covariance.std_errors
-        limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
+        centre = np.where(self._is_unseen, np.nan, joint.estimate)
+        limits = {"lower": centre - half_width, "upper": centre + half_width}
         return pd.DataFrame(limits, index=joint.index)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -199,9 +199,7 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
     if shared.is_same:
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), ""
     pairs = list(combinations(range(len(names)), 2))
-    groupings = () if shared.clusters is None else (shared.clusters.of_context, shared.clusters.second_of_context)
-    codes = [np.arange(shared.n_contexts), *(grouping for grouping in groupings if grouping is not None)]
-    if any(np.intersect1d(code[shared.places[a]], code[shared.places[b]]).size for code in codes for a, b in pairs):
+    if _n_shared_clusters(steps, shared) or any(shared.n_shared(a, b) for a, b in pairs):
         counts = ", ".join(f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in pairs)
         sizes = ", ".join(f"{len(places):,}" for places in shared.places)
         clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
@@ -230,6 +228,16 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
                 f"depend on each other; {_COMPARE_LIVE}; for groups of one fit, use the methods of by()"
             )
     steps = [result.steps for result in results if result.steps is not None]
+    estimates, apart = [result.estimates for result in results], _without_common_prompts(steps)
+    if len(steps) == len(results) and apart is not None and (n_clusters := _n_shared_clusters(steps, apart)):
+        clusters = steps[0].units.clusters
+        of = "" if clusters is None else f" ({', '.join(clusters.names)})"
+        samples = (
+            f"No prompt is in two of the samples, as the caller of compare says, but {counted(n_clusters, 'cluster')}"
+            f"{of} {'is' if n_clusters == 1 else 'are'}. The covariance between the results comes from the influence "
+            f"values of these clusters."
+        )
+        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, apart)), samples
     identified = len(steps) == len(results) and all(fit.options.context for fit in steps)
     shared = share_contexts(steps, names) if identified else ""
     known = ", as the caller of compare says"
@@ -241,7 +249,46 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
             if n_shared
             else ": no prompt is in two of them"
         )
-    return _joint_estimates(names, [result.estimates for result in results]), _INDEPENDENT.format(known)
+    samples = _INDEPENDENT.format(known)
+    columns = sorted({name for e in estimates for name in e.description.clusters})
+    if len(steps) < len(results) and columns:
+        samples += (
+            f" Stored results do not say which clusters ({', '.join(columns)}) are in two of them; where many are, "
+            f"intervals of changes may be too short or too long."
+        )
+    return _joint_estimates(names, estimates), samples
+
+
+def _without_common_prompts(steps: Sequence[FitState]) -> SharedContexts | None:
+    """Return all contexts of results without a common one, with clusters by name; None without equal kinds of these."""
+    clusters = [fit.units.clusters for fit in steps]
+    kinds = [None if one is None else (one.names, one.second_of_context is None) for one in clusters]
+    if not clusters or clusters[0] is None or any(kind != kinds[0] for kind in kinds):
+        return None
+    ends = np.cumsum([0, *(fit.data.n_contexts for fit in steps)])
+    places = tuple(np.arange(start, end) for start, end in pairwise(ends))
+    by_name = _clusters_by_name(steps, clusters[0], places, int(ends[-1]))
+    return None if by_name is None else SharedContexts(int(ends[-1]), places, by_name)
+
+
+def _n_shared_clusters(steps: Sequence[FitState], shared: SharedContexts) -> int:
+    """Return the largest number of clusters, or of annotators, that two results have in common."""
+    clusters = shared.clusters
+    if clusters is None:
+        return 0
+    groupings = [of for of in (clusters.of_context, clusters.second_of_context) if of is not None]
+    of_fits = [[of[places].tolist() for places in shared.places] for of in groupings]
+    if all(fit.units.annotator is not None for fit in steps):
+        of_fits.append([[name for name in _annotators(fit) if name != _NO_ANNOTATOR] for fit in steps])
+    return max(len(set(of[a]) & set(of[b])) for of in of_fits for a, b in combinations(range(len(steps)), 2))
+
+
+def _annotators(fit: FitState) -> list[str]:
+    """Return the name of the annotator of every influence block; empty without annotators."""
+    if fit.units.annotator is None or fit.units.clusters is None:
+        return []
+    names = sorted(set(fit.data.columns.texts(fit.units.clusters.names[-1])))
+    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
 
 
 def _seem_of_one_data_set(first: RankResults, other: RankResults) -> bool:
@@ -298,9 +345,7 @@ def _covariance_by_influence(
         blocks = slice(None) if by_annotator else slice(0)
         corrections.append(influence.centred_correction[blocks] * factor)
         contexts.append(places[influence.block_context[blocks]])
-        if fit.units.annotator is not None and fit.units.clusters is not None:
-            names = sorted(set(fit.data.columns.texts(fit.units.clusters.names[-1])))
-            annotators += [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
+        annotators += _annotators(fit)
     # An annotator has the same number in all results.
     all_names, annotator = np.unique(annotators, return_inverse=True)
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
@@ -384,11 +429,14 @@ class Changes(JointResults):
 
 
 @one_thread()
-def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
-    """Return the changes from the first result to each later one."""
+def changes_between(
+    names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates, *, were_recomputed: bool = False
+) -> Changes:
+    """Return the changes from the first result to each later one; with ``were_recomputed``, nobody advises to do so."""
     for name, result in zip(names[1:], results[1:], strict=True):
         reason = why_not_comparable(results[0], result)
         if reason:
+            reason = reason.removesuffix(_BY_ITSELF) if were_recomputed else reason
             raise OptionError(
                 f"{name!r} minus {names[0]!r} is no change of scores: {reason}; ranks, reversals() and t_test() of "
                 f"hypotheses about each result remain"

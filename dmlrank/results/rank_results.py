@@ -927,8 +927,8 @@ class RankResults(Summarised):
         Warns
         -----
         DmlrankWarning
-            Where a group has fewer than 30 labelled prompts, or no vote on a model; the learner extrapolates the score
-            of such a model from other groups.
+            Where a group has fewer than 30 labelled prompts, or no vote on a model, whose score there is NaN and
+            not shown.
 
         Notes
         -----

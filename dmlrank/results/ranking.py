@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -609,7 +609,13 @@ def make_board(
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
-    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained)
+        # The others keep the p-values of the family of all models.
+        is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
+        shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
+        tests = replace(tests, **shown)
+    unseen = listed([model for model, no in zip(e.names, e.is_unseen, strict=True) if no], 10)
+    about = f"Models without a {e.counts} in this group have no score here: {unseen}." if e.is_unseen.any() else ""
+    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained, about=about)
 
 
 def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _CHOSEN_BY_DATA = (
-    "The scores of this fit place {first} first and {second} second. If you compare them for this reason, "
-    "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()."
+    "The scores of this fit place {first} first and {second} second. If you compare them for this reason, use "
+    "verdict(), whose test of first place holds although the data chose the leader; the p-value above does not take "
+    "account of the choice. t_test_pairwise() tests all pairs."
 )
 # Largest standard error, in units of p (1 - p), for which the interval of a win probability is computed on the logit
 # scale.

@@ -66,6 +66,8 @@ def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float
     few = len(estimates.models) <= _MOST_WITH_LETTERS
     letters = letter_groups(separation.separated, estimates.estimate) if few else ("",) * len(estimates.models)
     first = first_place(estimates.estimate, simultaneous, separation)
+    # A model without a vote in a group leads by a prediction alone.
+    first = None if first is None or estimates.is_unseen[first.leader] else first
     return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers, first)
 
 

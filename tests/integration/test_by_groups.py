@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +23,8 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
+from dmlrank.inference.bootstrap_and_max_t import holm
+from dmlrank.results.groups import GROUP_PICTURES, equality_test
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -399,6 +402,28 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
         groups = results.by("topic")
     assert groups.facts[1].unseen == ("m0",)
     assert "without (m0)" in " ".join(groups.summary().notes)
+    assert next(row for row in groups.summary().rows if row[0] == "m0")[3:] == ("-", "-")
+    # The frames have no number there, and all others keep theirs.
+    tidy, is_unseen = groups.tidy(), np.repeat([False, True], K) & (np.tile(groups.models, 2) == "m0")
+    np.testing.assert_array_equal(tidy.iloc[:, 2:].isna().all(axis=1), is_unseen)
+    np.testing.assert_array_equal(groups.conf_int()["lower"].isna(), is_unseen)
+    np.testing.assert_array_equal(groups.params.T.to_numpy().ravel()[~is_unseen], groups.joint.estimate[~is_unseen])
+    equal = groups.equal_by_model()
+    np.testing.assert_array_equal(equal["p_holm"].isna(), [name == "m0" for name in groups.models])
+    matrix, places = groups.joint.covariance.matrix, [np.array([j, j + K]) for j in range(K)]
+    p = [equality_test(groups.joint.estimate[at], matrix[np.ix_(at, at)])[2] for at in places]
+    np.testing.assert_allclose(equal["p_holm"].dropna(), holm(np.array(p))[1:], rtol=1e-12)
+    alone = groups["without"]
+    row = next(row for row in alone.summary().rows if row[0] == "m0")
+    assert set(row[1:]) <= {"-", ""}
+    assert alone.tidy().set_index("term").loc["m0", ["estimate", "conf_low"]].isna().all()
+    page = groups.report()
+    board = page[page.index('aria-label="without"') :]
+    assert "Models without a vote in this group have no score here: &#39;m0&#39;." in board
+    assert "<bdi>m0</bdi>" not in board[: board.index("</table>")]
+    assert not alone.verdict().startswith("m0")
+    for picture in GROUP_PICTURES:
+        plt.close(groups.plot(picture).figure)
     few = frame.assign(topic=np.where(frame["topic"] == "t1", "t1", "other"))
     results = rank(few, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
     with pytest.warns(dr.DmlrankWarning, match=r"fewer than 30 labelled prompts or clusters: 't1' \(1[0-9]\)"):

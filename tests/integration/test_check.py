@@ -93,10 +93,10 @@ def test_a_position_effect_is_reported(frame):
     battles.loc[battles["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
     found = dr.check("winner ~ 1 | model_a + model_b", battles)
     assert "There is a position effect" in words(found)
-    more, error = 100 * (found.position.adjusted - 0.5), 196 * found.position.std_error
+    wins, error = 100 * found.position.adjusted, 196 * found.position.std_error
     shown = " ".join(str(found).split())
-    interval = f"95 % interval {more - error:.1f} to {more + error:.1f}; p < 0.001"
-    assert f"being shown first: {more:.1f} more wins in 100 if both display orders" in shown
+    interval = f"95 % interval by itself {wins - error:.1f} to {wins + error:.1f}; p < 0.001"
+    assert f"a model wins {wins:.1f} of 100 when shown first, {100 - wins:.1f} when second" in shown
     assert f"({interval})" in shown
 
 

@@ -331,7 +331,8 @@ def test_one_warning_counts_the_votes_that_the_fits_of_several_files_leave_out(b
     lines = [line for line in done.stderr.splitlines() if "left out" in line]
     assert len(lines) == 1
     share = r"[\d,]+ of [\d,]+ votes \([\d.]+ %\)"
-    assert re.search(rf"votes are left out \(feb: {share}; mar: {share}\); dmlrank fit of one file says why", lines[0])
+    lost = rf"{share}, among them \d+ of the \d+ votes of '[^;]*"
+    assert re.search(rf"votes are left out \(feb: {lost}; mar: {lost}\); dmlrank fit of one file says why", lines[0])
     assert all(
         line.startswith(("dmlrank: warning: feb: ", "dmlrank: warning: mar: ", lines[0]))
         for line in done.stderr.splitlines()
@@ -1033,6 +1034,21 @@ def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     assert all(f">{name}</bdi></button>" in text for name in ("Side by side", *groups.groups) if name != "Side by side")
     assert main([*call, "--by", "topic"]) == 1
     assert "topic" in capsys.readouterr().err
+
+
+def test_gaps_of_groups_are_found_before_the_fit(battles, tmp_path, capsys, monkeypatch):
+    path = str(tmp_path / "gaps.csv")
+    battles.assign(category=battles["category"].where(battles.index % 40 > 0)).to_csv(path, index=False)
+    uses, plain = "winner ~ C(category) | model_a + model_b", FORMULA
+    call = ["--functional", "borda", "--n-folds", "2", "--by", "category", "--top", "1"]
+    assert main(["fit", uses, path, *call, "--missing", "drop"]) == 0
+    monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
+    for formula, missing in ((uses, ("--missing", "keep")), (plain, ()), (plain, ("--missing", "drop"))):
+        assert main(["fit", formula, path, *call, *missing]) == 1
+        said = capsys.readouterr().err
+        assert re.search("--by: 'category' is missing in [0-9]+ rows; .*: --missing drop does so where", said)
+    assert main(["fit", plain, path, "--by", "categoyr"]) == 1
+    assert "did you mean 'category'" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -178,6 +178,33 @@ def test_samples_that_share_clusters_are_not_independent(battles, part):
     expected = sums[0].T.to_numpy() @ sums[1].to_numpy() * count / (count - 1) / 70**2
     np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected, rtol=1e-6, atol=1e-12)
     assert "and of clusters (topic)" in side.samples
+    # Who says that no prompt is in both samples does not say that no cluster is.
+    declared = dr.compare(a=one, b=other, independent=True)
+    np.testing.assert_allclose(declared.cov_params(), side.cov_params(), rtol=1e-10, atol=1e-14)
+    assert f"but {count} clusters (topic) are" in declared.samples
+    stored = dr.compare(a=one, b=dr.read_json(other.to_json()), independent=True)
+    assert "do not say which clusters (topic) are in two of them" in stored.samples
+
+
+def test_annotators_of_both_samples_are_not_independent(months, rank):
+    rng = np.random.default_rng(3)
+    fits = [
+        rank(
+            pd.concat(
+                [month, month.assign(model_a=month["model_b"], model_b=month["model_a"])], ignore_index=True
+            ).assign(judge=rng.integers(0, 40, 1000).astype(str)),
+            functional="borda",
+            propensity="marginal",
+            cov_type="cluster",
+            cov_kwds={"groups": ["prompt", "judge"]},
+        )
+        for month in months.values()
+    ]
+    assert fits[0].steps.units.annotator is not None
+    for independent in (None, True):
+        side = dr.compare(a=fits[0], b=fits[1], independent=independent)
+        assert np.abs(side.cov_params().loc["a", "b"].to_numpy()).max() > 0
+        assert "clusters" in side.samples
 
 
 def test_stored_results_are_independent_where_the_caller_says_so(fitted):
@@ -304,6 +331,19 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     inside = mar_votes[(mar_votes["model_a"] != gone) & (mar_votes["model_b"] != gone)]
     alone = rank(inside, "winner ~ 1 | model_a + model_b", min_labels=1)
     np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)
+
+
+def test_a_model_that_common_pairs_do_not_connect_does_not_prevent_the_tests(months, rank):
+    models = sorted(set(months["a"]["model_a"]))
+    # The last model meets one opponent in the first month and another one in the second month.
+    fits = []
+    for month, opponent in zip(months.values(), models, strict=False):
+        sides = month[["model_a", "model_b"]].to_numpy()
+        is_kept = (sides != models[-1]).all(axis=1) | (sides == opponent).any(axis=1)
+        fits.append(rank(month[is_kept], min_labels=1, functional="borda"))
+    comparison = dr.compare(january=fits[0], february=fits[1], independent=True)
+    assert sorted(comparison.changes()["model"]) == models[:-1]
+    assert f"There is no score of '{models[-1]}', which these pairs do not connect" in comparison.basis
 
 
 def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(months, rank):

@@ -56,6 +56,52 @@ def test_a_question_on_the_command_line_is_answered_by_yes(words, tmp_path, caps
     assert "differ only by" not in capsys.readouterr().out
 
 
+def test_names_are_folded_over_all_files_of_a_comparison(tmp_path, capsys):
+    battles = dr.datasets.simulate_arena(n=4500, rng=0)
+    # The first file has the other spelling more often, all files together do not.
+    earlier, later = battles[:1800].copy(), battles[1800:].copy()
+    for side in ("model_a", "model_b"):
+        earlier[side] = earlier[side].replace("gpt-4", "GPT-4 ")
+    paths = [str(tmp_path / f"{name}.csv") for name in ("january", "february")]
+    for frame, path in zip((earlier, later), paths, strict=True):
+        frame.to_csv(path, index=False)
+    call = ["compare", PLAIN, *paths, "--min-labels", "1", "--functional", "bt", "--independent"]
+    assert main([*call, "--fold-names"]) == 0
+    shown = capsys.readouterr()
+    out = " ".join(shown.out.split())
+    assert "Test that no score differs" in out
+    assert not re.search("New in|Gone in", out)
+    assert "differ only by blanks" not in shown.err
+    parquet = [path.replace(".csv", ".parquet") for path in paths]
+    for frame, path in zip((earlier, later), parquet, strict=True):
+        frame.to_parquet(path)
+    assert main(["compare", PLAIN, *parquet, *call[4:], "--fold-names"]) == 0
+    assert " ".join(capsys.readouterr().out.split()) == out
+    # Without the option, and for fits that are compared as objects, a warning says what is new by its spelling only.
+    said = "1 model has names in these results that differ only by blanks, letter case or Unicode form"
+    with pytest.warns(dr.DmlrankWarning, match=said):
+        assert main(call) == 0
+    fits = [dr.dml_rank(PLAIN, frame, min_labels=1, functional="bt", rng=0) for frame in (earlier, later)]
+    with pytest.warns(dr.DmlrankWarning, match=said):
+        dr.compare(*fits, independent=True)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
+    """The models of the two files have no pair in common, although --independent was given."""
+    battles = dr.datasets.simulate_arena(n=900, rng=0)
+    models = sorted(set(battles["model_a"]))
+    is_half = [battles[side].isin(models[:4]) for side in ("model_a", "model_b")]
+    paths = [str(tmp_path / f"{name}.csv") for name in ("january", "february")]
+    for path, rows in zip(paths, (is_half[0] & is_half[1], ~is_half[0] & ~is_half[1]), strict=True):
+        battles[rows].to_csv(path, index=False)
+    assert main(["compare", PLAIN, *paths, "--min-labels", "1", "--independent"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "There are no tests of changes" in out
+    assert "No pair of models is compared in all results" in out
+    assert "--independent does by itself" not in out
+
+
 def test_a_label_can_mean_that_there_is_no_vote():
     battles, _ = with_messy_names()
     options = {"min_labels": 1, "position_bias": False, "rng": 0}

@@ -318,7 +318,7 @@ def test_repetitions_are_in_the_bootstrap(result):
 @pytest.mark.parametrize("options", [{}, {"side": "larger"}, {"side": "equivalence", "delta": 0.2}])
 def test_first_against_second_says_that_the_data_chose_it(result, options):
     first, second, third = result.params.sort_values(ascending=False).index[:3]
-    said = "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()"
+    said = "use verdict(), whose test of first place holds although the data chose the leader"
     for hypothesis in (
         f"{first} - {second}",
         (second, first),

@@ -57,6 +57,22 @@ def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     np.testing.assert_array_equal(both.params, rank(even, position_bias=True).params)
 
 
+def test_rows_of_a_model_against_itself_are_no_votes_that_ten_labels_lose():
+    """Pairs with fewer than ten labels have 2 % of the votes, and 6 % with 15 rows that no setting can use."""
+    counts = np.full((5, 5), 20) * ~np.eye(5, dtype=bool)
+    counts[3, 4] = counts[4, 3] = 4
+
+    def with_same(counts):
+        votes = draw_votes(counts)
+        return pd.concat([votes, votes[:15].assign(model_b=votes["model_a"][:15])], ignore_index=True)
+
+    assert dr.check(PLAIN, with_same(counts)).min_labels == 10
+    for j, k in ((2, 4), (1, 3)):
+        counts[j, k] = counts[k, j] = 4
+    with pytest.warns(dr.DmlrankWarning, match=f"{100 * 24 / counts.sum():.3g} % of the votes would be lost"):
+        rank(with_same(counts))
+
+
 def test_labels_do_not_decide_the_order(rare):
     votes = draw_votes(rare)
     rng = np.random.default_rng(1)

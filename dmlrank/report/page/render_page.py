@@ -91,10 +91,14 @@ class Board:
 
     @property
     def order(self) -> IntArray:
-        """Places of the estimates in the order of the page: the best model first; outputs keep their order."""
+        """Places of the estimates in the order of the page: the best model first; outputs keep their order.
+
+        Models without a vote in a group have no place.
+        """
         if not self.results.of_models:
             return np.arange(len(self.results.names))
-        return np.argsort(-self.results.estimate, kind="stable")
+        best_first = np.argsort(-self.results.estimate, kind="stable")
+        return np.asarray(best_first[~self.results.is_unseen[best_first]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
