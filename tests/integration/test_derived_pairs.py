@@ -308,8 +308,8 @@ def test_few_effective_prompts_of_a_score_table_call_for_prompts_and_for_no_opti
     scores[:, 3], scores[0, 3] = -10.0, 10.0
     table = pd.DataFrame(scores, columns=list("abcd")).melt(ignore_index=False, var_name="model", value_name="score")
     pairs = dr.pairs_from_scores(table.reset_index(names="task"), prompt="task", model="model", score="score")
-    with pytest.warns(IntervalWarning, match="add prompts") as record:
+    with pytest.warns(IntervalWarning, match="more than 30 prompts") as record:
         dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
     few = [str(warning.message) for warning in record if "few prompts determine" in str(warning.message)]
     assert few
-    assert all(text.endswith("add prompts") and "min_labels" not in text for text in few)
+    assert all(text.endswith("on more than 30 prompts") and "min_labels" not in text for text in few)

@@ -115,7 +115,7 @@ def known_truth(mu):
 
 
 def test_repetitions_average_influence_values_and_add_what_folds_change(battles, rank):
-    options = {"functional": "bt", "propensity": "marginal", "tune": QUICK}
+    options = {"functional": "bt", "propensity": "marginal", "tune": QUICK, "second_order": False}
     fit = rank(battles.frame, FORMULA, n_rep=3, **options)
     ones = [r.one_step_result.target for r in fit.steps.repetitions]
     estimates = np.array([one.estimate for one in ones])
