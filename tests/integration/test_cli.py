@@ -991,7 +991,10 @@ def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
     call = [csv, "--context", "question_id", "--n-folds", "2", "--rng", "0", "--top", "2"]
     assert main(["fit", formula, *call, "--by", "category", "--functional", "borda"]) == 0
     res = dr.dml_rank(formula, battles, context="question_id", functional="borda", n_folds=2, rng=0)
-    assert capsys.readouterr().out == f"{printed(res.summary(top=2))}\n\n{res.by('category').summary(top=2)}\n"
+    assert (
+        capsys.readouterr().out
+        == f"{printed(res.summary(top=2))}\n\n{res.by('category').summary(top=2).as_text(100)}\n"
+    )
     assert main(["compare", formula, *call, "--functional", "borda", "bt"]) == 0
     comparison = dr.compare(borda=res, bt=res.update(functional="bt"))
     assert capsys.readouterr().out == f"{comparison.summary(top=2)}\n"
@@ -1028,7 +1031,7 @@ def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     assert main([*call, "--by", "category", "--out", str(table), "--report", str(page)]) == 0
     res = dr.dml_rank(formula, battles, context="question_id", functional="borda", n_folds=2, rng=0)
     groups = res.by("category")
-    assert capsys.readouterr().out == f"{printed(res.summary())}\n\n{groups.summary()}\n"
+    assert capsys.readouterr().out == f"{printed(res.summary())}\n\n{groups.summary().as_text(100)}\n"
     pd.testing.assert_frame_equal(pd.read_csv(table), groups.tidy(), check_dtype=False)
     text = page.read_text(encoding="utf-8")
     assert all(f">{name}</bdi></button>" in text for name in ("Side by side", *groups.groups) if name != "Side by side")
