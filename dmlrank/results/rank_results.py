@@ -231,7 +231,7 @@ class RankResults(Summarised):
         """Influence values phi, (n, K), one row per context in order of first appearance, with mean zero.
 
         ``cov_params`` adds to phi'phi / n^2 what phi lacks: the variance correction and that of unanimous pairs; the
-        second-order bias lowers no variance. See :mod:`dmlrank.fit.method`.
+        second-order bias lowers no variance.
         """
         return influence_values(require_steps(self.estimates, self.steps, "influence"), self.estimates.scale)
 
