@@ -6,7 +6,6 @@ import re
 import warnings
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -389,6 +388,7 @@ def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted
 
 
 def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank):
+    plt = pytest.importorskip("matplotlib.pyplot")
     silent = battles.frame.loc[battles.frame["winner"].isna(), "prompt"].unique()
     frame = battles.frame.assign(quiet=battles.frame["prompt"].isin(silent).map({True: "yes", False: "no"}))
     results = rank(frame, "winner ~ C(quiet) | model_a + model_b", mu=battles.mu, propensity="shown")

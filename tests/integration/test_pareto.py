@@ -186,6 +186,7 @@ def test_names_keep_their_letters_and_no_model_is_called_off_the_front(study):
 
 
 def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     table = a_table(study, 0)
     table = table.assign(half=np.where(table["prompt"] % 2, "odd", "even"))
     path, files = tmp_path / "scores.csv", {ending: tmp_path / f"cost.{ending}" for ending in ("csv", "md", "json")}
