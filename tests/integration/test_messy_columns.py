@@ -57,6 +57,7 @@ def test_a_question_on_the_command_line_is_answered_by_yes(words, tmp_path, caps
 
 
 def test_names_are_folded_over_all_files_of_a_comparison(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
     battles = dr.datasets.simulate_arena(n=4500, rng=0)
     # The first file has the other spelling more often, all files together do not.
     earlier, later = battles[:1800].copy(), battles[1800:].copy()
