@@ -124,9 +124,9 @@ def second_order(
 
     to which 1/2 b'M H^-1 z_i v_i z_i'b is added as the label's part of u itself, so that groups of contexts get the
     part that comes from their labels. Pairs of units of which one is the label's own are not taken out of the
-    derivative. The sample covariance of these values with those of the one-step estimate is too negative, because both
-    contain the same residuals at the same mu: the covariance of the sum is therefore, direction by direction, at least
-    that of the one-step estimate (:meth:`dmlrank.inference.covariance.Covariance.at_least`).
+    derivative. The sample covariance of these values with those of the one-step estimate was too negative in
+    simulations, where errors did not shrink with it: the covariance of the sum is therefore, direction by direction, at
+    least that of the one-step estimate (:meth:`dmlrank.inference.covariance.Covariance.at_least`).
 
     References
     ----------

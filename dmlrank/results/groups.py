@@ -283,18 +283,21 @@ class GroupResults(JointBoards, Generic[Result]):
         frame.loc[self._is_unseen, list(frame.columns[2:])] = np.nan
         return frame
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+    def _equality(self) -> WaldTestResults | str:
+        """Return the test that groups have equal scores, or why there is none."""
         try:
-            equality: WaldTestResults | str = self.test_equal()
+            return self.test_equal()
         except (HypothesisError, OptionError) as error:
-            equality = str(error)
+            return str(error)
+
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         return group_summary(
             self.estimates,
             self.facts,
             self.params.to_numpy(),
             std_errors=self.bse.to_numpy(),
             variable=self.variable,
-            equality=equality,
+            equality=self._equality(),
             p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
             note=self.joint.covariance.note,
             is_partition=self.is_partition,
@@ -376,10 +379,8 @@ class GroupResults(JointBoards, Generic[Result]):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
         of_groups = [(board.name, board.results, board.level) for board in boards[1:]]
-        try:
-            p_equal = float(self.test_equal().pvalue)
-        except (HypothesisError, OptionError):
-            p_equal = None
+        equality = self._equality()
+        p_equal = None if isinstance(equality, str) else float(equality.pvalue)
         overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
         table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal))
         return f"Leaderboards by {self.variable}", boards, [table]
