@@ -50,7 +50,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     be wrong, so that a wrong decision has probability 1 - level at most.
     """
     from ..inference.bootstrap_and_max_t import differences
-    from ..report.statements import POWER, data_wanted, functional_unit
+    from ..report.statements import POWER, data_wanted, functional_unit, scores_there
     from ..results.requirements import place_of
 
     e, alpha = results.estimates, round(1 - level, 12)
@@ -91,4 +91,6 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more else ""
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
     unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
-    return figures | {"decision": decision, "text": f"{decision}: {text}{unit}"}
+    of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""
+    gaps = "".join(f"; {of_all}{sentence.rstrip('.')}" for sentence in scores_there(e))
+    return figures | {"decision": decision, "text": f"{decision}: {text}{unit}{gaps}"}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 
 from .arrays import FloatArray, IntArray
@@ -63,10 +64,15 @@ class Runs:
         return Runs(record, self.item[inside], self.value[inside], self.n_lost[is_used])
 
     @property
+    def expected(self) -> IntArray:
+        """Expected number of runs, (n, K): as many as any item has on the record, and as the item has on any record."""
+        rows = self.table().n_runs + self.n_lost
+        return np.asarray(np.minimum(rows.max(axis=0), rows.max(axis=1, keepdims=True)))
+
+    @property
     def n_missing(self) -> IntArray:
-        """Number of missing scores, (n, K), of runs and of items without a run; 0 where nothing was run on a record."""
-        is_absent = self.table().n_runs + self.n_lost == 0
-        return np.where(is_absent & ~is_absent.all(axis=1, keepdims=True), 1, self.n_lost)
+        """Number of expected runs without a score, (n, K)."""
+        return self.expected - self.table().n_runs
 
     def filled(self, value: float) -> Runs:
         """Return the runs with this score for every missing one; a record that nothing was run on stays as it is."""
@@ -129,6 +135,9 @@ _ROUNDING = 4
 
 # What derived pairs are derived from; also the kinds of outcomes of a fit to them.
 DERIVED_KINDS = ("scores", "ranks")
+
+# A model that lacks a share of its runs that is larger by this much, in a test of this level, is named; most names.
+_MATERIAL_GAPS, _LEVEL_OF_GAPS, _GAPS_NAMED = 0.02, 0.01, 3
 
 # Number of comparisons that are computed at a time, to limit memory.
 _COMPARED_AT_ONCE = 250_000
@@ -227,21 +236,39 @@ class DerivedPairs:
 
     @property
     def runs_there(self) -> str:
-        """How many runs have a score, and which model has the fewest; empty where all have one.
-
-        A model is expected to have as many runs on a prompt as any model has there, and as it has on any prompt itself.
-        """
-        if self.runs is None:
+        """How many of the expected runs have a score, and which model has the fewest; empty where all have one."""
+        if self.runs is None or not self.runs.n_missing.any():
             return ""
-        found = self.runs.table().n_runs
-        rows = found + self.runs.n_lost
-        expected = np.minimum(rows.max(axis=0), rows.max(axis=1, keepdims=True)).sum(axis=0)
-        there = found.sum(axis=0)
-        if (there == expected).all():
-            return ""
+        expected = self.runs.expected.sum(axis=0)
+        there = expected - self.n_missing
         j = int(np.argmin(there / expected))
         fewest = f"fewest: {self.models[j]} ({there[j]:,} of {expected[j]:,})"
         return f"{there.sum():,} of {expected.sum():,} runs have a score; {fewest}"
+
+    @property
+    def unequal_gaps(self) -> str:
+        """Which models lack materially more of their runs than the model that lacks fewest; empty where none does.
+
+        Prompts are the units of the test that it is more than chance, which is McNemar's where each model has one run
+        on a prompt. Its level is shared by all pairs of models, because the model that lacks fewest is found in the
+        data.
+        """
+        if self.runs is None:
+            return ""
+        expected, lost = self.runs.expected.sum(axis=0), self.runs.n_missing
+        share, n_models = lost.sum(axis=0) / expected, len(self.models)
+        best = int(np.argmin(share))
+        by_prompt = lost / expected - (lost / expected)[:, [best]]
+        least = scipy.stats.norm.isf(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
+        is_worse = share - share[best] > np.maximum(least, _MATERIAL_GAPS)
+        if not is_worse.any():
+            return ""
+        worst = [j for j in np.argsort(-share, kind="stable") if is_worse[j]]
+        named = [
+            f"{self.models[j]} {100 * share[j]:.1f} % ({lost[:, j].sum():,} of {expected[j]:,})" for j in (*worst, best)
+        ]
+        others = f" and {len(worst) - _GAPS_NAMED} more" if len(worst) > _GAPS_NAMED else ""
+        return f"{', '.join(named[: min(_GAPS_NAMED, len(worst))])}{others}, but {named[-1]}"
 
     def filled(self, value: float) -> DerivedPairs:
         """Return the same records with a number in place of every missing one."""

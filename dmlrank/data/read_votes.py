@@ -226,6 +226,19 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     )
 
 
+def warn_of_unequal_gaps(data: object, options: Options) -> None:
+    """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
+    is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
+    if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.unequal_gaps):
+        warn(
+            f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
+            f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "
+            f"missing=0.0 counts each as a failure; how far scores change by it says how much depends on the reason",
+            kind=IntervalWarning,
+            stacklevel=3,
+        )
+
+
 def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str]:
     """Restrict to prompts with scores of all models, or fill in scores; also return what is done with other gaps."""
     if missing in ("raise", "drop", "keep"):

@@ -58,6 +58,7 @@ import numpy as np
 from .._utils.computation import collected_warnings, warn
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
+from ..data.read_votes import warn_of_unequal_gaps
 from ..data.style_columns import read_style_differences
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
@@ -98,6 +99,7 @@ def run(options: Options, source: Source, previous: FitState | None = None) -> F
         check_propensity(options.propensity)
     check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
     state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
+    warn_of_unequal_gaps(source.data, options)
     if previous is None or not state.repetitions or not previous.repetitions:
         return state
     is_same_mu = state.first.mu_without_judge is previous.first.mu_without_judge

@@ -48,6 +48,7 @@ def find_problems(
                 f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in "
                 f"the data."
             )
+        yield from (as_sentence(notice) for notice in notices)
         yield from check.scores.problems()
         yield from _few_clusters(check)
         return

@@ -21,7 +21,7 @@ from ..data.frames import column_names, count_copies, require_columns, take_colu
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import Cells, FloatArray, PreferenceData
-from ..data.read_votes import missing_values, preferences_of, take_rows
+from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
 from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, read_clusters
 from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
@@ -52,6 +52,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     readable, unreadable = readable_rows(rows)
     n_unreadable = len(rows.table) - len(readable.table)
     with collected_warnings() as notices:
+        warn_of_unequal_gaps(source.data, options)
         data = preferences_of(readable)
         clusters = read_clusters(data, options.clusters, options.context)
         groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]

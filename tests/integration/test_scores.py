@@ -544,7 +544,8 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
     assert "--out plan.json" in capsys.readouterr().err
     assert main(["fit", FORMULA, str(every), *OF_RUNS]) == 1
     assert "--missing common is wrong then" in capsys.readouterr().err
-    with pytest.warns(IntervalWarning, match="prompts that it preferred"):
+    unequal = pytest.warns(IntervalWarning, match="different shares of their runs")
+    with unequal, pytest.warns(IntervalWarning, match="prompts that it preferred"):
         fit(table, run="run", missing="common")
     with pytest.raises(OptionError, match="also those that were not drawn"):
         fit(table, run="run", missing=0.0, propensity=planned)
@@ -587,6 +588,37 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         said = " ".join(capsys.readouterr().out.split())
         assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
     assert fit(table).estimates.description.runs_there == ""
+
+
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, capsys):
+    table, rng = draw(n=400, seed=1), np.random.default_rng(1)
+    share = np.where(table["model"] == "m01", 0.11, 0.02)
+
+    def without(is_lost):
+        return table[~is_lost] if are_absent else table.assign(accuracy=table.accuracy.mask(is_lost))
+
+    lost = without(rng.random(len(table)) < share)
+    # No cell is empty, so that nothing but the runs says that scores are missing.
+    lost = lost[lost.groupby(["task", "model"])["accuracy"].transform("count") > 0]
+    lost = lost[lost.groupby("task")["model"].transform("nunique") == 3]
+    lost.to_csv(tmp_path / "lost.csv", index=False)
+    with pytest.warns(IntervalWarning, match=r"their runs, by more than chance: m01 \d+\.\d % \(\d+ of \d+\), but m0"):
+        res = fit(lost, run="run")
+    n_missing = res.estimates.description.runs_there
+    file = [FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]
+    assert main(["check", *file]) == 0
+    assert "Models lack different shares of their runs" in " ".join(capsys.readouterr().out.split())
+    with pytest.warns(IntervalWarning, match="different shares of their runs"):
+        main(["gate", *file, "--candidate", "m02", "--baseline", "m01", "--margin", "0.05"])
+    assert "runs have a score; fewest: m01 (" in capsys.readouterr().out
+    assert "fewest: m01" in n_missing
+    filled = fit(lost, run="run", missing=0.0)
+    wanted = lost.groupby(["task", "model"])["accuracy"].sum().unstack() / 2
+    np.testing.assert_allclose(filled.params, wanted.mean(), atol=1e-12)
+    # The same losses of all models, and differences that are small, are no reason.
+    fit(without(rng.random(len(table)) < 0.05), run="run", missing="common")
+    fit(without(table.index.isin(table.index[table.model == "m01"][:12])), run="run", missing="common")
 
 
 def test_the_columns_that_tell_rows_apart_are_named(tmp_path, capsys):
