@@ -250,6 +250,11 @@ def _is_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-") and math.isnan(_number(word))
 
 
+def number_or_name(text: str) -> float | str:
+    """Return a word as a number where it is a finite one, and else as the name of a column."""
+    return _number(text) if math.isfinite(_number(text)) else text
+
+
 def _number(text: str) -> float:
     """Return the number that a text stands for; NaN where it stands for none."""
     try:
@@ -487,7 +492,7 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             label, equals, text = pair.rpartition("=")
             if not equals:
                 raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
-            meaning = _number(text) if math.isfinite(_number(text)) else text
+            meaning = number_or_name(text)
             options["categories"][label] = meaning
             # A label that is a number may be a number in the file, too.
             if math.isfinite(_number(label)):

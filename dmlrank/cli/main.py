@@ -276,7 +276,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     top = "plan for the differences among the N best models, and those that decide which these are; 1: who is first"
     targets.add_argument("--top", type=int, metavar="N", help=top)
     targets.add_argument("--against", metavar="MODEL", help="plan for the differences of this model from all others")
-    command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
+    costs = "cost of a label or run: a number (default 1), or a column of the file, by prompt, and of scores by run"
+    command.add_argument("--costs", default="1", metavar="C", help=costs)
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
     command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
@@ -297,7 +298,8 @@ def _design(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
-    if 0 < arguments.budget < min(arguments.costs, 1):
+    costs = words.number_or_name(arguments.costs)
+    if isinstance(costs, float) and 0 < arguments.budget < min(costs, 1):
         raise OptionError(
             f"--budget {arguments.budget:g} is less than one run or label costs; a budget is the cost of all of them "
             f"together: for {100 * arguments.budget:g} % of 10,000 runs give --budget {10_000 * arguments.budget:g}"
@@ -311,7 +313,7 @@ def _design(arguments: argparse.Namespace) -> None:
         arguments.budget,
         arguments.criterion,
         contrasts=arguments.contrasts or top or against,
-        costs=arguments.costs,
+        costs=costs,
         min_propensity=arguments.min_propensity,
         one_pair=arguments.one_pair,
         explore=arguments.explore,

@@ -221,9 +221,11 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"{', earlier and planned' if has_runs else ' alone'}, with the propensities of the plan{FIT_WITH_PLAN}. "
             f"uniform: all models that are not complete, on the same random prompts, at the same cost; ratio: std err "
             f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). runs: expected number "
-            f"of further runs. Models that are compared are run on the same prompts.",
+            f"of further runs. Models that are compared are run on the same prompts. A model is run once on a prompt: "
+            f"another prompt is worth more than another run, until every prompt is run.",
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
+            *_slack_of_runs(solution),
         ]
     source, earlier = "from the planned labels alone", specification.earlier
     if earlier is not None:
@@ -260,6 +262,18 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             "position_bias=False."
         )
     return notes
+
+
+def _slack_of_runs(solution: PlanSolution) -> list[str]:
+    """Say what a budget is good for that is larger than one run of every cell costs."""
+    if not solution.slack:
+        return []
+    cost, times = solution.expected_cost, int(solution.budget / max(solution.expected_cost, 1e-300))
+    rest = f"run every planned cell {times} times; a fit takes the mean of its runs" if times > 1 else ""
+    return [
+        f"The budget is slack: one run of every cell that makes the contrasts or scores of the plan more precise costs "
+        f"{cost:,.6g} together. Use the rest on further prompts{f', or {rest}' if rest else ''}."
+    ]
 
 
 def draw_plan(

@@ -17,12 +17,16 @@ because contrasts do not connect groups: the allocation of Neyman, p_g proportio
 between the propensities so far and one. Without contrasts every model is a group. A model that was run on every prompt
 has r = 0, and needs no run.
 
-A planned cell is run once, while a score of the fit may be the mean of several runs, whose residual varies less. Let d
-be the variance of the residual of such a mean, and e what a single run varies more: the variance between runs less its
-share in the mean, s^2 (1 - 1 / runs). With the propensity q so far, a cell has a mean with probability q and a single
-run with p - q, so that the variance from the draws of a model is d / p + e (p - q) / p^2. Runs are independent, and
-covariances of two models have no such part. The allocation takes (d + e) / p, which differs only for models of earlier
-rounds.
+A planned cell is run once. With R runs of it, let v be what a prompt leaves unexplained and s^2 the variance between
+runs: a cell adds (v + s^2 / R) / p to the variance at the cost R p. At a given R p this is proportional to v R + s^2,
+which is least for R = 1, until p is one. Then only the part s^2 is left, which further runs of all prompts divide.
+
+A score of a new cell is one run, while a score of the fit may be the mean of several runs, whose residual varies less.
+Let d be the variance of the residual of such a mean, and e what a single run varies more: the variance between runs
+less its share in the mean, s^2 (1 - 1 / runs). With the propensity q so far, a cell has a mean with probability q and a
+single run with p - q, so that the variance from the draws of a model is d / p + e (p - q) / p^2. Runs are independent,
+and covariances of two models have no such part. The allocation takes (d + e) / p, which differs only for models of
+earlier rounds.
 
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
 m (1 - m)), with a factor for each model, and correlations are constant.
@@ -263,7 +267,8 @@ def design_scores(
         residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit, so that there is no run to add: name a model that has "
+            "every model was run on every prompt of the fit, so that no cell is left: further prompts, or further runs "
+            "of all cells, make scores more precise, and the summary of the fit says how much; name a model that has "
             "not been run as candidate=, or plan a round of its own, such as of the next release, with "
             "from_scratch=True"
         )

@@ -13,11 +13,13 @@ from patsy import ModelDesc
 
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode
+from ..data.derived_pairs import DerivedPairs
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
-from ..data.frames import require_columns
+from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
+from ..data.pairs_from_scores import further_scores
 from ..data.preferences import FloatArray
 from ..data.read_votes import with_columns
 from ..estimation.influence import column_units
@@ -233,6 +235,53 @@ def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.Data
                 f"{what}: {name!r} varies within context {context!r}; use a column with one value per context"
             )
     return data.context_table(columns)
+
+
+def values_of_runs(steps: FitState, models: Sequence[str], column: str, advice: str) -> FloatArray:
+    """Return a further column of a table of scores, averaged over runs, (n, K); NaN where no run has a value."""
+    source = steps.source.data
+    if not isinstance(source, DerivedPairs) or source.rows is None:
+        raise OptionError(
+            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
+            f"model'); {advice}"
+        )
+    values = further_scores(source, column)[steps.data.row_index[steps.data.first_row]]
+    return np.asarray(values[:, [source.models.index(name) for name in models]])
+
+
+def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
+    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores.
+
+    A run without a cost has the mean cost of the others' on the prompt, times what the model costs elsewhere relative
+    to this mean. A model without any cost is one of no scores, a candidate.
+    """
+    if steps.estimator is not MEANS:
+        if newdata is None:
+            given = context_table(steps, [column], "costs of a plan")[column]
+        else:
+            require_columns([column], column_names(newdata), "newdata")
+            given = take_columns(newdata, [column])[column]
+        costs = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float)
+        if np.isnan(costs).any():
+            wrong = given[np.isnan(costs)].iloc[0]
+            raise DataError(f"costs of a plan: column {column!r} holds {wrong!r}; every prompt needs a number")
+        return np.asarray(costs)
+    known = [name for name in models if name in steps.data.items]
+    values = np.full((steps.data.n_contexts, len(models)), np.nan)
+    values[:, : len(known)] = values_of_runs(steps, known, column, "")
+    is_there = np.isfinite(values)
+    n_there = is_there.sum(axis=1, keepdims=True)
+    total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
+    if not n_there.all():
+        raise MissingDataError(
+            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
+            f"a run there is not known: fill the gaps, or give costs= as numbers"
+        )
+    mean = total / n_there
+    of_model = np.where(is_there, values, 0.0).sum(axis=0)
+    elsewhere = (is_there * mean).sum(axis=0)
+    ratio = np.divide(of_model, elsewhere, out=np.ones(len(models)), where=elsewhere > 0)
+    return np.where(is_there, values, mean * ratio)
 
 
 def check_function_of_features(

@@ -15,8 +15,6 @@ from .._utils.argument_checks import real_number
 from .._utils.computation import collected_warnings, one_thread
 from .._utils.number_text import decimals, fixed_text
 from ..data.arrays import FloatArray
-from ..data.derived_pairs import DerivedPairs
-from ..data.pairs_from_scores import further_scores
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
 from ..exceptions import MissingDataError, OptionError, OptionTypeError, listed, shown
@@ -31,6 +29,7 @@ from ..report.fit_summary import rows_to_show, score_digits
 from ..report.page.svg import front_svg
 from ..report.statements import counted, functional_unit
 from ..tables.summary_table import Summary
+from .context_variables import values_of_runs
 from .requirements import ModelTable, require_steps
 from .views import alpha_of
 
@@ -278,15 +277,9 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
     Costs are known, with None in place of errors, where each model costs the same on all prompts, or the prompts of the
     fit are all there are.
     """
-    source = steps.source.data
-    if not isinstance(source, DerivedPairs) or source.rows is None:
-        raise OptionError(
-            f"cost={column!r} names a column, which a table of scores has (formula 'score ~ 1 | model'); for votes, "
-            f"give a number for each model: pareto({{'{e.models[0]}': 0.5, ...}})"
-        )
     data, units = steps.data, steps.units
-    places = [source.models.index(name) for name in e.models]
-    values = further_scores(source, column)[data.row_index[data.first_row]][:, places]
+    advice = f"for votes, give a number for each model: pareto({{'{e.models[0]}': 0.5, ...}})"
+    values = values_of_runs(steps, e.models, column, advice)
     n_missing = np.isnan(values).sum(axis=0)
     if n_missing.any():
         j = int(n_missing.argmax())

@@ -62,6 +62,7 @@ from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
+from .context_variables import costs_in_column
 from .groups import GroupResults, Projection
 from .heterogeneity import GroupColumns, influence_values, project_scores, scores_by_group, scores_of_prompts
 from .judges import JudgeAudit, JudgeReport, audit_judges, judge_table
@@ -1256,7 +1257,7 @@ class RankResults(Summarised):
         criterion: str = "A",
         *,
         contrasts: ContrastsLike = None,
-        costs: ArrayLike = 1.0,
+        costs: str | ArrayLike = 1.0,
         min_propensity: float | None = None,
         one_pair: bool = False,
         explore: float = 0.0,
@@ -1271,7 +1272,8 @@ class RankResults(Summarised):
 
         For means of scores: plan which models to run next on which prompts. A cell is then a prompt and a model, its
         residual variance is learnt from what features and the scores of complete models leave, and models that are
-        compared are run on the same prompts. ``costs`` are one number, (n,) by prompt, (K,) by model or (n, K). The
+        compared are run on the same prompts. A cell is run once, because at the same cost a run on a further prompt
+        makes means more precise than another run on the same prompt, until a model is run on every prompt. The
         propensities are those after all rounds; fit all runs with ``propensity=plan``.
 
         The planned labels are added to the labels of the fit. The allocation and the predicted standard errors take
@@ -1286,8 +1288,10 @@ class RankResults(Summarised):
             The sum of the variances, or the log determinant of the covariance, as for :func:`dmlrank.design`.
         contrasts : optional
             Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`.
-        costs : float or array
-            Cost of a label, as for :func:`dmlrank.design`.
+        costs : float, str or array
+            Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
+            (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not
+            been made is then taken from the model's other runs and from other models on the prompt.
         min_propensity : float, optional
             Smallest propensity of a compared pair; a tenth of the propensity of the uniform plan when None.
         one_pair : bool
@@ -1332,6 +1336,9 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), len(plan.sample(rng=1))
         (1000, 2000)
         """
+        if isinstance(costs, str):
+            models = [*self.models, *([] if candidate is None else [candidate])]
+            costs = costs_in_column(self._fit, models, costs, newdata)
         options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
         with one_thread(), self._computing(executor, progress):
             return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)

@@ -394,6 +394,9 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     counts = plan.export(tmp_path / "again.csv", 3, counts=True)
     assert pd.read_csv(tmp_path / "pairs.csv").to_numpy().tolist() == counts.to_numpy().tolist()
     assert counts["labels"].sum() == sample["propensity"].count()
+    assert main([*call, *new, "--budget", "900", "--costs", "length"]) == 0
+    by_length = fit.design(900, "D", newdata=prompts, contrasts=dr.Top(3), costs=prompts["length"], **options)
+    assert str(by_length.summary()).splitlines()[6:20] == capsys.readouterr().out.splitlines()[6:20]
     assert main([*call, "--against", "gpt-4", "--out", out["json"], "--costs", "2"]) == 0
     own = fit.design(60, contrasts=dr.Against("gpt-4"), costs=2.0, **options)
     assert capsys.readouterr().out.rstrip("\n") == own.summary().as_text()
@@ -411,6 +414,8 @@ def test_a_plan_speaks_the_words_of_the_command_line(battles, csv, tmp_path, cap
         (["--min-propensity", "0.9", "--one-pair"], "with --one-pair the largest one is --min-propensity 0.0"),
         (["--estimator", "bt_mle"], "fit with --estimator debiased"),
         (["--counts", str(tmp_path / "pairs.json")], "counts are written as .csv"),
+        (["--costs", "category"], "column 'category' holds"),
+        (["--costs", "lenght"], "did you mean 'length'?"),
     ):
         assert main([*call, "--budget", "50", *words]) == 1
         assert message in " ".join(capsys.readouterr().err.split())

@@ -11,7 +11,7 @@ import pytest
 import scipy
 
 import dmlrank as dr
-from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
+from dmlrank.exceptions import MissingDataError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
@@ -151,6 +151,55 @@ def test_a_plan_adds_single_runs_to_several_runs() -> None:
     both = pd.concat([noisy, new])
     after = dr.dml_rank("score ~ 1 | model", both, context="prompt", run="run", propensity=plan, rng=0)
     assert after.t_test("b - c").sd[0] == pytest.approx(plan.predicted("b - c")["std_error"].iloc[0], rel=0.15)
+
+
+def test_a_second_run_of_a_cell_pays_only_where_every_prompt_is_run() -> None:
+    # Several runs of a model on n of 100 prompts, at the cost of 60 and of 200 runs in all.
+    def variance(n_runs: int, budget: int) -> float:
+        n, of_prompt, of_run = min(budget // n_runs, 100), 0.15, 0.4
+        # The draw of n of 100 prompts, and the runs.
+        return (of_prompt * (1 - n / 100) + of_run / n_runs) / n
+
+    assert min(range(1, 6), key=lambda n_runs: variance(n_runs, 60)) == 1
+    assert min(range(1, 6), key=lambda n_runs: variance(n_runs, 200)) == 2
+    rng = np.random.default_rng(4)
+    names, task = np.tile(["a", "b"], 60), np.repeat(np.arange(60), 2)
+    table = pd.DataFrame({"prompt": task, "model": names, "score": rng.normal(size=120)})
+    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
+    for budget, text in ((45, "run once on a prompt"), (100, "costs 60 together. Use"), (200, "planned cell 3 times")):
+        assert text in " ".join(str(res.design(budget, candidate="c").summary()).split())
+    with pytest.raises(OptionError, match="further runs of all cells"):
+        res.design(45)
+
+
+def test_costs_are_taken_from_a_column() -> None:
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"prompt": np.repeat(np.arange(60), 4), "model": np.tile(["a", "b"], 120)})
+    table = table.assign(run=np.tile([0, 0, 1, 1], 60), score=rng.normal(size=240), usd=rng.uniform(1, 3, 240))
+    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", run="run", rng=0)
+    by_cell = table.groupby(["prompt", "model"])["usd"].mean().unstack()
+    costs = np.column_stack([by_cell, by_cell.mean(axis=1)])
+    plan = res.design(50, costs="usd", candidate="c")
+    np.testing.assert_allclose(plan.propensity, res.design(50, costs=costs, candidate="c").propensity, rtol=1e-12)
+    # A model that costs twice as much as the mean of the others costs so where it was not run, too.
+    b = table["model"] == "b"
+    dear = table.assign(
+        usd=table["usd"].mask(b, 3.0 * table["usd"].where(~b).groupby(table["prompt"]).transform("mean"))
+    )
+    gaps = dear.assign(usd=dear["usd"].mask(b & (table["prompt"] == 0)))
+    res = dr.dml_rank("score ~ 1 | model", gaps, context="prompt", run="run", rng=0)
+    known = dear.groupby(["prompt", "model"])["usd"].mean().unstack()
+    found = problem_of(res.design(50, costs="usd", from_scratch=True)).cost_of_run
+    np.testing.assert_allclose(found[1:], known[1:], rtol=1e-12)
+    assert 1 < found[0, 1] / found[0, 0] < 3
+    with pytest.raises(MissingDataError, match="'usd' has no value on 1 of 60 prompts"):
+        dr.dml_rank(
+            "score ~ 1 | model", table.assign(usd=table["usd"].mask(table["prompt"] == 3)), context="prompt", run="run"
+        ).design(50, costs="usd", from_scratch=True)
+    with pytest.raises(OptionError, match="positive"):
+        dr.dml_rank("score ~ 1 | model", table.assign(usd=0.0), context="prompt", run="run").design(
+            50, costs="usd", from_scratch=True
+        )
 
 
 def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> None:
