@@ -306,7 +306,11 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
         # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
         command.add_argument(*dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]), help=option.help, **known)
     add = command.add_argument
-    add("--groups", nargs="+", metavar="COLUMN", help="columns of the clusters: one, or two for two-way clustering")
+    groups = (
+        "columns of the clusters, such as of those who vote: one, or two for two-way clustering; the summary of a fit "
+    )
+    groups += "says how much they matter"
+    add("--groups", nargs="+", metavar="COLUMN", help=groups)
     add(
         "--categories",
         nargs="+",

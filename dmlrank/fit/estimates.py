@@ -31,7 +31,7 @@ from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
 from .direct_fits import gain_of_runs
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import covariance_of, one_sided_models, residual_position_test
+from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test
 from .post_estimation import JudgeFigures, judge_figures
 from .state import Extension, FitState
 
@@ -109,6 +109,8 @@ class Diagnostics:
     gain_of_runs : float or None
         Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
         one, for means of scores; None where no model has two runs on a prompt.
+    cluster_factor : float or None
+        Standard errors with clusters over those with independent prompts, median over models; None without clusters.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -146,6 +148,7 @@ class Diagnostics:
     gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
+    cluster_factor: float | None = None
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
@@ -621,6 +624,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         pairs_without_variation=0 if steps.unanimous is None else len(steps.unanimous.pairs),
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
+        cluster_factor=_cluster_factor(steps),
     )
     validity = steps.validity
     if steps.estimator is MEANS:
@@ -677,6 +681,20 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         second_order_by_model=by_model,
         second_order_treatment=validity.treatment,
     )
+
+
+def _cluster_factor(steps: FitState) -> float | None:
+    """Return standard errors with clusters over those with independent prompts, the median over scores."""
+    if steps.units.clusters is None:
+        return None
+    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    with collected_warnings():
+        clustered, independent = (
+            make_covariance(steps.influence, gauge, units, fixed_prompts=False).std_errors
+            for units in (steps.units, replace(steps.units, clusters=None, annotator=None))
+        )
+    varies = independent > 0
+    return float(np.median(clustered[varies] / independent[varies])) if varies.any() else None
 
 
 def estimate_position_effect(steps: FitState) -> tuple[float, float]:

@@ -26,7 +26,8 @@ _NAMED_IN_VERDICT = 6
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
-# A gain of runs above this is said in words, because its estimate is noisy.
+# Clusters that raise standard errors by a factor above this are said to matter.
+_MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
@@ -195,6 +196,13 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
     if d.equal_tasks:
         sentences.append(f"Tasks (values of {d.equal_tasks!r}) count the same.")
+    factor, names = results.diagnostics.cluster_factor, list(map(repr, d.clusters))
+    if factor is not None:
+        sentences.append(
+            f"Standard errors with clusters of {' and '.join(names)} are {factor:.2f} times those of independent "
+            f"{'prompts' if d.context else f'{results.counts}s'} (median): {results.counts}s of the same "
+            f"{' or '.join(names)} {'' if factor > _MATTERS else 'hardly '}depend on each other."
+        )
     gain = results.diagnostics.gain_of_runs
     if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])

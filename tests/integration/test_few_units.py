@@ -199,3 +199,28 @@ def test_fixed_prompts_say_that_they_change_nothing_without_features(crowd):
     with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
         fixed = dr.dml_rank(VOTES, crowd, prompts="fixed", **rows)
     np.testing.assert_allclose(fixed.bse, dr.dml_rank(VOTES, crowd, **rows).bse, rtol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", ["debiased", "bt_mle"])
+def test_the_summary_says_whether_those_who_vote_matter(estimator):
+    rng, n = np.random.default_rng(0), 1500
+    names, strength, worker = np.array(["a", "b", "c"]), np.array([0.5, 0.0, -0.5]), rng.integers(60, size=n)
+    first = rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    taste = rng.normal(0, 2, size=(60, 3))
+    cases = ((taste, "votes of the same 'worker' depend", 1.3, 4.0), (0 * taste, "hardly", 0.8, 1.1))
+    for taste_of_worker, depends, least, most in cases:
+        gap = strength[first] - strength[second]
+        gap = gap + taste_of_worker[worker, first] - taste_of_worker[worker, second]
+        winner = np.where(rng.random(n) < 1 / (1 + np.exp(-gap)), "left", "right")
+        votes = pd.DataFrame({"left": names[first], "right": names[second], "winner": winner, "worker": worker})
+        options = {"functional": "bt", "estimator": estimator, "rng": 0}
+        res = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": "worker"}, **options)
+        plain = dr.dml_rank(VOTES, votes, **options)
+        factor = res.diagnostics.cluster_factor
+        assert factor == pytest.approx(np.median(res.bse / plain.bse), rel=1e-6)
+        assert least < factor < most
+        said = " ".join(str(res.summary()).split())
+        assert f"with clusters of 'worker' are {factor:.2f} times those of independent votes (median): " in said
+        assert depends in said
+        assert plain.diagnostics.cluster_factor is None
