@@ -54,6 +54,7 @@ def dml_rank(
     graph: str | Graph | ArrayLike = "observed",
     min_labels: int | str = "auto",
     component: str = "auto",
+    min_votes: int = 1,
     edge_weights: str | ArrayLike = "equal",
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     position_bias: bool | str = "auto",
@@ -96,7 +97,7 @@ def dml_rank(
     Below, the options stand in five groups, in this order:
 
     - model: ``functional``, ``average``, ``estimator``, ``adjust``, ``graph``, ``min_labels``, ``component``,
-      ``edge_weights``, ``category_weights``, ``position_bias``
+      ``min_votes``, ``edge_weights``, ``category_weights``, ``position_bias``
     - data: ``context``, ``categories``, ``fold_names``, ``missing``, ``votes``, ``run``, ``runs``, ``weights``,
       ``judge``
     - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``,
@@ -173,6 +174,9 @@ def dml_rank(
         What happens to models outside the largest component of the graph. "auto" leaves them out with a warning if at
         least 95 % of the votes stay, and raises an error otherwise. With "all" they are an error, with "largest" they
         are left out, however many they are.
+    min_votes : int
+        Number of votes that a model needs to be ranked. Models with fewer are left out with their votes, until every
+        model has as many votes against models that are ranked.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.
@@ -380,6 +384,7 @@ def dml_rank(
         "graph": graph,
         "min_labels": min_labels,
         "component": component,
+        "min_votes": min_votes,
         "edge_weights": edge_weights,
         "category_weights": category_weights,
         "position_bias": position_bias,
@@ -431,6 +436,7 @@ def check(
     fold_names: bool = False,
     min_labels: int | str = "auto",
     component: str = "auto",
+    min_votes: int = 1,
     missing: Missing = "raise",
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     n_folds: int = 5,
@@ -466,6 +472,8 @@ def check(
         Smallest number of labels of a compared pair, as for :func:`dml_rank`.
     component : {"auto", "all", "largest"}
         What happens to models that the compared pairs do not connect, as for :func:`dml_rank`.
+    min_votes : int
+        Number of votes that a model needs to be ranked, as for :func:`dml_rank`.
     missing : {"raise", "drop", "keep", "common"} or float
         With "raise" and "drop", rows with missing values are left out and counted. With "keep", rows stay in which only
         features are missing. "common" and numbers are about missing scores, as for :func:`dml_rank`.
@@ -521,6 +529,7 @@ def check(
         fold_names=fold_names,
         min_labels=min_labels,
         component=component,
+        min_votes=min_votes,
         missing=missing,
         cov_type="cluster" if cluster_groups(cov_kwds) else "robust",
         cov_kwds=cov_kwds,

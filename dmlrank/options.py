@@ -334,6 +334,14 @@ class Options:
         words=("auto", "all", "largest"),
         used_by=ESTIMATORS,
     )
+    min_votes: int = _option(
+        1,
+        "votes that a model needs to be ranked (default 1); models with fewer are left out with their votes",
+        check=at_least(1),
+        used_by=ESTIMATORS,
+        metavar="N",
+        parse=partial(_number_or_word, kind=int),
+    )
     edge_weights: object = _option(
         "equal",
         "weights of pairs: equal (default), or their numbers of labels",

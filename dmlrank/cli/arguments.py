@@ -269,7 +269,18 @@ def _number(text: str) -> float:
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
 # The options among them that the subcommand check has.
 CHECKED = (
-    *("context", "min_labels", "component", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes"),
+    *(
+        "context",
+        "min_labels",
+        "component",
+        "min_votes",
+        "missing",
+        "n_folds",
+        "position_bias",
+        "graph",
+        "edge_weights",
+        "votes",
+    ),
     *("run", "fold_names"),
 )
 # Options of a fit whose values differ from those of the Python API.

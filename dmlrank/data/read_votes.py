@@ -200,7 +200,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         for name, column in rows.table.items()
         if name in named or not (is_vector_column(column) or (name in large and column.dtype.kind in "iuf"))
     ]
-    return PreferenceData(
+    data = PreferenceData(
         items=items,
         categories=outcomes.categories,
         labels=outcomes.labels,
@@ -224,6 +224,31 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
     )
+    return data if options.min_votes == 1 or not compares else _without_few_votes(data, options.min_votes)
+
+
+def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
+    """Return the data of models with enough votes on each other; a warning names the others."""
+    kept, votes = np.arange(data.n_items), data.pair_votes()
+    of_pair = votes + votes.T
+    while len(kept) and (has_few := of_pair[np.ix_(kept, kept)].sum(axis=1) < min_votes).any():
+        kept = kept[~has_few]
+    total = of_pair.sum(axis=1)
+    if len(kept) < 2:
+        raise DataError(
+            f"min_votes={min_votes} leaves {len(kept)} models with so many votes on each other, and a ranking needs "
+            f"two; the model with the most votes has {total.max():,}; give a smaller number"
+        )
+    if len(kept) < data.n_items:
+        left_out = np.setdiff1d(np.arange(data.n_items), kept)
+        named = ", ".join(f"{data.items[j]} {total[j]:,}" for j in left_out[:_MOST_NAMED])
+        n_lost = data.n_votes - int(of_pair[np.ix_(kept, kept)].sum()) // 2
+        warn(
+            f"min_votes={min_votes} leaves out {len(left_out)} of {data.n_items} models with {n_lost:,} of "
+            f"{data.n_votes:,} votes ({named}{', ...' if len(left_out) > _MOST_NAMED else ''})",
+            stacklevel=4,
+        )
+    return data.restrict(kept)
 
 
 def warn_of_unequal_gaps(data: object, options: Options) -> None:

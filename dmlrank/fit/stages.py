@@ -537,7 +537,17 @@ def reading_options(options: Options) -> tuple[object, ...]:
     """Return the values of options on which the data that are read depend."""
     o = options
     columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return (o.context, o.categories, o.fold_names, o.missing, o.votes, o.runs, estimator_of(o) is MEANS, *columns)
+    return (
+        o.context,
+        o.categories,
+        o.fold_names,
+        o.missing,
+        o.votes,
+        o.min_votes,
+        o.runs,
+        estimator_of(o) is MEANS,
+        *columns,
+    )
 
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:

@@ -26,6 +26,8 @@ _NAMED_IN_VERDICT = 6
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
+# A model with less than this share of the median votes has few.
+_THIN = 0.2
 # Clusters that raise standard errors by a factor above this are said to matter.
 _MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
@@ -341,7 +343,8 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         return []
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
-    few = [name for name in tied if name in results.diagnostics.models_with_few_prompts]
+    thin = _models_with_few_votes(results)
+    few = [name for name in tied if name in results.diagnostics.models_with_few_prompts or name in thin]
     enough = [name for name in tied if name not in few] or few
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
     apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
@@ -362,11 +365,24 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             )
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
-        if few and enough != few and len(tied) < n_others:
-            lead += f" {some_of(few)} {'has' if len(few) == 1 else 'have'} too few prompts to say."
+        unknown = [name for name in few if name not in thin]
+        if unknown and enough != few and len(tied) < n_others:
+            lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
+        if thin := {name: thin[name] for name in tied if name in thin}:
+            most, is_one = max(thin.values()), len(thin) == 1
+            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, 'vote')}"
+            lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
+
+
+def _models_with_few_votes(results: Estimates) -> dict[str, int]:
+    """Return the votes of models that have less than a fifth of those of a typical model."""
+    if results.votes is None or results.counts != "vote":
+        return {}
+    total = results.votes.total
+    return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * np.median(total))}
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -112,6 +112,7 @@ CHANGES = {
     "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
     "selection": {"propensity": "~ x0"},
     "largest component": {"component": "largest"},
+    "enough votes": {"min_votes": 2},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
     "folded names": {"fold_names": True},

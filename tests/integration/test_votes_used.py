@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import GraphError
+from dmlrank.cli.main import main
+from dmlrank.exceptions import DataError, GraphError
 from dmlrank.options import OPTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
-PLAIN = "winner ~ 1 | model_a + model_b"
+PLAIN, SIDES = "winner ~ 1 | model_a + model_b", "winner ~ 1 | left + right"
 
 
 def draw_votes(counts, seed=0):
@@ -370,3 +371,34 @@ def test_win_probabilities_against_different_opponents_say_so_at_the_column():
         if pytest.importorskip("jinja2"):
             assert f">{title}<" in fit.report()
         counts[0, 3] = counts[3, 0] = 0
+
+
+def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
+    rng, n, models = np.random.default_rng(0), 3000, np.array(["a", "b", "c", "d", "new"])
+    first = rng.integers(4, size=n)
+    second = (first + rng.integers(1, 4, size=n)) % 4
+    few = rng.random(n) < 0.02
+    first, second = np.where(few, 4, first), np.where(few, 0, second)
+    ahead = rng.random(n) < 0.5 + 0.12 * (second - first) / 3 + 0.12 * few
+    votes = pd.DataFrame({"left": models[first], "right": models[second], "winner": np.where(ahead, "left", "right")})
+    n_few = int(few.sum())
+    path = tmp_path / "votes.csv"
+    votes.to_csv(path, index=False)
+    assert main(["fit", SIDES, str(path), "--functional", "bt"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"new has only {n_few} votes: a fit with --min-votes {n_few + 1} ranks the others." in said
+    expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
+    with pytest.warns(dr.DmlrankWarning, match=rf"out 1 of 5 models with {n_few} of 3,000 votes \(new {n_few}\)"):
+        res = dr.dml_rank(SIDES, votes, functional="bt", min_votes=n_few + 1, rng=0)
+    np.testing.assert_allclose(res.params, expected.params, rtol=1e-12)
+    assert "votes: a fit" not in res.verdict()
+    again = dr.dml_rank(SIDES, votes, functional="bt", rng=0).update(min_votes=n_few + 1)
+    pd.testing.assert_frame_equal(again.cov_params(), res.cov_params())
+    # Models that are left out take votes of others with them.
+    chain = pd.concat([votes[~few], pd.DataFrame({"left": ["x"] * 5 + ["y"] * 6, "right": ["y"] * 5 + ["a"] * 6})])
+    chain["winner"] = chain["winner"].fillna("left")
+    with pytest.warns(dr.DmlrankWarning, match=r"2 of 6 models with 11 of .*\(x 5, y 11\)"):
+        dr.dml_rank(SIDES, chain, functional="bt", min_votes=10, rng=0)
+    assert any("min_votes=10 leaves out" in text for text in dr.check(SIDES, chain, min_votes=10).problems)
+    with pytest.raises(DataError, match="min_votes=90000 leaves 0 models"):
+        dr.dml_rank(SIDES, votes, min_votes=90000)
