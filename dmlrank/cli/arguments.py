@@ -25,6 +25,7 @@ from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, EqualTasks
+from ..storage.json_format import FORMAT
 from .plain_formula import check_plain
 from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames, read_propensities
 
@@ -122,7 +123,7 @@ COMMANDS = {
         "Print one line, and end with exit code 0 where the candidate is shown to be at least the baseline less the\n"
         "margin, 3 where it is shown to be worse than that, and 4 where the data do not decide.",
         """examples:
-  dmlrank gate "accuracy ~ 1 | model" scores.csv --context task --candidate new --baseline old --margin 0.01
+  dmlrank gate "accuracy ~ 1 | model" scores.csv --context prompt --candidate new --baseline old --margin 0.01
   dmlrank gate march.json --candidate new --baseline old --margin 0 --json""",
     ),
 }
@@ -385,6 +386,12 @@ def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[s
     chosen = {name: getattr(arguments, name, None) for name in _LOG_OPTIONS}
     found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
+        file = Path(path)
+        if file.suffix == ".json" and file.is_file() and FORMAT in file.read_text(errors="replace")[:99]:
+            raise OptionError(
+                f"{path!r} is a stored result, which compare, report and gate read; {arguments.command} needs the "
+                f"formula and the file of the data: dmlrank {arguments.command} {_FORMULA} battles.csv"
+            )
         raise OptionError(
             f"{path!r} holds no log of a known kind; a table needs a formula, such as {_FORMULA}, and --kind names the "
             f"kind of a log that is not recognised: {' '.join(READERS)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,6 +11,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import warn
@@ -17,6 +19,7 @@ from ..data.formula.features import new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
+from ..data.read_votes import with_columns
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.compared_pairs import finite_table
@@ -40,6 +43,10 @@ _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
 # Number of labels of a pair whose floor changes no probability that a learner predicts.
 _MANY_LABELS = 1_000_000
+# Names of columns that identify a prompt or a row.
+_IDENTIFIER = re.compile(
+    r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
+)
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
@@ -48,12 +55,14 @@ class Prompts(NamedTuple):
     """The prompts that a plan from a fit is for, with identifiers, (n,), and the columns that hold these.
 
     tables (g, K, K, C), row (n,): Tables of probabilities, which prompts may share, and the table of each prompt.
+    carried (n, 1): The column of the user's identifiers, where rows are numbered.
     """
 
     tables: Tables
     row: IntArray
     identifiers: NDArray[np.object_]
     columns: tuple[str, ...]
+    carried: pd.DataFrame | None = None
 
 
 def design_fit(
@@ -73,7 +82,7 @@ def design_fit(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit: it adds runs to theirs, or "
                 "with from_scratch=True plans runs of all models on as many prompts of the same kind"
             )
-        above = _above(estimates, options)
+        above = _above(estimates, options, from_scratch)
         return design_scores(estimates, steps, options, above, candidate=candidate, from_scratch=from_scratch)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
@@ -128,12 +137,14 @@ def design_fit(
         share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
         earlier = EarlierLabels(estimates.covariance.matrix * n_contexts, share)
     formula = parse_formula(steps.source.formula)
-    names = PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second)
+    names = PlanNames(
+        steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second, carried=prompts.carried
+    )
 
     def scores_of(mean: FloatArray) -> FloatArray:
         return estimate if newdata is None else estimate + mean - plugin
 
-    specification = specify(problem, options, names, scores_of, _above(estimates, options))
+    specification = specify(problem, options, names, scores_of, _above(estimates, options, from_scratch))
     remarks = [*_doubts(estimates, steps, has_votes=newdata is None), specification.remark]
     specification = replace(
         specification,
@@ -169,7 +180,7 @@ def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool) -> Iterat
         )
 
 
-def _above(estimates: Estimates, options: PlanOptions) -> NDArray[np.bool_] | None:
+def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> NDArray[np.bool_] | None:
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
     if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
         return None
@@ -178,6 +189,9 @@ def _above(estimates: Estimates, options: PlanOptions) -> NDArray[np.bool_] | No
     first = first_place(estimates.estimate, simultaneous, separation)
     if options.contrasts.count > 1 or first is None:
         return separation.above
+    if from_scratch and first.decided:
+        # The new labels alone have to decide it again, against every other model.
+        return None
     above = np.zeros_like(separation.above)
     above[first.leader, first.others] = first.p <= first.alpha
     return above
@@ -217,7 +231,15 @@ def _own_prompts(steps: FitState) -> Prompts:
         contexts = row = np.arange(data.n_contexts)
     shape = (data.n_items, data.n_items, data.n_categories)
     tables = Computed((len(contexts), *shape), partial(_out_of_fold, sources, contexts, data.n_contexts, shape))
-    return Prompts(tables, row.reshape(-1), data.context_ids, steps.options.context or ("context",))
+    columns, carried = steps.options.context or ("context",), None
+    if not steps.options.context and (names := _identifiers(data.columns.available)):
+        carried = with_columns(data, steps.source.data, names).context_table(names)
+    return Prompts(tables, row.reshape(-1), data.context_ids, columns, carried)
+
+
+def _identifiers(columns: Sequence[str]) -> list[str]:
+    """Return the columns that by their names identify rows, at most one."""
+    return [name for name in columns if _IDENTIFIER.fullmatch(name)][:1]
 
 
 def _out_of_fold(
@@ -257,7 +279,9 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
-    return Prompts(tables, row, np.fromiter(values, object, len(x)), id_columns or ("row",))
+    names = _identifiers(columns)
+    carried = None if id_columns or not names else take_columns(newdata, names).reset_index(drop=True)
+    return Prompts(tables, row, np.fromiter(values, object, len(x)), id_columns or ("row",), carried)
 
 
 def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> FloatArray:

@@ -111,6 +111,7 @@ class PlanNames:
     context_columns: The columns that identify a context.
     first_column, second_column: The columns of the model shown first and of the one shown second.
     scores: Names of the scores: those of the models, or of a functional's own outputs.
+    carried (n, c): Further columns of samples that a row needs, such as the run; None for none.
     """
 
     models: tuple[str, ...]
@@ -119,13 +120,16 @@ class PlanNames:
     first_column: str
     second_column: str
     scores: tuple[str, ...] = ()
+    carried: pd.DataFrame | None = None
 
     def rows_of(self, context: IntArray) -> pd.DataFrame:
         """Return the columns that identify contexts, a row for each of the places ``context``."""
         ids = list(self.contexts[context])
         if len(self.context_columns) == 1:
-            return pd.DataFrame({self.context_columns[0]: pd.Series(ids).infer_objects()})
-        return pd.DataFrame(ids, columns=list(self.context_columns))
+            rows = pd.DataFrame({self.context_columns[0]: pd.Series(ids).infer_objects()})
+        else:
+            rows = pd.DataFrame(ids, columns=list(self.context_columns))
+        return rows if self.carried is None else rows.join(self.carried.iloc[context].reset_index(drop=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

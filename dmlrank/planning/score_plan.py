@@ -48,6 +48,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
@@ -307,8 +308,11 @@ def design_scores(
         cost_of_run=cost,
         between_covariance=_between(deviation, before, correlation, estimates.covariance.matrix * n, fitted),
     )
-    first = parse_formula(steps.source.formula).first
-    plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
+    first, source, carried = parse_formula(steps.source.formula).first, steps.source.data, None
+    if isinstance(source, DerivedPairs) and source.rows is not None and source.run is not None:
+        # A planned cell has no run yet, so that its run may have the name of any.
+        carried = pd.DataFrame({source.run: source.rows[source.run].dropna().iloc[[0] * n].to_numpy()})
+    plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", carried=carried)
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     if proxy is not None:

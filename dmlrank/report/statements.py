@@ -288,7 +288,7 @@ def few_units_words(results: Estimates) -> str:
         return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.
     are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
-    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' (')[0]}"
+    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' of ')[0]}"
     pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
     return f" ({units}: t quantiles{pseudo})"
 
@@ -476,14 +476,16 @@ def data_wanted(results: Estimates, times: float) -> str:
 
     Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
     """
-    if results.description.prompts == "fixed" or results.sequence is not None:
+    d = results.description
+    if d.prompts == "fixed" or results.sequence is not None:
         return ""
     unit, number, _ = _independent_units(results)
     if times > _MOST_TIMES:
         return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
     # Two digits, because what is estimated is uncertain.
     wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
-    return f"About {wanted:,} {unit} in all ({number:,} so far) would decide it (power {POWER:.2f})"
+    votes = f"; about {float(f'{d.n_votes / number:.2g}'):,.6g} {results.counts}s of each" if d.clusters else ""
+    return f"About {wanted:,} {unit} in all ({number:,} so far{votes}) would decide it (power {POWER:.2f})"
 
 
 def _independent_units(results: Estimates) -> tuple[str, int, str]:
@@ -493,8 +495,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
         return "prompts" if d.context else "rows", d.n_contexts, ""
     remark = ""
     if len(d.clusters) > 1:
-        remark = f" The number of clusters (values of {d.clusters[1]!r}) is assumed to grow in proportion."
-    return f"clusters (values of {d.clusters[0]!r})", results.covariance.n_clusters[0], remark
+        remark = f" The number of clusters of {d.clusters[1]!r} is assumed to grow in proportion."
+    return f"clusters of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:

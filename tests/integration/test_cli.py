@@ -405,6 +405,25 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert "gpt4" in capsys.readouterr().err
 
 
+def test_a_plan_without_a_context_has_the_identifiers_of_the_rows(battles, csv, tmp_path):
+    out = tmp_path / "plan.csv"
+    assert main(["design", FORMULA, csv, "--functional", "bt", "--budget", "50", "--out", str(out)]) == 0
+    plan = pd.read_csv(out)
+    assert plan.columns[:2].tolist() == ["context", "question_id"]
+    assert plan["question_id"].tolist() == battles["question_id"].iloc[plan["context"]].tolist()
+    new = dr.datasets.Arena().contexts(20, rng=5)[["question_id", "length"]]
+    planned = dr.dml_rank(FORMULA, battles, functional="bt", rng=0).design(30, newdata=new).sample(0)
+    assert planned["question_id"].tolist() == new["question_id"].iloc[planned["row"]].tolist()
+
+
+def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
+    stored = str(tmp_path / "fit.json")
+    assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0
+    capsys.readouterr()
+    assert main(["fit", stored, "--by", "category"]) == 1
+    assert "is a stored result, which compare, report and gate read; fit needs" in capsys.readouterr().err
+
+
 def test_a_plan_speaks_the_words_of_the_command_line(battles, csv, tmp_path, capsys):
     call = ["design", FORMULA, csv, "--context", "question_id", "--functional", "bt"]
     for words, message in (

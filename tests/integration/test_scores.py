@@ -519,7 +519,8 @@ def plan_files(tmp_path, capsys):
     earlier.to_csv(files[0], index=False)
     outs = [word for file in files[1:3] for word in ("--out", str(file))]
     assert main(["design", FORMULA, str(files[0]), *OF_RUNS, "--budget", "90", "--candidate", "m03", *outs]) == 0
-    drawn = pd.read_csv(files[1])[["task", "model"]].merge(table[table.run == 0], on=["task", "model"])
+    # The rows of the plan have all columns that its command names.
+    drawn = pd.read_csv(files[1])[["task", "model", "run"]].merge(table, on=["task", "model", "run"])
     pd.concat([earlier, drawn]).to_csv(files[3], index=False)
     return files, capsys.readouterr().out
 
@@ -561,6 +562,11 @@ def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     assert runs["task"].nunique() == 99
     assert main([*design, "--budget", "60"]) == 1
     assert "--from-scratch" in capsys.readouterr().err
+    decided = draw().assign(accuracy=lambda table: table["accuracy"] + 2 * (table["model"] == "m02"))
+    decided.to_csv(tmp_path / "decided.csv", index=False)
+    design[2] = str(tmp_path / "decided.csv")
+    assert main([*design, "--budget", "60", "--top", "1", "--from-scratch"]) == 0
+    assert "m02 - m00" in capsys.readouterr().out
     assert main([*design, "--budget", "0.2", "--from-scratch"]) == 1
     assert "for 20 % of 10,000 runs give --budget 2000" in capsys.readouterr().err
 
