@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,6 +152,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, **parser_arguments: Any) -> None:
         super().__init__(**{"formatter_class": OneSpelling, **parser_arguments})
+
+    @property
+    def options(self) -> dict[str, argparse.Action]:
+        """The options by their names in the Python API."""
+        return {action.dest: action for action in self._actions if action.option_strings}
 
     # The signature is argparse's, which has no types that could be narrowed.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -522,44 +527,48 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
     return options
 
 
-_DICTIONARY = re.compile(r"\bcategories=\{([^{}]*)\}")
-_CLUSTERS = re.compile(r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}")
-_ARGUMENT = re.compile(
-    r"(?<![\w-])(\w+)=('[^']*'|True\b|False\b|-?\d[\d.]*(?:e-?\d+)?\b(?!,\d)|-?(?:nan|inf)\b|(?=[\s,;.)]|$))"
+# Options of all commands by their names in the Python API; the parsers fill it when they are built.
+OPTION_OF: dict[str, argparse.Action] = {}
+# Arguments of the Python API that are no option of the same name, and how they are typed.
+_PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"\b[Tt]he frame \.[a-z]+(?:\.[a-z]+)?", "--out check.json"),
+    (r"compare\([^()]*independent=True\)", "--independent"),
+    (r"\bTop\((-?\d+)\)", r"--top \1"),
+    (r"\bnewdata(?:=None\b|=|\b)", "--new"),
+    (
+        r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}",
+        lambda found: "--groups " + re.sub("[',]", "", found[1]),
+    ),
+    (r"\bcategories=\{([^{}]*)\}", lambda found: "--categories " + " ".join(map(_label, found[1].split(", ")))),
 )
-# Arguments of plans: those that are flags on the command line, and those with a value.
-_PLAN_FLAGS = ("one_pair", "from_scratch")
-_PLAN_VALUES = ("budget", "criterion", "contrasts", "min_propensity", "explore", "until", "candidate")
-# Methods of a result, and options that do the same; the frames of a check, which are in its JSON file.
-_METHODS = ("by", "sensitivity", "sequential", "bootstrap", "reversals", "changes", "pair_changes")
-_METHOD = re.compile(rf"(?<![\w.])({'|'.join(_METHODS)})\(\)")
-_INDEPENDENT = re.compile(r"compare\([^()]*independent=True\)")
-_CHECK_FRAME = re.compile(r"\bthe frame \.[a-z]+(?:\.[a-z]+)?", re.IGNORECASE)
+_ARGUMENT = re.compile(
+    r"(?<![\w.-])(\w+)"
+    r"(?:\(\)|=('[^']*'|True\b|False\b|-?\d[\d.]*(?:e-?\d+)?\b(?!,\d)|-?(?:nan|inf)\b|(?=[\s,;.)]|$)))"
+)
 
 
 def as_typed(message: str) -> str:
     """Return a sentence with the API's names as the command line has them: ``min_labels=2`` as ``--min-labels 2``."""
 
-    def entry(text: str) -> str:
-        label, meaning = (part.strip().strip("'") for part in text.rpartition(":")[::2])
-        pair = f"{label}={'MEANING' if meaning == '...' else meaning}"
-        return f"'{pair}'" if " " in pair or ">" in pair else pair
-
     def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        if name not in (*PASSED_ON, *_PLAN_FLAGS, *_PLAN_VALUES, "categories", "independent"):
+        action, value = OPTION_OF.get(found[1]), (found[2] or "").strip("'")
+        if action is None:
             return found[0]
-        if name in _PLAN_FLAGS:
-            return f"--{name.replace('_', '-')}"
-        value = {"True": "yes", "False": "no"}.get(value, value.strip("'"))
-        return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
+        if action.nargs == 0:
+            return f"{'without ' * (value == 'False')}{action.option_strings[0]}"
+        answers = {"True": "yes", "False": "no"}
+        return f"{action.option_strings[0]} {answers.get(value, value)}".strip()
 
-    message = _CHECK_FRAME.sub("--out check.json", _INDEPENDENT.sub("--independent", message))
-    message = _METHOD.sub(lambda found: f"--{found[1].replace('_', '-')}", message)
-    listed_pairs = _DICTIONARY.sub(lambda found: "--categories " + " ".join(map(entry, found[1].split(", "))), message)
-    named_groups = _CLUSTERS.sub(lambda found: "--groups " + found[1].replace(",", "").replace("'", ""), listed_pairs)
-    of_plans = re.sub(r"\bnewdata(?:=None\b|=|\b)", "--new", re.sub(r"\bTop\((-?\d+)\)", r"--top \1", named_groups))
-    return _ARGUMENT.sub(option, of_plans)
+    for pattern, typed in _PHRASES:
+        message = re.sub(pattern, typed, message)
+    return _ARGUMENT.sub(option, message)
+
+
+def _label(entry: str) -> str:
+    """Return an entry of the dictionary of ``categories=`` as a value of ``--categories``."""
+    label, meaning = (part.strip().strip("'") for part in entry.rpartition(":")[::2])
+    pair = f"{label}={'MEANING' if meaning == '...' else meaning}"
+    return f"'{pair}'" if " " in pair or ">" in pair else pair
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ def build_parser() -> argparse.ArgumentParser:
             conflict_handler="resolve" if name == "gate" else "error",
         )
         add_options(command)
+        words.OPTION_OF.update(command.options)
         command.set_defaults(carry_out=run, command=name)
     return parser
 

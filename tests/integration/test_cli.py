@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.arguments import PASSED_ON, add_fit_options
+from dmlrank.cli.arguments import PASSED_ON, add_fit_options, as_typed
 from dmlrank.cli.main import build_parser, main
 from dmlrank.cli.read_files import ColumnRoles, read_frame
 from dmlrank.cli.write_files import write_figure
@@ -403,6 +403,26 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
     assert main([*call, "--contrasts", "gpt-4 - gpt4"]) == 1
     assert "gpt4" in capsys.readouterr().err
+
+
+def test_messages_name_every_option_as_it_is_typed(csv, capsys):
+    build_parser()
+    for message, typed in (
+        ("min_labels=2, or position_bias=False", "--min-labels 2, or --position-bias no"),
+        ("name the column in time= and period='week'", "name the column in --time and --period week"),
+        ("one_pair=True with Top(3) and newdata=", "--one-pair with --top 3 and --new"),
+        (
+            "lower_is_better=True; fold_names=True; by() and .by()",
+            "--lower-is-better; --fold-names yes; --by and .by()",
+        ),
+        ("independent=False, but k=3, 1=2 and A>B=0.75 stay", "without --independent, but k=3, 1=2 and A>B=0.75 stay"),
+        ("cov_type='cluster', cov_kwds={'groups': ['q', 'user']}", "--groups q user"),
+        ("categories={'n/a': 'missing', 'A>B': 1}", "--categories n/a=missing 'A>B=1'"),
+        ("the frame .pairs lists all", "--out check.json lists all"),
+    ):
+        assert as_typed(message) == typed
+    assert main(["check", FORMULA, csv, "--period", "week"]) == 1
+    assert "--period week divides the times of a column; name this column in --time" in capsys.readouterr().err
 
 
 def test_a_plan_without_a_context_has_the_identifiers_of_the_rows(battles, csv, tmp_path):
