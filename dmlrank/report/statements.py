@@ -344,8 +344,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model{p}."
-        closest = int(np.argmin(first.separated))
-        includes_zero = first.difference[closest] <= separation.critical * first.std_error[closest]
+        includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
         if first.is_single and (tied or includes_zero):
             apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
             lead += (
@@ -368,8 +367,8 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -> str:
-    """Say by how much the leader is above the best model that is not separated from it, or else the second one."""
-    place = int(np.argmin(first.separated))
+    """Say by how much the leader is above the best model that may be first as well, or else the second one."""
+    place = first.rival
     leader, rival = results.models[first.leader], results.models[first.others[place]]
     gap, critical = float(first.difference[place]), level.separation.critical if level.separation else np.nan
     ends = gap + critical * float(first.std_error[place]) * np.array([-1, 1])
@@ -474,20 +473,23 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Say which true gap between the leader and its best rival the present and larger numbers of prompts would show."""
+    """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
     first, separation, d = level.first, level.separation, results.description
     if first is None or separation is None or first.decided or results.sequence is not None or d.prompts == "fixed":
         return []
-    error = float(first.std_error[int(np.argmin(first.separated))])
+    error = float(first.std_error[first.rival])
     if not error > 0:
         return []
     unit, number, remark = _independent_units(results)
     digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
-    least = smallest_gap(error, separation.critical, POWER)
+    least = smallest_gap(error, first.critical, POWER)
     present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
+    leader, rival = results.models[first.leader], results.models[first.others[first.rival]]
+    test = "test of first place" if first.is_single else "test of all pairs"
     return [
-        f"The smallest true gap that would be found with power {POWER:.2f} is {present} with these {number:,} {unit}, "
-        f"{doubled} with {number:,} more and {tenfold} with {9 * number:,} more.{remark}",
+        f"The smallest true lead of {leader} over {rival} that the {test} would find with power {POWER:.2f} is "
+        f"{present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with {9 * number:,} "
+        f"more.{remark}"
     ]
 
 
