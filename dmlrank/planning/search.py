@@ -390,7 +390,8 @@ class PlanSpecification:
     explore: Share of the uniform plan that is mixed in.
     predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a
         fit.
-    earlier: The labels of the fit, to which those of the plan are added.
+    earlier: The labels of the fit, to which those of the plan are added. For a round of scores of its own, the scores
+        of the fit, of which only the summary says what they add.
     alpha: One minus the level of intervals and tests where the caller of a method gives none.
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
@@ -429,7 +430,7 @@ class PlanSpecification:
     @property
     def precision(self) -> Precision:
         """How precise the scores become, as a function of the labelling covariance."""
-        return Precision(self.criterion, self.between_covariance, self.earlier)
+        return Precision(self.criterion, self.between_covariance, None if self.problem.of_scores else self.earlier)
 
     @property
     def max_uniform(self) -> float:

@@ -134,6 +134,10 @@ def test_a_plan_for_new_prompts_predicts_the_fit_of_all_rows(n_new, budget):
     share = n_new / (n_new + 800)
     together = (1 - share) ** 2 * res.cov_params() + share**2 * alone.cov_params()
     np.testing.assert_allclose(plan.cov_params(), together, atol=1e-9)
+    said = r"error of (\w): ([\d.]+) from the new prompts alone, ([\d.]+) together .* own round \(the fit: ([\d.]+)\)"
+    model, *errors = re.search(said, " ".join(str(plan).split())).groups()
+    stated = [alone.std_errors[model], plan.std_errors[model], res.bse[model]]
+    np.testing.assert_allclose(np.array(errors, dtype=float), stated, atol=6e-4)
     drawn = plan.sample(rng=2)
     skill = pd.Series([0.3, 0.0, -0.8, -1.2], index=MODELS)
     wins = rng.random(len(drawn)) < expit(drawn["model_a"].map(skill) - drawn["model_b"].map(skill))
