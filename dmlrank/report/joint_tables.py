@@ -427,8 +427,8 @@ def change_notes(
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
     named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
-    counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
-    changed = f"The tests show {counts} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
+    of_all = f"{len(significant):,} of {counted(len(changes), 'change')} of scores"
+    changed = f"The tests show {of_all} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
     return [changed, joined]
 
 

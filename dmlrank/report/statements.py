@@ -516,6 +516,12 @@ def few_prompts_note(results: Estimates) -> list[str]:
     return [f"No rank is given to {listed(few)}: {reason}."] * bool(few)
 
 
+def unseen_note(results: Estimates) -> list[str]:
+    """Say which models have no score in a group, because a score would be a prediction alone."""
+    unseen = listed([model for model, no in zip(results.names, results.is_unseen, strict=True) if no], MODELS_NAMED)
+    return [f"Models without a {results.counts} in this group have no score here: {unseen}."] * bool(unseen)
+
+
 def bootstrap_sentence(level: SummaryLevel) -> list[str]:
     """Say beside warnings which bootstrap the statements come from; nothing for normal draws."""
     if level.bootstrap is None:

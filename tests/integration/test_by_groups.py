@@ -416,6 +416,20 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
     row = next(row for row in alone.summary().rows if row[0] == "m0")
     assert set(row[1:]) <= {"-", ""}
     assert alone.tidy().set_index("term").loc["m0", ["estimate", "conf_low"]].isna().all()
+    # Its result says the same: no score, no rank, no place in a picture, and no rank of others counts it.
+    for numbers in (alone.params, alone.bse, alone.pvalues, alone.conf_int()["lower"]):
+        np.testing.assert_array_equal(numbers.isna(), [name == "m0" for name in alone.models])
+    ranks = alone.ranks()
+    assert sorted(ranks.index) == sorted(set(alone.models) - {"m0"})
+    assert ranks["rank"].max() == K - 1 == ranks["upper"].max()
+    assert "have no score here: 'm0'" in " ".join(ranks.summary().notes)
+    cells = {row[0]: row for row in alone.summary().rows}
+    best = ranks.index[0]
+    assert f"{ranks.loc[best, 'lower']}-{ranks.loc[best, 'upper']}".removeprefix("1-1") in cells[best]
+    for picture in ("forest", "ranks"):
+        axes = alone.plot(picture)
+        assert "m0" not in [label.get_text() for label in axes.get_yticklabels()]
+        plt.close(axes.figure)
     page = groups.report()
     board = page[page.index('aria-label="without"') :]
     assert "Models without a vote in this group have no score here: &#39;m0&#39;." in board
