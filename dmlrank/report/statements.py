@@ -357,6 +357,8 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of(few)} {'has' if len(few) == 1 else 'have'} too few prompts to say."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
+    if on_page:
+        pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
 
 
@@ -405,6 +407,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> 
         return ["A later look may decide it."]
     times = first.times_more(POWER)
     wanted = data_wanted(results, times)
+    wanted = wanted.replace(f"(power {POWER:.2f})", f"with a chance of {100 * POWER:.0f} %") if on_page else wanted
     if not wanted:
         return []
     rivals = [first.leader, *first.others[first.p > first.alpha]]

@@ -382,7 +382,9 @@ class GroupResults(JointBoards, Generic[Result]):
         equality = self._equality()
         p_equal = None if isinstance(equality, str) else float(equality.pvalue)
         overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
-        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal))
+        by_model = self.equal_by_model()["p_holm"] if len(self) > 1 else pd.Series(dtype=float)
+        differing = by_model.index[by_model <= 0.05].tolist()
+        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal, differing))
         return f"Leaderboards by {self.variable}", boards, [table]
 
     @property

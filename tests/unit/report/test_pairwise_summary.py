@@ -169,6 +169,16 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     assert errors[0] / errors[1] == pytest.approx(np.sqrt(3), rel=0.05)
 
 
+def test_a_page_says_so_in_words_without_statistics(result):
+    pytest.importorskip("jinja2")
+    said = re.search(r'<p class="verdict">(.*?)</p>', result.report(), re.S)[1]
+    assert "First place is not decided" in said
+    n_apart, n_pairs = re.search(r"Which of two models is better is shown for (\d+) of (\d+) pairs\.", said).groups()
+    assert f"{n_apart} of {n_pairs} pairs of models are separated" in " ".join(result.verdict().split())
+    assert "with a chance of 80 %" in said
+    assert "power" not in said
+
+
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
     assert re.search(
