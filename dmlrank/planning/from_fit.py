@@ -149,7 +149,13 @@ def design_fit(
         with collected_warnings():
             then = run(options_then, steps.source, steps)
         covariance = then.covariance.matrix * estimates.scale.factor**2
-        specification = specification_with(then.setup.functional, covariance)
+        # The labels of the uniform plan change the weights of pairs little.
+        present_plan, specification = specification, specification_with(then.setup.functional, covariance)
+        specification = replace(
+            specification,
+            full_covariance=present_plan.full_covariance,
+            precision_of_uniform=present_plan.precision,
+        )
     has_contrasts = len(specification.contrasts) > 0
     doubts = _doubts(estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts)
     remarks = [*doubts, specification.remark]

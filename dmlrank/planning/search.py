@@ -398,6 +398,8 @@ class PlanSpecification:
     remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
     test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
+    precision_of_uniform: How precise the uniform plan makes the scores, with ``full_covariance``, where its pairs have
+        other weights than those of the plan; None: as the plan.
     """
 
     problem: DesignProblem
@@ -419,6 +421,7 @@ class PlanSpecification:
     remark: str = ""
     candidate: str = ""
     test: str = "max-t"
+    precision_of_uniform: Precision | None = None
 
     @property
     def targets(self) -> Targets:
@@ -523,7 +526,7 @@ def solve(
     if problem.of_scores:
         # Further runs of a prompt vary more than the mean of earlier ones.
         uniform = problem.labelling_covariance(np.full(problem.shape, specification.uniform(cost)))
-    uniform_sigma = precision.sigma(uniform)
+    uniform_sigma = (specification.precision_of_uniform or precision).sigma(uniform)
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 

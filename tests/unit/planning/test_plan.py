@@ -839,6 +839,9 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     res = dr.dml_rank(formula, votes, position_bias=ordered, **options)
     pair = tuple(res.params.nlargest(2).index)
     plan = res.design(1500, contrasts=[pair])
+    # The uniform plan beside it has weights of its own, those of half as many labels again.
+    uniform, present = plan.predicted(pair)["uniform_std_error"].item(), res.t_test(pair).sd.item()
+    assert uniform == pytest.approx(present / np.sqrt(1.5), rel=0.1)
     counts = plan.export(tmp_path / "pairs.csv", rng=0, counts=True)
     own = counts[counts["model_a"].isin(pair) & counts["model_b"].isin(pair)]["labels"].sum()
     assert own > 0.5 * counts["labels"].sum()
