@@ -42,8 +42,9 @@ _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
 # Number of labels of a pair whose floor changes no probability that a learner predicts.
 _MANY_LABELS = 1_000_000
-# A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
-_SMALLEST_GAIN, _MOST_STEPS = 1e-3, 100
+# A search for weights by counts ends when a step moves less than this share of the budget's labels, or after so many
+# steps. A pair with few labels, whose weight is small at first, gains little in the first steps.
+_SMALLEST_MOVE, _MOST_STEPS = 1e-3, 300
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
@@ -156,6 +157,9 @@ def design_fit(
             full_covariance=present_plan.full_covariance,
             precision_of_uniform=present_plan.precision,
         )
+        joins = newdata is None and not from_scratch and options.criterion == "A" and not options.one_pair
+        if joins and specification.earlier is not None:
+            specification = replace(specification, before=_by_context(specification, counts))
     has_contrasts = len(specification.contrasts) > 0
     doubts = _doubts(estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts)
     remarks = [*doubts, specification.remark]
@@ -216,11 +220,11 @@ def _counts_with_plan(specification: PlanSpecification, budget: float, counts: F
     whole = specification.problem
     problem = whole.sample() or whole
     pairs, functional, deviations = problem.pairs, problem.functional, problem.deviations
-    weights, best = functional.edge_weights, np.inf
+    weights = functional.edge_weights
     assert deviations is not None
     assert weights is not None
     share = problem.total_cost / whole.total_cost
-    earlier = pairs.take(counts[None]) * (0.5 if pairs.ordered else 1.0) * share / problem.n_contexts
+    earlier = _by_context(specification, counts)
     lower = earlier + specification.smallest_propensity(budget)
     spent = problem.expected_cost(np.broadcast_to(earlier, problem.shape))
     constraints = Constraints(problem.cost, lower, share * budget + spent, one_pair=False, count=problem.count)
@@ -230,16 +234,18 @@ def _counts_with_plan(specification: PlanSpecification, budget: float, counts: F
         problem = replace(problem, deviations=replace(deviations, directions=directions[pairs.first, pairs.second]))
         sigma = specification.between_covariance + problem.labelling_covariance(propensities)
         propensities = allocate(problem.label_rates(specification.criterion.metric(sigma)), constraints).propensities
-        objective = specification.criterion.objective(
-            specification.between_covariance + problem.labelling_covariance(propensities)
-        )
-        objective = np.log(objective) if specification.criterion.kind == "A" else objective
         labels = problem.expected_labels(propensities) / share
-        weights = labels + labels.T if pairs.ordered else labels
-        if objective > best - _SMALLEST_GAIN:
+        previous, weights = weights, labels + labels.T if pairs.ordered else labels
+        if np.abs(weights - previous).sum() < _SMALLEST_MOVE * (weights.sum() - counts.sum()):
             break
-        best = objective
     return weights
+
+
+def _by_context(specification: PlanSpecification, counts: FloatArray) -> FloatArray:
+    """Return the labels of each pair by context of a plan, (1, m), from those of both display orders, (K, K)."""
+    problem = specification.problem
+    orders = 2 if problem.pairs.ordered else 1
+    return np.asarray(problem.pairs.take(counts[None]) / (orders * problem.n_contexts))
 
 
 def _above(estimates: Estimates, options: PlanOptions) -> NDArray[np.bool_] | None:

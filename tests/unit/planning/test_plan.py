@@ -851,8 +851,15 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     sides = np.where(exchange, places[1], places[0]), np.where(exchange, places[0], places[1])
     new = voted(*sides, [f"new-{i}" for i in range(len(rows))])
     realised = dr.dml_rank(formula, pd.concat([votes, new]), position_bias=ordered, **options).t_test(pair).sd.item()
-    # A fit of all labels joins them pair by pair, and is a little more precise than the best mean of both rounds.
-    assert 0.85 < realised / plan.predicted(pair)["std_error"].item() < 1.02
+    assert plan.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
+    # No other plan of this cost is better, such as one for the pair alone; a few labels are on their pair, too.
+    few = res.design(60, contrasts=[pair])
+    a, b = sorted(res.models.index(name) for name in pair)
+    labels = few.specification.problem.expected_labels(few.solution.propensities)
+    assert labels[a, b] + (labels[b, a] if ordered else 0) > 0.8 * 60
+    assert few.power(*pair) < plan.power(*pair)
+    tables = plan.specification.problem.mu[:1]
+    np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
 
 
 def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
