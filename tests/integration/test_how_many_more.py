@@ -115,10 +115,10 @@ def test_labels_already_bought_are_counted(result):
     assert (more.std_errors < result.bse).all()
     assert (more.std_errors < alone.std_errors).all()
     first, second = result.params.nlargest(2).index
-    wanted = {"difference": claimed(result)[0] * 0.8}
+    wanted = {"difference": claimed(result)[0] * 0.8, "method": "none"}
     assert more.for_power(first, second, **wanted).budget < alone.for_power(first, second, **wanted).budget
     with pytest.raises(OptionError):
-        more.for_power(first, second, difference=claimed(result)[0] * 1.05)
+        more.for_power(first, second, difference=claimed(result)[0] * 1.05, method="none")
     with pytest.raises(OptionError, match="from_scratch=True"):
         more.regret(np.zeros((1200, 4, 4, 2)))
 
