@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,6 +25,7 @@ from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
+from .vote_columns import FEW_CLUSTERS
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
 _MOST_DIGITS = 18
@@ -157,6 +159,32 @@ def warn_of_repeats(rows: Rows) -> bool:
             )
             return True
     return False
+
+
+def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
+    """Warn where rows count as prompts although a column, none of which is a cluster, says that they share prompts.
+
+    The columns of the table have conventional names of prompts, or are the columns of clusters, ``groups``.
+    """
+    codes = {name: value_codes(column) for name, column in table.items()}
+    counts = {name: len(np.unique(codes[name])) for name in codes if name not in groups}
+    if not counts:
+        return
+    # An identifier of each question, for example, beside texts of which some are equal.
+    name = max(counts, key=lambda name: counts[name])
+    n_prompts = counts[name]
+    # Prompts that lie within clusters are allowed for.
+    pairs = (np.unique(np.stack([codes[group], codes[name]]), axis=1).shape[1] for group in groups)
+    if not 1 < n_prompts < len(table) / 2 or any(number == n_prompts for number in pairs):
+        return
+    advice = f"context={name!r} makes them about prompts like these"
+    if n_prompts <= FEW_CLUSTERS:
+        advice = "collect votes on more prompts if they shall hold for others"
+    warn(
+        f"the {len(table):,} rows are about {n_prompts:,} prompts (values of {name!r}), and each counts as a prompt of "
+        f"its own: scores and intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}",
+        stacklevel=5,
+    )
 
 
 def repeated_values(table: pd.DataFrame) -> dict[str, int]:

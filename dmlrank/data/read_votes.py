@@ -15,7 +15,14 @@ from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataErr
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, names_alike, row_index
-from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
+from .contexts import (
+    Rows,
+    check_constant_features,
+    find_contexts,
+    identifiers,
+    warn_of_repeats,
+    warn_of_shared_prompts,
+)
 from .derived_pairs import DerivedPairs
 from .equal_values import find_shared_texts
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
@@ -29,6 +36,8 @@ from .preferences import PreferenceData, gather_cells
 _MOST_NAMED = 5
 # A larger share of missing scores that count as a value, or of prompts that lack scores and are left out, is warned of.
 _MOST_MISSING = 0.2
+# Columns with these names say which prompt a vote is on.
+_PROMPT_NAMES = ("prompt_id", "question_id", "prompt", "question")
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
 
@@ -78,7 +87,13 @@ def take_rows(
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     features = [name for name in names_in(formula.features).values if name in available]
     required = list(dict.fromkeys([*roles, *features, *context, *extras]))
-    table = take_columns(data, list(dict.fromkeys([*required, *existing])))
+    rows_are_prompts = not (context or derived or is_partitioned(data)) and options.prompts == "random"
+    prompts = [name for name in available if name in _PROMPT_NAMES and name not in roles] if rows_are_prompts else []
+    table = take_columns(data, list(dict.fromkeys([*required, *existing, *prompts])))
+    if prompts:
+        clusters = [name for name in groups if name in options.clusters]
+        warn_of_shared_prompts(table[list(dict.fromkeys([*prompts, *clusters]))], clusters)
+        table = table[list(dict.fromkeys([*required, *existing]))]
     names = locate_names(formula.features, available, environment, len(table), roles)
     labels = row_index(data, len(table))
     coded = {}

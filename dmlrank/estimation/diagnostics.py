@@ -119,9 +119,11 @@ def warn_of_few_prompts(
             advice = f"collect votes or scores on more than {FEW_CLUSTERS} prompts"
         others = int((effective < _FEWEST_EFFECTIVE).sum()) - 1
         more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
+        # Rounded up, a number may equal the one that is needed.
+        number = min(round(effective[fewest]), round(_FEWEST_EFFECTIVE) - 1)
         warn(
-            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
-            f"{effective[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at least "
+            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is {number} of "
+            f"{n_contexts:,} prompts, and a reliable interval needs at least "
             f"{_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too short; {advice}",
             stacklevel=2,
             kind=IntervalWarning,

@@ -299,6 +299,11 @@ class FirstPlace:
         """Whether the leader is shown to be above every other model."""
         return bool(self.p.max() <= self.alpha)
 
+    @property
+    def rival(self) -> int:
+        """Place among ``others`` of the best model that may be first as well; of the second model where none may."""
+        return int(np.argmax(self.p > self.alpha))
+
     def times_more(self, power: float) -> float:
         """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import warn
+from .._utils.computation import collected_warnings, warn
 from ..data.formula.features import new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -25,18 +25,20 @@ from ..exceptions import DataError, OptionError, listed
 from ..fit.compared_pairs import finite_table
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
+from ..fit.method import run
 from ..fit.state import FitState
+from ..functionals import BradleyTerry, Functional
 from ..functionals.linear_scores import Linearised
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..report.statements import counted
-from .allocation import Computed, Rows
+from .allocation import Computed, Constraints, Propensities, Rows, allocate
 from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, Top, read_context_weights, read_costs
 from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
-from .search import EarlierLabels, solve
+from .search import EarlierLabels, PlanSpecification, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -47,6 +49,9 @@ _MANY_LABELS = 1_000_000
 _IDENTIFIER = re.compile(
     r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
 )
+# A search for weights by counts ends when a step moves less than this share of the budget's labels, or after so many
+# steps. A pair with few labels, whose weight is small at first, gains little in the first steps.
+_SMALLEST_MOVE, _MOST_STEPS = 1e-3, 300
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
@@ -115,28 +120,12 @@ def design_fit(
     if mean is not None:
         functional = mean.score if newdata is None else _linearised_at(steps, tables, row)
     pairs = Pairs.of(functional, len(steps.data.items), steps.data.ordered)
-    problem = problem_of(steps.estimator.plan_estimator)(
-        functional=functional,
-        mu=tables,
-        row=row,
-        floor=float(steps.repetitions[0].floor),
-        pairs=pairs,
-        cost=read_costs(options.costs, pairs, n_contexts),
-        one_pair=bool(options.one_pair),
-        context_weight=read_context_weights(weights, n_contexts),
-        fixed_prompts=steps.options.prompts == "fixed",
-        unit=estimates.scale.factor,
-    )
 
     # The scores are the fit's estimates, for new prompts plus the difference of the means of F(mu): the bias of mu is
     # assumed to be the same on the new prompts as on the fit's. A constant that the fit adds to its scores, such as
     # 1000 Elo points, is not added to the means of F(mu).
     estimate, plugin = estimates.estimate, estimates.plugin - estimates.scale.shift
-    earlier = None
-    if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
-        share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
-        earlier = EarlierLabels(estimates.covariance.matrix * n_contexts, share)
-    formula = parse_formula(steps.source.formula)
+    formula, above = parse_formula(steps.source.formula), _above(estimates, options, from_scratch)
     names = PlanNames(
         steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second, carried=prompts.carried
     )
@@ -144,21 +133,63 @@ def design_fit(
     def scores_of(mean: FloatArray) -> FloatArray:
         return estimate if newdata is None else estimate + mean - plugin
 
-    specification = specify(problem, options, names, scores_of, _above(estimates, options, from_scratch))
-    remarks = [*_doubts(estimates, steps, has_votes=newdata is None), specification.remark]
+    def specification_with(functional: Functional, covariance: FloatArray) -> PlanSpecification:
+        """Return the specification for a functional, with which the fit's scores have this covariance."""
+        problem = problem_of(steps.estimator.plan_estimator)(
+            functional=functional,
+            mu=tables,
+            row=row,
+            floor=float(steps.repetitions[0].floor),
+            pairs=pairs,
+            cost=read_costs(options.costs, pairs, n_contexts),
+            one_pair=bool(options.one_pair),
+            context_weight=read_context_weights(weights, n_contexts),
+            fixed_prompts=steps.options.prompts == "fixed",
+            unit=estimates.scale.factor,
+        )
+        earlier = None
+        if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
+            share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
+            earlier = EarlierLabels(covariance * n_contexts, share)
+        return replace(specify(problem, options, names, scores_of, above), earlier=earlier)
+
+    specification = specification_with(functional, estimates.covariance.matrix)
+    present = functional.edge_weights
+    if steps.setup.edge_weights == "counts" and isinstance(functional, BradleyTerry) and present is not None:
+        counts = np.zeros_like(present) if from_scratch else present
+        options_then = replace(steps.options, edge_weights=_counts_with_plan(specification, options.budget, counts))
+        with collected_warnings():
+            then = run(options_then, steps.source, steps)
+        covariance = then.covariance.matrix * estimates.scale.factor**2
+        # The labels of the uniform plan change the weights of pairs little.
+        present_plan, specification = specification, specification_with(then.setup.functional, covariance)
+        specification = replace(
+            specification,
+            full_covariance=present_plan.full_covariance,
+            precision_of_uniform=present_plan.precision,
+        )
+        joins = newdata is None and not from_scratch and options.criterion == "A" and not options.one_pair
+        if joins and specification.earlier is not None:
+            specification = replace(specification, before=_by_context(specification, counts))
+    has_contrasts = len(specification.contrasts) > 0
+    doubts = _doubts(estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts)
+    remarks = [*doubts, specification.remark]
     specification = replace(
         specification,
         remark=" ".join(filter(None, remarks)),
         predict=partial(_predict, steps),
-        earlier=earlier,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
     )
     return Plan(specification, solve(specification, options.budget))
 
 
-def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool) -> Iterator[str]:
-    """Yield why labels may be less precise than a plan predicts; ``has_votes``: the plan's prompts are the fit's."""
+def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool, has_contrasts: bool) -> Iterator[str]:
+    """Yield why labels may be less precise than a plan predicts or than they could be.
+
+    ``has_votes``: the plan's prompts are the fit's; ``has_contrasts``: the plan is for some differences.
+    """
+    is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:
         say = "says" if n_doubts == 1 else "say"
@@ -172,12 +203,60 @@ def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool) -> Iterat
             "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
             "than predicted."
         )
-    if steps.setup.edge_weights == "counts":
+    if is_bt and steps.setup.edge_weights == "equal" and has_contrasts:
+        yield (
+            "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
+            "with edge_weights='counts' needs fewer labels for a few differences."
+        )
+    if steps.setup.edge_weights == "counts" and not is_bt:
         yield (
             "Weights of pairs are held at the present counts of labels. A later fit with edge_weights='counts' counts "
-            "the new labels, too: if only a few differences matter, labels on these pairs alone may then make them "
-            "more precise than this plan does."
+            "the new labels, too, and has other scores."
         )
+
+
+def _counts_with_plan(specification: PlanSpecification, budget: float, counts: FloatArray) -> FloatArray:
+    r"""Return the labels of each pair, (K, K), that Bradley-Terry scores weight by, with those of a plan.
+
+    Shapes: counts (K, K), the labels that there are.
+
+    Notes
+    -----
+    Scores with pairs weighted by w are combinations c(w) of the log-odds of pairs, whose variances are v / N after N
+    labels. A step finds the N that cost the budget and minimise the variance for given w. Weights by the numbers of
+    labels then minimise it for given N, if labels of all pairs have about the same variance (Gauss-Markov), and so
+    every step lowers it. With weights that stay as they are, all pairs of two models would need labels for the
+    difference of the two, however many labels there are of their own pair.
+    """
+    whole = specification.problem
+    problem = whole.sample() or whole
+    pairs, functional, deviations = problem.pairs, problem.functional, problem.deviations
+    weights = functional.edge_weights
+    assert deviations is not None
+    assert weights is not None
+    share = problem.total_cost / whole.total_cost
+    earlier = _by_context(specification, counts)
+    lower = earlier + specification.smallest_propensity(budget)
+    spent = problem.expected_cost(np.broadcast_to(earlier, problem.shape))
+    constraints = Constraints(problem.cost, lower, share * budget + spent, one_pair=False, count=problem.count)
+    propensities: Propensities = np.broadcast_to(lower, problem.shape)
+    for _ in range(_MOST_STEPS):
+        directions = BradleyTerry(functional.weights, functional.graph, weights).label_directions(pairs.n_items)
+        problem = replace(problem, deviations=replace(deviations, directions=directions[pairs.first, pairs.second]))
+        sigma = specification.between_covariance + problem.labelling_covariance(propensities)
+        propensities = allocate(problem.label_rates(specification.criterion.metric(sigma)), constraints).propensities
+        labels = problem.expected_labels(propensities) / share
+        previous, weights = weights, labels + labels.T if pairs.ordered else labels
+        if np.abs(weights - previous).sum() < _SMALLEST_MOVE * (weights.sum() - counts.sum()):
+            break
+    return weights
+
+
+def _by_context(specification: PlanSpecification, counts: FloatArray) -> FloatArray:
+    """Return the labels of each pair by context of a plan, (1, m), from those of both display orders, (K, K)."""
+    problem = specification.problem
+    orders = 2 if problem.pairs.ordered else 1
+    return np.asarray(problem.pairs.take(counts[None]) / (orders * problem.n_contexts))
 
 
 def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> NDArray[np.bool_] | None:

@@ -67,7 +67,9 @@ def plan_summary(
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
     rows = [(*row, counts.get(row[0], "")) for row in precision_rows((np.eye(len(names)), names), shown.places)]
     level = f"{100 * (1 - alpha):g}%"
-    news = filter(None, [specification.remark, _power_note(specification, solution, alpha)])
+    news = filter(
+        None, [specification.remark, _power_note(specification, solution, alpha), _rounds_note(specification, solution)]
+    )
     notes = [*filter(None, [" ".join(news)]), *_notes(specification, solution, level)]
     n_contrasts = len(specification.contrasts)
     if n_contrasts:
@@ -91,6 +93,31 @@ def plan_summary(
         tuple(notes),
     )
     return table.with_notes(shown.note(f"Cost, {heads[-1]} and widths"))
+
+
+def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> str:
+    """Say what the data of the fit add to a round on new prompts; empty for plans for the prompts of the fit.
+
+    One fit of all rows, each with the propensity of its own round, is the mean over all prompts; w is the share of the
+    new ones: Sigma = (1 - w)^2 A + w^2 (Sigma of the new round alone), with A that of the fit.
+    """
+    earlier = specification.earlier
+    if earlier is None or earlier.share is None:
+        return ""
+    (rows, labels), w = specification.targets, earlier.share
+    fit, alone, both = (1 - w) ** 2 * earlier.sigma, solution.sigma, solution.sigma
+    alone, both = (alone, fit + w**2 * alone) if specification.problem.of_scores else ((both - fit) / w**2, both)
+    errors = [
+        np.sqrt(np.maximum(np.einsum("jk,kl,jl->j", rows, sigma, rows), 0.0) / specification.problem.n_contexts)
+        for sigma in (alone, both, earlier.sigma)
+    ]
+    place = int(np.argmax(errors[0]))
+    digits = decimals(np.array([errors[1][place]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
+    of_new, of_all, of_fit = (fixed_text(error[place], digits) for error in errors)
+    return (
+        f"Standard error of {labels[place]}: {of_new} from the new prompts alone, {of_all} together with the data of "
+        f"the fit in one fit of all rows, each with the propensity of its own round (the fit: {of_fit})."
+    )
 
 
 def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> str:
@@ -120,7 +147,8 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
         if specification.test == "none":
             tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
-            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" if specification.earlier else ""
+            is_added = specification.earlier is not None and not problem.of_scores
+            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" if is_added else ""
         looks = " at one look; several looks need more" * bool(specification.questions)
         text += f", if the present estimates are right ({tests}{looks})"
         # Where labels depend on each other, a search for a budget takes long.

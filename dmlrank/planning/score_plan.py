@@ -64,7 +64,7 @@ from .design import specify
 from .plan import Plan
 from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
 from .problem import DesignProblem, Pairs, PlanNames, drawn_together
-from .search import of_eigenvalues, solve
+from .search import EarlierLabels, of_eigenvalues, solve
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1
@@ -315,6 +315,8 @@ def design_scores(
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", carried=carried)
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
+    if from_scratch and not problem.fixed_prompts:
+        specification = replace(specification, earlier=EarlierLabels(estimates.covariance.matrix * n, 0.5))
     if proxy is not None:
         assumed = f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}."
         remark = f"{specification.remark} {assumed}".strip()

@@ -390,13 +390,18 @@ class PlanSpecification:
     explore: Share of the uniform plan that is mixed in.
     predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a
         fit.
-    earlier: The labels of the fit, to which those of the plan are added.
+    earlier: The labels of the fit, to which those of the plan are added. For a round of scores of its own, the scores
+        of the fit, of which only the summary says what they add.
     alpha: One minus the level of intervals and tests where the caller of a method gives none.
     seed: Seed of the draws behind critical values.
     questions: Pairs of models whose order ends rounds of labelling when it is decided.
     remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
     test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
+    before (1, m): Labels of each pair that there are already, by context of the plan, where a fit of all labels joins
+        them with those of the plan pair by pair; None: as :class:`Precision` says.
+    precision_of_uniform: How precise the uniform plan makes the scores, with ``full_covariance``, where its pairs have
+        other weights than those of the plan; None: as the plan.
     """
 
     problem: DesignProblem
@@ -418,6 +423,8 @@ class PlanSpecification:
     remark: str = ""
     candidate: str = ""
     test: str = "max-t"
+    before: FloatArray | None = None
+    precision_of_uniform: Precision | None = None
 
     @property
     def targets(self) -> Targets:
@@ -429,7 +436,7 @@ class PlanSpecification:
     @property
     def precision(self) -> Precision:
         """How precise the scores become, as a function of the labelling covariance."""
-        return Precision(self.criterion, self.between_covariance, self.earlier)
+        return Precision(self.criterion, self.between_covariance, None if self.problem.of_scores else self.earlier)
 
     @property
     def max_uniform(self) -> float:
@@ -502,7 +509,11 @@ def solve(
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision, explore = specification.problem, specification.precision, specification.explore
     lower = specification.smallest_propensity(budget)
-    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
+    before = specification.before
+    if before is not None:
+        best = _joined_by_pair(problem, precision, before, lower=lower, budget=budget)
+    else:
+        best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
     largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
     if best.kkt_residual > largest:
         warn(
@@ -516,14 +527,45 @@ def solve(
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
         rule = partial(_mixed, propensities, explore, specification.uniform(budget))
         propensities = Computed(problem.shape, rule)
-        sigma = precision.sigma(problem.labelling_covariance(propensities))
+        if before is None:
+            sigma = precision.sigma(problem.labelling_covariance(propensities))
+        else:
+            sigma = precision.between_covariance + problem.labelling_covariance(_added(propensities, before))
     cost = problem.expected_cost(propensities)
     uniform = specification.full_covariance / specification.uniform(cost)
     if problem.of_scores:
         # Further runs of a prompt vary more than the mean of earlier ones.
         uniform = problem.labelling_covariance(np.full(problem.shape, specification.uniform(cost)))
-    uniform_sigma = precision.sigma(uniform)
+    uniform_sigma = (specification.precision_of_uniform or precision).sigma(uniform)
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
+
+
+def _joined_by_pair(
+    problem: DesignProblem, precision: Precision, before: FloatArray, *, lower: float, budget: float
+) -> Optimum:
+    """Find the optimum where the labels of a pair, earlier and planned ones, have one propensity in the fit of all.
+
+    The covariance is E sum M / (before + pi), so that earlier labels raise the smallest propensities, and the budget.
+    """
+    spent = problem.expected_cost(np.broadcast_to(before, problem.shape))
+    constraints = Constraints(problem.cost, before + lower, budget + spent, one_pair=False, count=problem.count)
+    metric = precision.criterion.metric(precision.between_covariance)
+    rates = problem.label_rates(metric)
+    allocation = allocate(rates, constraints)
+    residual = kkt_residual(rates, constraints, allocation)
+    labelling = problem.labelling_covariance(allocation.propensities)
+    planned = replace(allocation, propensities=_added(allocation.propensities, -before))
+    optimum = _optimum(precision, planned, labelling, residual, 1)
+    return replace(optimum, sigma=precision.between_covariance + labelling, metric=metric)
+
+
+def _added(propensities: Propensities, constant: FloatArray) -> Propensities:
+    """Return propensities plus a number for each pair, (1, m)."""
+    return Computed(propensities.shape, partial(_sum_at, propensities, constant))
+
+
+def _sum_at(propensities: Propensities, constant: FloatArray, rows: Rows) -> FloatArray:
+    return np.asarray(propensities[rows] + constant)
 
 
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:

@@ -187,7 +187,7 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
-        *[f"The warnings {where} say why intervals, tests and ranks may not hold for these data."]
+        *[f"Warnings {where} say why intervals, tests and ranks may not hold for these data."]
         * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
         f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"

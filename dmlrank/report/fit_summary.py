@@ -192,14 +192,19 @@ def leaderboard_columns(
         )
     if not results.of_models:
         return columns
-    few, order = results.diagnostics.models_with_few_prompts, ranks_of(results.estimate)
+    # Models without a vote in the group have no rank, and are below all others.
+    unseen = results.is_unseen
+    few, order = results.diagnostics.models_with_few_prompts, ranks_of(np.where(unseen, -np.inf, results.estimate))
     ranks = [("-" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
     name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
     said += "; none where a standard error rests on fewer than three prompts" if few else ""
     keys = [str(rank) for rank in order]
     columns["rank"] = Column("order", name, ranks, keys, said, ascending=True, hyphen="\u2013")
     if level.separation is not None:
-        sets = list(zip(*(ends.tolist() for ends in rank_bounds(level.separation.above)), strict=True))
+        above = np.zeros((len(unseen), len(unseen)), dtype=bool)
+        above[np.ix_(~unseen, ~unseen)] = level.separation.above[np.ix_(~unseen, ~unseen)]
+        best, worst = rank_bounds(above)
+        sets = list(zip(best.tolist(), (worst - int(unseen.sum())).tolist(), strict=True))
         columns["rank_set"] = Column(
             "rank",
             "Rank set",

@@ -292,9 +292,16 @@ MOVED, _NEW, _GONE, OVERALL = NEWS = ("What moved", "New in", "Gone in", "All pr
 
 
 def first_places(
-    variable: str, overall: str, groups: Sequence[tuple[str, Estimates, SummaryLevel]], p_equal: float | None
+    variable: str,
+    overall: str,
+    groups: Sequence[tuple[str, Estimates, SummaryLevel]],
+    p_equal: float | None,
+    differing: Sequence[str],
 ) -> str:
-    """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
+    """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ.
+
+    ``differing`` are the models whose own tests show that they differ between groups.
+    """
     leaders: dict[str, list[str]] = {}
     decided = []
     for name, results, level in groups:
@@ -304,13 +311,18 @@ def first_places(
     if not leaders or not overall:
         return ""
     by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
-    places = "; ".join(f"{model} leads in {some_of(names)}" for model, names in by_size)
-    where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of these groups"
+    places = "; ".join(f"{model} has the highest score in {some_of(names)}" for model, names in by_size)
+    where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
     differ = ""
     if p_equal is not None:
         shown = "depend" if p_equal <= 0.05 else "are not shown to depend"
-        differ = f" The differences between models {shown} on {variable} (P {p_value_clause(p_equal)})."
-    return f"{OVERALL} {overall} By {variable}: {places}; it is decided {where}.{differ}"
+        # Leaders may be others than the models whose scores differ.
+        of_whom = (
+            f"single models, this is shown for {some_of(differing)}" if differing else "no single model this is shown"
+        )
+        of_whom = f"; of {of_whom}" if p_equal <= 0.05 else ""
+        differ = f" The differences between models {shown} on {variable} (P {p_value_clause(p_equal)}){of_whom}."
+    return f"{OVERALL} {overall} By {variable}: {places}; who is first is decided {where}.{differ}"
 
 
 def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:
@@ -427,8 +439,8 @@ def change_notes(
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
     named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
-    counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
-    changed = f"The tests show {counts} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
+    of_all = f"{len(significant):,} of {counted(len(changes), 'change')} of scores"
+    changed = f"The tests show {of_all} {level}: {_first_of(named, _CHANGES_NAMED, ', ')}."
     return [changed, joined]
 
 

@@ -355,8 +355,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is above every other model{p}."
-        closest = int(np.argmin(first.separated))
-        includes_zero = first.difference[closest] <= separation.critical * first.std_error[closest]
+        includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
         if first.is_single and (tied or includes_zero):
             apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
             lead += (
@@ -374,6 +373,8 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
+    if on_page:
+        pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
 
 
@@ -392,8 +393,8 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -> str:
-    """Say by how much the leader is above the best model that is not separated from it, or else the second one."""
-    place = int(np.argmin(first.separated))
+    """Say by how much the leader is above the best model that may be first as well, or else the second one."""
+    place = first.rival
     leader, rival = results.models[first.leader], results.models[first.others[place]]
     gap, critical = float(first.difference[place]), level.separation.critical if level.separation else np.nan
     ends = gap + critical * float(first.std_error[place]) * np.array([-1, 1])
@@ -430,6 +431,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> 
         return ["A later look may decide it."]
     times = first.times_more(POWER)
     wanted = data_wanted(results, times)
+    wanted = wanted.replace(f"(power {POWER:.2f})", f"with a chance of {100 * POWER:.0f} %") if on_page else wanted
     if not wanted:
         return []
     rivals = [first.leader, *first.others[first.p > first.alpha]]
@@ -500,20 +502,23 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Say which true gap between the leader and its best rival the present and larger numbers of prompts would show."""
+    """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
     first, separation, d = level.first, level.separation, results.description
     if first is None or separation is None or first.decided or results.sequence is not None or d.prompts == "fixed":
         return []
-    error = float(first.std_error[int(np.argmin(first.separated))])
+    error = float(first.std_error[first.rival])
     if not error > 0:
         return []
     unit, number, remark = _independent_units(results)
     digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
-    least = smallest_gap(error, separation.critical, POWER)
+    least = smallest_gap(error, first.critical, POWER)
     present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
+    leader, rival = results.models[first.leader], results.models[first.others[first.rival]]
+    test = "test of first place" if first.is_single else "test of all pairs"
     return [
-        f"The smallest true gap that would be found with power {POWER:.2f} is {present} with these {number:,} {unit}, "
-        f"{doubled} with {number:,} more and {tenfold} with {9 * number:,} more.{remark}",
+        f"The smallest true lead of {leader} over {rival} that the {test} would find with power {POWER:.2f} is "
+        f"{present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with {9 * number:,} "
+        f"more.{remark}"
     ]
 
 
@@ -538,6 +543,12 @@ def few_prompts_note(results: Estimates) -> list[str]:
     few = results.diagnostics.models_with_few_prompts
     reason = "a standard error rests on the equivalent of fewer than three prompts"
     return [f"No rank is given to {listed(few)}: {reason}."] * bool(few)
+
+
+def unseen_note(results: Estimates) -> list[str]:
+    """Say which models have no score in a group, because a score would be a prediction alone."""
+    unseen = listed([model for model, no in zip(results.names, results.is_unseen, strict=True) if no], MODELS_NAMED)
+    return [f"Models without a {results.counts} in this group have no score here: {unseen}."] * bool(unseen)
 
 
 def bootstrap_sentence(level: SummaryLevel) -> list[str]:

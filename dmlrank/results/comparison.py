@@ -469,7 +469,11 @@ class Comparison(JointBoards):
                 said = [
                     f"{text}, rank set {rank_set_text(*ends)} of {n}" for text, ends in zip(said, sets, strict=True)
                 ]
-            places.append(dict(zip(e.models, said, strict=True)))
+            few = e.diagnostics.models_with_few_prompts
+            of_models = zip(e.models, said, strict=True)
+            places.append(
+                {model: f"too few {e.counts}s for a rank" if model in few else text for model, text in of_models}
+            )
         return places
 
     def _change_notes(self) -> list[str]:

@@ -360,8 +360,8 @@ class GroupResults(JointBoards, Generic[Result]):
             intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
             return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
         if picture == "bump":
-            of_all = np.array([ranks_of(group) for group in self.joint.estimate.reshape(len(self), -1)], dtype=float)
-            ranks = np.where(is_unseen, np.nan, of_all)[:, columns].T
+            of_seen = np.array([ranks_of(np.where(np.isnan(group), -np.inf, group)) for group in scores], dtype=float)
+            ranks = np.where(is_unseen, np.nan, of_seen)[:, columns].T
             return bump_chart(names, self.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
         title, coloured = f"Scores by group\n{counts}", None
         if picture == "differences":
@@ -382,7 +382,9 @@ class GroupResults(JointBoards, Generic[Result]):
         equality = self._equality()
         p_equal = None if isinstance(equality, str) else float(equality.pvalue)
         overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
-        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal))
+        by_model = self.equal_by_model()["p_holm"] if len(self) > 1 else pd.Series(dtype=float)
+        differing = by_model.index[by_model <= 0.05].tolist()
+        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal, differing))
         return f"Leaderboards by {self.variable}", boards, [table]
 
     @property

@@ -122,6 +122,8 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"
     intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
+    # A score without a vote in the group is a prediction.
+    intervals = intervals[~e.is_unseen[scores]]
     return lambda ax: forest_plot(intervals, e.neutral, label=score_label(e), title=title, ax=ax)
 
 

@@ -57,7 +57,14 @@ from ..report.fit_summary import (
 )
 from ..report.joint_tables import side_by_side_on_page
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from ..report.statements import doubt_note, few_prompts_note, functional_unit, sequential_note, verdict_sentences
+from ..report.statements import (
+    doubt_note,
+    few_prompts_note,
+    functional_unit,
+    sequential_note,
+    unseen_note,
+    verdict_sentences,
+)
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
@@ -197,7 +204,7 @@ class RankResults(Summarised):
 
     @property
     def params(self) -> pd.Series:
-        """Scores by model."""
+        """Scores by model; in a group NaN without a vote on the model, as a score would be a prediction alone."""
         return self._series(self.estimates.estimate, "params")
 
     @property
@@ -321,7 +328,9 @@ class RankResults(Summarised):
         ['lower', 'upper']
         """
         lower, upper = self.estimates.intervals(self._critical(alpha, method))
-        return pd.DataFrame({"lower": lower, "upper": upper}, index=self.names)
+        limits = pd.DataFrame({"lower": lower, "upper": upper}, index=self.names)
+        limits.loc[self.estimates.is_unseen] = np.nan
+        return limits
 
     @Needs(intervals=True)
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
@@ -592,24 +601,26 @@ class RankResults(Summarised):
         """
         e, alpha = self.estimates, self._alpha(alpha)
         separation = separate(e.estimate, self.simultaneous, alpha)
-        lower, upper = rank_bounds(separation.above)
+        seen = np.flatnonzero(~e.is_unseen)
+        among_seen = np.ix_(seen, seen)
+        lower, upper = rank_bounds(separation.above[among_seen])
         if not simultaneous:
-            by_model = separate_each(e.estimate, self.simultaneous, alpha)
+            by_model = separate_each(e.estimate, self.simultaneous, alpha)[among_seen]
             lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
-        groups = letter_groups(separation.separated, e.estimate)
-        few = e.diagnostics.models_with_few_prompts
-        rank = pd.Series(ranks_of(e.estimate), index=self.models)
+        groups = letter_groups(separation.separated[among_seen], e.estimate[seen])
+        few, models = e.diagnostics.models_with_few_prompts, [self.models[j] for j in seen]
+        rank = pd.Series(ranks_of(e.estimate[seen]), index=models)
         if few:
             rank = rank.astype("Int64").mask(rank.index.isin(few))
         columns = {"rank": rank, "lower": lower, "upper": upper, "group": groups}
         return RankSets(
-            pd.DataFrame(columns, index=self.models).iloc[np.argsort(-e.estimate, kind="stable")],
+            pd.DataFrame(columns, index=models).iloc[np.argsort(-e.estimate[seen], kind="stable")],
             alpha=alpha,
             simultaneous=simultaneous,
             functional=functional_unit(e),
-            n_separated=separation.n_separated,
+            n_separated=int(separation.separated[among_seen].sum()) // 2,
             bootstrap=self.simultaneous.multipliers,
-            remark=" ".join([*few_prompts_note(e), *doubt_note(e), *sequential_note(e)]),
+            remark=" ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
             looks="" if e.sequence is None else e.sequence.clause,
         )
 
@@ -2127,7 +2138,7 @@ class RankResults(Summarised):
         return type(self)(rescaled(self.estimates, make_scale(self.estimates, scale, mean, anchor)), self.steps)
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
-        return pd.Series(values.copy(), index=self.names, name=name)
+        return pd.Series(np.where(self.estimates.is_unseen, np.nan, values), index=self.names, name=name)
 
 
 def result_of(

@@ -25,7 +25,7 @@ from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import level_words, literal, models_words, short_names
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.page.render_page import Board
-from ..report.statements import counted, functional_unit
+from ..report.statements import counted, functional_unit, unseen_note
 from ..tables.summary_table import Summary
 from .requirements import ModelTable, TitledTable, check_picture, names_or_all, place_of, require_intervals
 from .views import alpha_of, drawn, summary_level
@@ -613,9 +613,7 @@ def make_board(
         is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
         shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
         tests = replace(tests, **shown)
-    unseen = listed([model for model, no in zip(e.names, e.is_unseen, strict=True) if no], 10)
-    about = f"Models without a {e.counts} in this group have no score here: {unseen}." if e.is_unseen.any() else ""
-    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained, about=about)
+    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained, about=" ".join(unseen_note(e)))
 
 
 def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:

@@ -320,14 +320,19 @@ def test_no_page_is_wider_than_the_window(open_page, arena_result, hostile, grou
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_rank_sets_of_scores_are_in_sight_on_a_phone(open_page):
+def test_rank_sets_are_in_sight_on_a_phone(open_page):
     prompt, model = (a.ravel() for a in np.indices((300, 9)))
     score = np.random.default_rng(0).random(2700) < 0.2 + 0.07 * model
     names = np.array([f"system-{j}-large" for j in range(9)])[model]
     table = pd.DataFrame({"prompt": prompt, "model": names, "score": score.astype(float)})
-    page = open_page(dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0), width=390)
-    box, head = page.locator(".box").first.bounding_box(), page.locator("th", has_text="Rank set").bounding_box()
-    assert head["x"] + head["width"] <= box["x"] + box["width"]
+    of_scores = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
+    votes = simulated_votes(9, 900, names=[f"system-{j}-large" for j in range(9)])
+    of_votes = dr.dml_rank(FORMULA, votes, functional="bt", context="prompt", min_labels=1, rng=0)
+    assert (of_votes.conf_int() < 0).all(axis=1).any()  # intervals with two minus signs, the widest ones
+    for fit in (of_scores, of_votes):
+        page = open_page(fit, width=390)
+        box, head = page.locator(".box").first.bounding_box(), page.locator("th", has_text="Rank set").bounding_box()
+        assert head["x"] + head["width"] <= box["x"] + box["width"]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -416,6 +416,20 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
     row = next(row for row in alone.summary().rows if row[0] == "m0")
     assert set(row[1:]) <= {"-", ""}
     assert alone.tidy().set_index("term").loc["m0", ["estimate", "conf_low"]].isna().all()
+    # Its result says the same: no score, no rank, no place in a picture, and no rank of others counts it.
+    for numbers in (alone.params, alone.bse, alone.pvalues, alone.conf_int()["lower"]):
+        np.testing.assert_array_equal(numbers.isna(), [name == "m0" for name in alone.models])
+    ranks = alone.ranks()
+    assert sorted(ranks.index) == sorted(set(alone.models) - {"m0"})
+    assert ranks["rank"].max() == K - 1 == ranks["upper"].max()
+    assert "have no score here: 'm0'" in " ".join(ranks.summary().notes)
+    cells = {row[0]: row for row in alone.summary().rows}
+    best = ranks.index[0]
+    assert f"{ranks.loc[best, 'lower']}-{ranks.loc[best, 'upper']}".removeprefix("1-1") in cells[best]
+    for picture in ("forest", "ranks"):
+        axes = alone.plot(picture)
+        assert "m0" not in [label.get_text() for label in axes.get_yticklabels()]
+        plt.close(axes.figure)
     page = groups.report()
     board = page[page.index('aria-label="without"') :]
     assert "Models without a vote in this group have no score here: &#39;m0&#39;." in board
@@ -451,10 +465,15 @@ def test_the_page_says_first_who_leads_where(fitted):
     assert groups.estimates.models[int(groups.estimates.estimate.argmax())] in overall
     p = groups.test_equal().pvalue
     assert ("are not shown to depend on half" in sentence) == (p > 0.05)
+    # Leaders may be others than the models whose scores differ.
+    by_model = groups.equal_by_model()["p_holm"]
+    differing = by_model.index[by_model <= 0.05]
+    for name in groups.models if p <= 0.05 else ():
+        assert (name in sentence.partition("of single models")[2]) == (name in differing)
     for name in groups:
-        assert re.search(rf"{groups.params[name].idxmax()} leads in [^;.]*{name}", sentence)
+        assert re.search(rf"{groups.params[name].idxmax()} has the highest score in [^;.]*{name}", sentence)
         assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
-    assert ("in none of these groups" in sentence) == (not any(decided.values()))
+    assert ("decided in none of them" in sentence) == (not any(decided.values()))
     assert page.index('<p class="lead">') < page.index("</header>")
 
 

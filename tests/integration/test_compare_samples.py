@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -319,6 +321,9 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     news = side.summary().notes[0]
     assert f"New in 'mar': {gone} (score {mar.params[gone]:.3f}, rank set {place} of 5)." in news
     assert "Gone in" not in news
+    few = replace(mar.estimates, diagnostics=replace(mar.diagnostics, models_with_few_prompts=(gone,)))
+    news = dr.compare(feb=feb, mar=replace(mar, estimates=few), independent=True).summary().notes[0]
+    assert f"New in 'mar': {gone} (too few votes for a rank)." in news
     back = dr.compare(mar, feb, independent=True).summary().notes[0]
     assert f"Gone in 'feb': {gone} (score" in back
     page = pytest.importorskip("jinja2") and side.report()

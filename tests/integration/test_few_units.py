@@ -186,7 +186,8 @@ def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
     by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
     with pytest.raises(dr.exceptions.OptionError, match=r"only 13 contexts.*leave context= out.*'worker'"):
         dr.dml_rank(VOTES, crowd, context="prompt", **by_worker)
-    assert dr.dml_rank(VOTES, crowd, rng=0, min_labels=1, **by_worker).estimates.covariance.n_clusters == (60,)
+    without = crowd.drop(columns="prompt")
+    assert dr.dml_rank(VOTES, without, rng=0, min_labels=1, **by_worker).estimates.covariance.n_clusters == (60,)
     found = dr.check(VOTES, crowd, context="prompt")
     assert any("only 13 prompts" in text and "'groups': 'worker'" in text for text in found.problems)
     without = dr.check(VOTES, crowd.drop(columns="worker"), context="prompt")
@@ -194,8 +195,33 @@ def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
     assert not any("only 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
 
 
+def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
+    found = r"{:,} rows are about {:,} prompts \(values of 'prompt'\).*not for new ones; {}"
+    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
+    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), 13, "collect votes on more prompts")):
+        res = dr.dml_rank(VOTES, crowd, rng=0, min_labels=1, **by_worker)
+    for text in (res.summary().as_text(), res.report()):
+        assert "hold for these 13 prompts, not for new ones" in " ".join(text.split())
+    assert not res.diagnostics.doubts
+    assert any("about 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
+    many = crowd.assign(prompt=np.arange(len(crowd)) // 3)
+    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), len(many) // 3, "context='prompt'")):
+        dr.dml_rank(VOTES, many, rng=0, min_labels=1)
+
+
+def test_prompts_that_are_clusters_or_lie_within_them_are_not_warned_of(crowd):
+    prompts = crowd.assign(prompt=np.arange(len(crowd)) // 3, topic=np.arange(len(crowd)) // 30)
+    for groups in ("prompt", "topic"):
+        by_group = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
+        res = dr.dml_rank(VOTES, prompts, rng=0, min_labels=1, **by_group)
+        assert not any("not for new ones" in text for text in res.diagnostics.warnings)
+    # An identifier of every vote beside texts of which some are equal.
+    dr.dml_rank(VOTES, crowd.assign(question_id=np.arange(len(crowd))), rng=0, min_labels=1)
+
+
 def test_fixed_prompts_say_that_they_change_nothing_without_features(crowd):
     rows = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}, "rng": 0, "min_labels": 1}
+    crowd = crowd.drop(columns="prompt")
     with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
         fixed = dr.dml_rank(VOTES, crowd, prompts="fixed", **rows)
     np.testing.assert_allclose(fixed.bse, dr.dml_rank(VOTES, crowd, **rows).bse, rtol=1e-10)

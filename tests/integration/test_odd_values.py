@@ -58,10 +58,10 @@ def test_whole_numbers_that_no_float_holds(battles):
 @pytest.mark.parametrize("estimator", ["bt_restricted", "bt_mle"])
 def test_an_update_to_an_estimator_of_bradley_terry_after_another_functional(functional, estimator):
     battles = dr.datasets.simulate_bt(300, rng=0)
-    options = {"min_labels": 1, "rng": 0}
+    options = {"min_labels": 1, "rng": 0, "context": "question_id"}
     first = dr.dml_rank(FORMULA, battles, functional=functional, **options)
     changed = first.update(estimator=estimator)
-    new = {"rng": 0} if estimator == "bt_mle" else options
+    new = {"rng": 0, "context": "question_id"} if estimator == "bt_mle" else options
     np.testing.assert_array_equal(changed.params, dr.dml_rank(FORMULA, battles, estimator=estimator, **new).params)
     np.testing.assert_array_equal(changed.update(estimator="debiased").params, first.params)
 

@@ -359,10 +359,13 @@ def test_arrays_of_the_caller_have_one_value_per_context(read, votes):
 
 @needs("sklearn")
 def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
-    frame = many_votes.assign(prompt=[f"prompt {i % 150}" for i in range(200)])
+    rows = many_votes.drop(columns="question")
+    frame = rows.assign(prompt=[f"prompt {i % 150}" for i in range(200)])
     with pytest.warns(DmlrankWarning, match="50 rows repeat a value of 'prompt'.*context="):
         read(frame, "text(prompt, 3)")
-    read(many_votes, "topic")
+    read(rows, "topic")
+    with pytest.warns(DmlrankWarning, match="200 rows are about 60 prompts .values of 'question'.*context='question'"):
+        read(many_votes, "topic")
 
 
 @pytest.mark.parametrize(

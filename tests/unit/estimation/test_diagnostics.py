@@ -161,6 +161,10 @@ def warnings_of(interior=True, **changes):
     [
         ({"effective_contexts": [50.0, 6.0]}, "standard error of 'bob': their effective number is 6 of 1,000"),
         (
+            {"effective_contexts": [50.0, 9.8]},
+            "number is 9 of 1,000 prompts, and a reliable interval needs at least 10",
+        ),
+        (
             {"effective_contexts": [2.0, 6.0]},
             "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",
         ),

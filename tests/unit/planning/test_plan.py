@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from scipy.stats import norm
 
 import dmlrank as dr
@@ -806,13 +807,59 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     first = text.split("[1]")[1].split("[2]")[0]
     assert f"intervals may not hold for these data ({len(few.diagnostics.doubts)} warning" in first
     assert "prompts have votes already, and labels of the same prompt are taken as independent" in first
-    assert "Weights of pairs are held at the present counts" in first
+    with pytest.warns(dr.DmlrankWarning):
+        by_share = few.update(functional="borda")
+    assert "Weights of pairs are held at the present counts" in " ".join(str(by_share.design(200)).split())
     sure = dr.dml_rank("winner ~ length | model_a + model_b", dr.datasets.simulate_arena(n=2400, rng=0), **options)
     prompts = pd.DataFrame({"length": np.linspace(-1, 1, 50)})
     text = " ".join(str(sure.design(200, newdata=prompts)).split())
     assert "have votes already" not in text
     assert "held at the present counts" not in text
+    assert "Pairs have equal weights" not in text
+    assert "edge_weights='counts' needs fewer labels" in " ".join(str(sure.design(200, contrasts=dr.Top(2))).split())
     assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
+    """Labels for one difference are bought on its own pair, and a fit of all labels is as precise as predicted."""
+    rng, names = np.random.default_rng(3), np.array([f"m{j:02d}" for j in range(12)])
+    skill = np.linspace(0.6, -0.6, 12)
+
+    def voted(first, second, prompt):
+        wins = rng.random(len(first)) < expit(skill[first] - skill[second])
+        columns = {"prompt": prompt, "model_a": names[first], "model_b": names[second]}
+        return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
+
+    first = rng.integers(12, size=3000)
+    second = (first + rng.integers(1, 12, size=3000)) % 12
+    votes = voted(first, second, [f"old-{i}" for i in range(3000)])
+    options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
+    formula = "winner ~ 1 | model_a + model_b"
+    res = dr.dml_rank(formula, votes, position_bias=ordered, **options)
+    pair = tuple(res.params.nlargest(2).index)
+    plan = res.design(1500, contrasts=[pair])
+    # The uniform plan beside it has weights of its own, those of half as many labels again.
+    uniform, present = plan.predicted(pair)["uniform_std_error"].item(), res.t_test(pair).sd.item()
+    assert uniform == pytest.approx(present / np.sqrt(1.5), rel=0.1)
+    counts = plan.export(tmp_path / "pairs.csv", rng=0, counts=True)
+    own = counts[counts["model_a"].isin(pair) & counts["model_b"].isin(pair)]["labels"].sum()
+    assert own > 0.5 * counts["labels"].sum()
+    rows = counts.loc[counts.index.repeat(counts["labels"])]
+    places = [np.array([np.flatnonzero(names == name)[0] for name in rows[side]]) for side in ("model_a", "model_b")]
+    exchange = ~np.full(len(rows), ordered) & (rng.random(len(rows)) < 0.5)
+    sides = np.where(exchange, places[1], places[0]), np.where(exchange, places[0], places[1])
+    new = voted(*sides, [f"new-{i}" for i in range(len(rows))])
+    realised = dr.dml_rank(formula, pd.concat([votes, new]), position_bias=ordered, **options).t_test(pair).sd.item()
+    assert plan.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
+    # No other plan of this cost is better, such as one for the pair alone; a few labels are on their pair, too.
+    few = res.design(60, contrasts=[pair])
+    a, b = sorted(res.models.index(name) for name in pair)
+    labels = few.specification.problem.expected_labels(few.solution.propensities)
+    assert labels[a, b] + (labels[b, a] if ordered else 0) > 0.8 * 60
+    assert few.power(*pair) < plan.power(*pair)
+    tables = plan.specification.problem.mu[:1]
+    np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
 
 
 def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):

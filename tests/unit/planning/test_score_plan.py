@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -278,7 +279,19 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     for contrast in ("a - b", "c - d"):
         predicted = plan.predicted(contrast)["std_error"].iloc[0]
         assert after.t_test(contrast).sd[0] == pytest.approx(predicted, rel=0.2)
-    assert "for a fit of these runs alone" in " ".join(str(plan.summary()).split())
+    text = " ".join(str(plan.summary()).split())
+    assert "for a fit of these runs alone" in text
+    # One fit of the earlier prompts, on which everything was run, and of the new ones.
+    said = r"Standard error of (\S+ - \S+): ([\d.]+) from the new prompts alone, ([\d.]+) together with the data"
+    contrast, alone, together = re.search(said, text).groups()
+    assert float(alone) == pytest.approx(plan.predicted(contrast)["std_error"].iloc[0], abs=1e-3)
+    known = pd.DataFrame(1.0, index=range(N), columns=list(MODELS))
+    drawn = pd.DataFrame(plan.propensity, index=range(N, 2 * N), columns=list(MODELS))
+    later = rows.drop(columns="propensity").assign(prompt=rows["prompt"] + N)
+    every = pd.concat([table_of(scores, np.ones((N, 4), dtype=bool)), later])
+    both = dr.dml_rank("score ~ 1 | model", every, context="prompt", propensity=pd.concat([known, drawn]), rng=0)
+    assert both.t_test(contrast).sd[0] == pytest.approx(float(together), rel=0.1)
+    assert both.t_test(contrast).sd[0] < 0.9 * after.t_test(contrast).sd[0]
     with pytest.raises(NuisanceError, match="add a row without a model"):
         dr.dml_rank("score ~ 1 | model", rows[has_run], context="prompt", propensity=plan, rng=0)
 

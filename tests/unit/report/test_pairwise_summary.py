@@ -133,14 +133,15 @@ def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     assert float(gap) == pytest.approx(row["estimate"], abs=5e-4)
     assert float(p) == pytest.approx(result.t_test(f"{first} - {second}").pvalue, abs=6e-4)
     claim = (
-        r"The smallest true gap that would be found with power 0\.80 is ([\d.]+) with these ([\d,]+) prompts, "
-        r"([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more\."
+        r"The smallest true lead of \S+ over \S+ that the test of first place would find with power 0\.80 is ([\d.]+) "
+        r"with these ([\d,]+) prompts, ([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more\."
     )
     first_gap, n_prompts, second_gap, doubling, third_gap, tenfold = (
         float(number.replace(",", "")) for number in re.search(claim, text).groups()
     )
     assert (n_prompts, doubling, tenfold) == (result.nobs, result.nobs, 9 * result.nobs)
-    smallest = (result.t_test_pairwise().critical + 0.8416) * row["std_error"]
+    # The test of first place, whose p-value stands above, and not the test of all pairs.
+    smallest = (1.9600 + 0.8416) * row["std_error"]
     assert [first_gap, second_gap, third_gap] == pytest.approx(
         [smallest, smallest / np.sqrt(2), smallest / np.sqrt(10)], abs=2e-3
     )
@@ -168,13 +169,23 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     assert errors[0] / errors[1] == pytest.approx(np.sqrt(3), rel=0.05)
 
 
+def test_a_page_says_so_in_words_without_statistics(result):
+    pytest.importorskip("jinja2")
+    said = re.search(r'<p class="verdict">(.*?)</p>', result.report(), re.S)[1]
+    assert "First place is not decided" in said
+    n_apart, n_pairs = re.search(r"Which of two models is better is shown for (\d+) of (\d+) pairs\.", said).groups()
+    assert f"{n_apart} of {n_pairs} pairs of models are separated" in " ".join(result.verdict().split())
+    assert "with a chance of 80 %" in said
+    assert "power" not in said
+
+
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
     assert re.search(
         r"First place is decided: \S+ is above every other model \(test of first place: P = [\d.]+\)", text
     )
     assert "would decide it" not in text
-    assert "smallest true gap" not in text
+    assert "smallest true lead" not in text
 
 
 def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
@@ -198,7 +209,7 @@ def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
         fixed = result.update(prompts="fixed")
     text = " ".join(fixed.explain(alpha=0.001).split())
     assert "First place is not decided" in text
-    assert "smallest true gap" not in text
+    assert "smallest true lead" not in text
     assert "would decide it" not in text
     assert "First place" not in result.update(estimator="plugin").explain()
 
