@@ -142,6 +142,13 @@ def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
     assert allowance[2, 2] < allowance[0, 0] / 50
 
 
+def test_pairs_of_a_sequential_view_have_the_allowance_of_its_tests():
+    view = fit(np.tile([[1.0, 0.98]], (120, 1))).sequential(planned=200, start=100)
+    assert view.t_test_pairwise().result_frame["p_value"].iloc[0] == pytest.approx(float(view.t_test("a - b").pvalue))
+    always = fit(np.ones((120, 2))).sequential(planned=200, start=100)
+    assert (always.t_test_pairwise().result_frame[["conf_high"]] > 0).all(axis=None)
+
+
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)
