@@ -149,6 +149,45 @@ def test_pairs_of_a_sequential_view_have_the_allowance_of_its_tests():
     assert (always.t_test_pairwise().result_frame[["conf_high"]] > 0).all(axis=None)
 
 
+def test_results_together_have_the_allowances_of_each():
+    one, other = table_of(binary(20, 3, seed=1, p=0.95)), table_of(binary(20, 3, seed=2, p=0.95))
+    fits = [fit_table(one), fit_table(other.assign(prompt=other["prompt"] + 20))]
+    comparison = dr.compare(x=fits[0], y=fits[1], independent=True)
+    widened = [res.estimates.covariance.widened for res in fits]
+    for name, res in zip("xy", fits, strict=True):
+        np.testing.assert_allclose(
+            comparison.conf_int(method="none").loc[name], res.conf_int(method="none"), rtol=1e-9, atol=1e-12
+        )
+    changes = comparison.changes(method="none").set_index("model").loc[list("abc")]
+    error = np.sqrt(sum(np.square(part.std_errors) for part in widened))
+    law = t(19, scale=np.sqrt(20 / 19))
+    np.testing.assert_allclose(changes["conf_high"] - changes["estimate"], law.isf(0.025) * error, rtol=1e-9)
+    np.testing.assert_allclose(changes["statistic"], changes["estimate"] / error, rtol=1e-9)
+    np.testing.assert_allclose(changes["std_error"], np.hypot(*(res.bse for res in fits)), rtol=1e-9)
+    pairs = comparison.pair_changes(method="none")
+    assert ((pairs["conf_high"] - pairs["conf_low"]) / 2 > law.isf(0.025) * pairs["std_error"] * 1.02).all()
+    # On the same prompts, an unchanged score has the allowance of a difference between two models.
+    same = dr.compare(x=fits[0], y=fit_table(one.assign(score=one["score"]))).changes(method="none")
+    np.testing.assert_allclose(same["conf_high"], law.isf(0.025) / 20, rtol=1e-6)
+
+
+def test_criteria_have_the_allowances_and_quantiles_of_their_fits():
+    table = table_of(binary(20, 3, seed=1, p=0.95)).assign(style=binary(20, 3, seed=2, p=0.95).ravel())
+    criteria = dr.dml_rank("score + style ~ 1 | model", table, context="prompt", rng=0)
+    own = criteria.results[0]
+    np.testing.assert_allclose(criteria.weighted({"score": 1}).conf_int(), own.conf_int(), rtol=1e-9)
+    # An interval for all weightings is Hotelling's, and wider than that for one.
+    exact, widened = criteria.at_weights({"score": 1}), own.estimates.covariance.widened.std_errors
+    np.testing.assert_allclose(exact["std_error"], own.bse, rtol=1e-9)
+    critical = ((exact["upper"] - exact["score"]) / widened).to_numpy()
+    law = own.estimates.covariance.wald_law(2)
+    assert np.sqrt(law.isf(0.05)) < critical[0] < 1.02 * np.sqrt(law.isf(0.05 / 3))
+
+
+def fit_table(table, formula="score ~ 1 | model", **options):
+    return dr.dml_rank(formula, table, context="prompt", rng=0, **options)
+
+
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)
