@@ -24,7 +24,7 @@ from ..estimation.influence import (
 )
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
-from ..fit.direct_fits import allowance_of_means
+from ..fit.direct_fits import allowance_of_means, share_with_score
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
@@ -118,8 +118,7 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    n_units = [min(fact.n_clusters, default=fact.n_contexts) for fact in facts]
-    covariance = replace(covariance, df=degrees_of_freedom(min(n_units)))
+    covariance = replace(covariance, df=degrees_of_freedom(min(fact.n_units for fact in facts)))
     if steps.estimator is MEANS:
         allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
         covariance = replace(covariance, allowance=allowance)
@@ -229,7 +228,8 @@ def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatA
     cluster, blocks = steps.units.clusters, []
     for part, contexts in zip(influence.parts, influence.contexts, strict=True):
         codes = None if cluster is None else cluster.of_context[contexts]
-        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes))
+        share = share_with_score(steps, contexts)
+        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes, share))
     return np.asarray(block_diag(*blocks))
 
 
