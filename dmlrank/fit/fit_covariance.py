@@ -22,6 +22,7 @@ from ..inference.covariance import (
     CentredSums,
     Covariance,
     cluster_sums,
+    degrees_of_freedom,
     find_constant_combination,
     one_way,
     robust,
@@ -72,6 +73,8 @@ def make_covariance(
     clusters, annotator = units.clusters, units.annotator
     rows = influence if units.task is None else influence.by_context().within(units.task)
     covariance = _corrected(clustered_covariance(rows, gauge, clusters, annotator), influence, unanimous_covariance)
+    if units.task is not None:
+        covariance = replace(covariance, df=df_within_tasks(units.task))
     if fixed_prompts:
         influence = influence.by_context().given_prompts()
         with collected_warnings():
@@ -83,6 +86,18 @@ def make_covariance(
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
+
+
+def df_within_tasks(task: IntArray) -> float:
+    """Return the degrees of freedom of means that weigh tasks alike, from the task of each prompt, (n,).
+
+    The variance of a mean is the mean over tasks of s_t^2 / n_t, divided by their number. Its degrees of freedom are
+    Satterthwaite's, (sum 1 / n_t)^2 / sum 1 / (n_t^2 (n_t - 1)), for tasks whose scores vary alike. Estimates of these
+    variances in their place would make intervals short where a small task seems to vary little.
+    """
+    size = np.bincount(task).astype(float)
+    df = np.square((1 / size).sum()) / (1 / np.square(size) / (size - 1)).sum()
+    return degrees_of_freedom(df + 1)
 
 
 def _corrected(

@@ -212,6 +212,20 @@ def test_a_model_with_a_single_score_is_refused():
         fit(y, missing="model")
 
 
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+def test_a_small_task_decides_the_degrees_of_freedom():
+    table = table_of(binary(70, 2)).assign(task=lambda d: np.where(d["prompt"] < 10, "few", "many"))
+    res = fit_table(table, weights=dr.EqualTasks("task"))
+    size = np.array([10, 60])
+    assert res.estimates.covariance.df == pytest.approx((1 / size).sum() ** 2 / (1 / size**2 / (size - 1)).sum())
+    assert "13 effective prompts: t quantiles" in " ".join(str(res.summary()).split())
+    # Equal tasks have one degree of freedom less than prompts each; many of these are normal.
+    equal = table.assign(task=lambda d: d["prompt"] % 7)
+    assert fit_table(equal, weights=dr.EqualTasks("task")).estimates.covariance.df == pytest.approx(63)
+    many = table_of(binary(400, 2)).assign(task=lambda d: d["prompt"] % 4)
+    assert fit_table(many, weights=dr.EqualTasks("task")).estimates.covariance.df == np.inf
+
+
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)
