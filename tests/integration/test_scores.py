@@ -132,6 +132,14 @@ def test_pass_at_k_by_enumeration():
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
 
 
+@pytest.mark.parametrize("column", ["task", "model"])
+def test_pass_at_k_refuses_rows_without_identifier(column):
+    runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
+    runs.loc[0, column] = None
+    with pytest.raises(MissingDataError, match=f"'{column}' in 1 rows"):
+        dr.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
+
+
 def test_an_extension_is_one_fit():
     table = draw()
     res = fit(table[table.task < 50]).extend(table[table.task >= 50])
