@@ -508,7 +508,7 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors)
+        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.max_t.covariance.std_errors)
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
@@ -585,11 +585,13 @@ class Projection(JointResults, ModelTable):
         v = self.design.at(self._points(variable, values, at or {}))
         n_models = len(self.models)
         contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
-        covariance = self.joint.covariance
-        variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
-        std_error = np.sqrt(np.maximum(variance, 0.0))
+        # Bands have the allowance of means of scores, and standard errors have not.
+        std_error, widened = (
+            np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, matrix, contrasts, optimize=True), 0.0))
+            for matrix in (self.joint.covariance.matrix, self.joint.max_t.covariance.matrix)
+        )
         estimate = contrasts @ self.joint.estimate
-        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * std_error
+        half_width = Family.of_contrasts(self.joint.max_t.covariance, contrasts).critical(alpha) * widened
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(chosen)),
