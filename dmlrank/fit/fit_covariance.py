@@ -415,13 +415,19 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
 
 
 def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
-    """Return the position effect, the mean residual for the model shown first, and its z, where order is ignored."""
+    """Return the position effect, the advantage of the model shown first, and its z, where order is ignored.
+
+    Residuals are regressed on display order within pairs: mu contains the effect of the order in which a pair is shown
+    more often, so that a mean of residuals would be too small by 4 s (1 - s), where s is the share of this order.
+    """
     cells, sign = data.cells, np.where(data.cells.flipped, -1.0, 1.0)
-    residual = sign * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
-    std_error_of_sum = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
-    both_orders = cells.flipped.any() and not cells.flipped.all()
-    z = float(residual.sum() / std_error_of_sum) if both_orders and std_error_of_sum > 0 else float("nan")
-    return float(residual.mean()), z
+    pair = np.unique(cells.first * data.n_items + cells.second, return_inverse=True)[1]
+    within = sign - (np.bincount(pair, weights=sign) / np.bincount(pair))[pair]
+    residual = within * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
+    std_error_of_sum, size = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum()), within @ sign
+    if not (size > _TOLERANCE * len(cells) and std_error_of_sum > 0):
+        return float("nan"), float("nan")
+    return float(residual.sum() / size), float(residual.sum() / std_error_of_sum)
 
 
 def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:
