@@ -248,9 +248,9 @@ class EqualTasks:
     -----
     With T tasks and n_t prompts of task t, a prompt has the weight n / (T n_t). The tasks are fixed: standard errors
     are those of independent prompts within tasks, the root of the sum over tasks of s_t^2 / (T^2 n_t), where s_t^2 is
-    the variance within the task with divisor n_t - 1. For tasks that stand for further tasks, cluster by them:
-    ``cov_type="cluster", cov_kwds={"groups": column}``. Groups of prompts and comparisons of results use the variance
-    over all prompts, which is larger.
+    the variance within the task with divisor n_t - 1. Small tasks decide the degrees of freedom of t quantiles. For
+    tasks that stand for further tasks, cluster by them: ``cov_type="cluster", cov_kwds={"groups": column}``. Groups of
+    prompts and comparisons of results use the variance over all prompts, which is larger unless tasks are very small.
 
     Examples
     --------

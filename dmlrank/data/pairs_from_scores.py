@@ -241,6 +241,8 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
     ------
     DataError
         If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt.
+    MissingDataError
+        If a row has no prompt or no model.
 
     Notes
     -----
@@ -259,6 +261,7 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
     check_whole("k", k, 1)
     keys = [*_named(prompt, "prompt"), model]
     table = _take(frame, [*keys, score])
+    _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
     values = _numbers(table[score], score, "score")
     wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
     if len(wrong):
@@ -342,9 +345,7 @@ def _derive(
     is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
     missing = {name: int(table[name].isna().sum()) for name in keys}
     missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
-    if any(missing.values()):
-        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
-        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
+    _refuse_missing(missing)
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
     for name, column in coded.items():
         check_identity(name, column.levels)
@@ -386,6 +387,13 @@ def _derive(
             f"are compared on the prompts that they share"
         )
     return derived
+
+
+def _refuse_missing(missing: dict[str, int]) -> None:
+    """Raise :class:`MissingDataError` where rows lack an identifier; ``missing`` has their number by column."""
+    if any(missing.values()):
+        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
 
 
 def _refuse_repeats(

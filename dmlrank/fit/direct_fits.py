@@ -149,6 +149,8 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
     return replace(steps.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
 
 
+# Name under which means corrected for missing scores are kept.
+_MODELLED = "means corrected for missing scores"
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 _FEWEST_UNITS = 20
 
@@ -192,6 +194,13 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             stacklevel=2,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
+    n_scores = np.isfinite(scores.mean).sum(axis=0)
+    if n_scores.min() < 2:
+        few = listed([name for name, count in zip(data.items, n_scores, strict=True) if count < 2])
+        raise MissingDataError(
+            f"{few} has scores on fewer than two prompts, and a standard error needs at least two; run it on more "
+            f"prompts, or leave it out of the table"
+        )
     setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
@@ -200,9 +209,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
-        # Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts.
-        weights_of_scores = means.inverse * weight[:, None]
-        share = np.asarray(np.square(weights_of_scores.sum(axis=0)) / np.square(weights_of_scores).sum(axis=0) / n)
+        share = effective_share(means.inverse * weight[:, None])
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -280,6 +287,26 @@ def allowance_of_means(
     return np.asarray(allowance / np.outer(share, share) / len(rows) ** 2)
 
 
+def effective_share(weight: FloatArray) -> FloatArray:
+    """Return Kish's (1965) effective number of prompts with a score, as a share of all, (K,); 1 for a model without.
+
+    ``weight``, (n, K), is that of each score, S / pi times the weight of the prompt.
+    """
+    total, squares = weight.sum(axis=0), np.square(weight).sum(axis=0)
+    return np.divide(np.square(total), squares * len(weight), out=np.ones(len(total)), where=squares > 0)
+
+
+def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
+    """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
+    scores, given = state.data.scores, state.options.propensity
+    is_complete = scores is None or not np.isnan(scores.mean).any()
+    if is_complete and isinstance(given, str) and given == "estimate":
+        return None
+    inverse = state.kept[_MODELLED].result.inverse[contexts]
+    weight = state.units.context_weight
+    return effective_share(inverse if weight is None else inverse * weight[contexts, None])
+
+
 def modelled_means(
     stages: FirstStages, data: PreferenceData, scores: ScoreTable, units: Units, propensity: FloatArray | None
 ) -> CorrectedMeans:
@@ -298,7 +325,7 @@ def modelled_means(
             return corrected_means(*arguments, fold=fold, n_folds=n_folds, weight=weight)
         return drawn_means(*arguments, propensity, fold=fold, n_folds=n_folds, weight=weight)
 
-    return stages.keep("means corrected for missing scores", key, learn)
+    return stages.keep(_MODELLED, key, learn)
 
 
 def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:

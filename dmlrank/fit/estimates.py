@@ -701,7 +701,7 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
     """Return the position effect, the advantage of being shown first, and its z statistic.
 
     Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, the effect is the mean residual of the labels, counted for the model that was shown first.
+    matter, residuals of the labels are regressed on display order within pairs.
     """
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")

@@ -22,6 +22,7 @@ from ..inference.covariance import (
     CentredSums,
     Covariance,
     cluster_sums,
+    degrees_of_freedom,
     find_constant_combination,
     one_way,
     robust,
@@ -72,6 +73,8 @@ def make_covariance(
     clusters, annotator = units.clusters, units.annotator
     rows = influence if units.task is None else influence.by_context().within(units.task)
     covariance = _corrected(clustered_covariance(rows, gauge, clusters, annotator), influence, unanimous_covariance)
+    if units.task is not None:
+        covariance = replace(covariance, df=df_within_tasks(units.task))
     if fixed_prompts:
         influence = influence.by_context().given_prompts()
         with collected_warnings():
@@ -83,6 +86,18 @@ def make_covariance(
     if estimates is not None and len(estimates) > 1:
         covariance = covariance.with_repetition_variance(estimates)
     return covariance.without_rounding(influence.estimate)
+
+
+def df_within_tasks(task: IntArray) -> float:
+    """Return the degrees of freedom of means that weigh tasks alike, from the task of each prompt, (n,).
+
+    The variance of a mean is the mean over tasks of s_t^2 / n_t, divided by their number. Its degrees of freedom are
+    Satterthwaite's, (sum 1 / n_t)^2 / sum 1 / (n_t^2 (n_t - 1)), for tasks whose scores vary alike. Estimates of these
+    variances in their place would make intervals short where a small task seems to vary little.
+    """
+    size = np.bincount(task).astype(float)
+    df = np.square((1 / size).sum()) / (1 / np.square(size) / (size - 1)).sum()
+    return degrees_of_freedom(df + 1)
 
 
 def _corrected(
@@ -400,13 +415,19 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
 
 
 def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
-    """Return the position effect, the mean residual for the model shown first, and its z, where order is ignored."""
+    """Return the position effect, the advantage of the model shown first, and its z, where order is ignored.
+
+    Residuals are regressed on display order within pairs: mu contains the effect of the order in which a pair is shown
+    more often, so that a mean of residuals would be too small by 4 s (1 - s), where s is the share of this order.
+    """
     cells, sign = data.cells, np.where(data.cells.flipped, -1.0, 1.0)
-    residual = sign * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
-    std_error_of_sum = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
-    both_orders = cells.flipped.any() and not cells.flipped.all()
-    z = float(residual.sum() / std_error_of_sum) if both_orders and std_error_of_sum > 0 else float("nan")
-    return float(residual.mean()), z
+    pair = np.unique(cells.first * data.n_items + cells.second, return_inverse=True)[1]
+    within = sign - (np.bincount(pair, weights=sign) / np.bincount(pair))[pair]
+    residual = within * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
+    std_error_of_sum, size = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum()), within @ sign
+    if not (size > _TOLERANCE * len(cells) and std_error_of_sum > 0):
+        return float("nan"), float("nan")
+    return float(residual.sum() / size), float(residual.sum() / std_error_of_sum)
 
 
 def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:

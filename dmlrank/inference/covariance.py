@@ -387,6 +387,28 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
+def joint_allowance(blocks: Sequence[Covariance], *, are_independent: bool = True) -> FloatArray | None:
+    """Return the allowance of several results together, (d, d); None where none has one.
+
+    The allowance of a result is a part of each mean by itself plus v v', which all means share. Results of the same
+    prompts share this part, too: the change of a mean between two of them has the allowance of a difference.
+    """
+    if all(block.allowance is None for block in blocks):
+        return None
+    parts = [np.zeros_like(block.matrix) if block.allowance is None else block.allowance for block in blocks]
+    joint = np.asarray(block_diag(*parts))
+    if are_independent:
+        return joint
+    common = []
+    for part in parts:
+        size = np.sqrt(np.diag(part))
+        pair = size[:2].prod()
+        common.append(size * np.sqrt(part[0, 1] / pair) if pair else 0 * size)
+    shared = np.concatenate(common)
+    of_block = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return np.where(of_block[:, None] == of_block, joint, np.outer(shared, shared))
+
+
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
 

@@ -272,11 +272,16 @@ class AllLooks:
 
     The joint distribution of all differences at all looks is not known: Bonferroni's method stands for max-t, and
     Holm's for its step-down tests.
+
+    covariance: The covariance with its allowance.
     """
 
     covariance: Covariance
     sequence: ConfidenceSequence
     multipliers: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariance", self.covariance.widened)
 
     def critical(self, alpha: float, method: str = "max-t") -> float:
         """Return the half-width of the scores' intervals, in standard errors; alpha is that of the sequence."""

@@ -35,6 +35,7 @@ class GroupFacts:
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
         :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
     n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
+    n_units: Clusters, or contexts, on whose number t quantiles rest; effective ones where scores are missing.
     unseen: Models without a vote in the group.
     plugin, shares (K,): Plug-in scores and shares of comparisons won.
     effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
@@ -49,6 +50,7 @@ class GroupFacts:
     n_votes: int
     smallest_pair: int
     n_clusters: tuple[int, ...]
+    n_units: float
     unseen: tuple[str, ...]
     plugin: FloatArray
     shares: FloatArray

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from .._utils.argument_checks import real_number
 from .._utils.computation import collected_warnings, one_thread, warn
@@ -783,9 +784,12 @@ class Criteria(Comparison):
         largest (theta_j - true theta_j)' V_j^- (theta_j - true theta_j) over models, which is drawn.
         """
         w, joint = self._weights(weights), self.joint
-        error = np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, self._blocks, w), 0.0))
+        error, widened = (
+            np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, _blocks(covariance, len(w)), w), 0.0))
+            for covariance in (joint.covariance, joint.max_t.covariance)
+        )
         score = w @ joint.estimate.reshape(len(w), -1)
-        half_width = self._critical(alpha, of_pairs=False) * error
+        half_width = self._critical(alpha, of_pairs=False) * widened
         columns = {"score": score, "std_error": error, "lower": score - half_width, "upper": score + half_width}
         return pd.DataFrame(columns, index=self.results[0].models)
 
@@ -812,7 +816,7 @@ class Criteria(Comparison):
         best = np.zeros(n_models, dtype=np.intp)
         for place, w in enumerate(grid):
             matrix = np.kron(w, np.eye(n_models))
-            score, covariance = matrix @ joint.estimate, matrix @ joint.covariance.matrix @ matrix.T
+            score, covariance = matrix @ joint.estimate, matrix @ joint.max_t.covariance.matrix @ matrix.T
             variance = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2 * covariance
             half_width = critical * np.sqrt(np.maximum(variance, 0.0))
             gap = score[:, None] - score + np.where(np.eye(n_models), np.inf, 0.0)
@@ -823,18 +827,13 @@ class Criteria(Comparison):
         columns |= {name: grid[best, place] for place, name in enumerate(self.names)}
         return pd.DataFrame(columns, index=self.results[0].models)
 
-    @property
-    def _blocks(self) -> FloatArray:
-        """The covariance of the scores of each model, (K, M, M)."""
-        size = len(self.names)
-        matrix = self.joint.covariance.matrix.reshape(size, -1, size, self.joint.covariance.matrix.shape[0] // size)
-        return np.einsum("mjnj->jmn", matrix)
-
     def _critical(self, alpha: float | None, *, of_pairs: bool) -> float:
         """Return the half-width in standard errors of intervals at all weightings, of scores or of differences."""
         level = alpha_or_default(alpha, self.joint.alpha)
-        maxima = _largest_distances(self.joint.covariance, len(self.names), of_pairs, self.joint.seed)
-        return float(np.sqrt(np.quantile(maxima, 1 - level)))
+        covariance, size = self.joint.max_t.covariance, len(self.names)
+        squared = float(np.quantile(_largest_distances(covariance, size, of_pairs, self.joint.seed), 1 - level))
+        # With few units each distance has Hotelling's law, and the draws say how distances depend on each other.
+        return float(np.sqrt(covariance.wald_law(size).isf(chi2.sf(squared, size))))
 
     def _weights(self, weights: Mapping[str, float]) -> FloatArray:
         """Return the weights of all criteria, (M,), which sum to one."""
@@ -860,13 +859,14 @@ class Criteria(Comparison):
 
     def _weighting(self, alpha: float | None) -> Weighting:
         possible = self.first_for_some_weighting(alpha)
-        errors = np.sqrt(np.maximum(np.einsum("jmm->jm", self._blocks), 0.0))
+        blocks = _blocks(self.joint.max_t.covariance, len(self.names))
+        errors = np.sqrt(np.maximum(np.einsum("jmm->jm", blocks), 0.0))
         level = alpha_or_default(alpha, self.joint.alpha)
         return Weighting(
             criteria=self.names,
             models=tuple(self.results[0].models),
             scores=self.joint.estimate.reshape(len(self.names), -1),
-            covariance=self._blocks,
+            covariance=blocks,
             critical=self._critical(alpha, of_pairs=False),
             digits=decimals(errors.ravel(), fewest=3),
             note=(
@@ -890,6 +890,12 @@ def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:
             f"the criteria {listed(list(results))} have different models; every model needs scores on every criterion"
         )
     return Criteria(comparison.names, comparison.results, comparison.joint, comparison.samples)
+
+
+def _blocks(covariance: Covariance, n_criteria: int) -> FloatArray:
+    """Return the covariance of the scores of each model on the criteria, (K, M, M)."""
+    matrix = covariance.matrix.reshape(n_criteria, -1, n_criteria, len(covariance.matrix) // n_criteria)
+    return np.einsum("mjnj->jmn", matrix)
 
 
 def _weightings(n_criteria: int) -> FloatArray:

@@ -443,6 +443,9 @@ def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
         return "its prompts have weight zero"
     if steps.sample is not None and not inside[steps.sample].any():
         return "the sample of subsample= has none of its prompts"
+    if steps.estimator is MEANS:
+        # Means of scores rest on no pairs of models.
+        return "" if inside.sum() >= _FEWEST_LABELLED else f"{inside.sum()} prompts"
     cells = data.cells.only(inside[data.cells.context])
     n_labelled = len(np.unique(cells.context))
     if n_labelled < _FEWEST_LABELLED:

@@ -19,7 +19,7 @@ from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates
-from ..fit.direct_fits import win_share
+from ..fit.direct_fits import share_with_score, win_share
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
@@ -407,7 +407,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 matrix=covariance.matrix[place, place],
                 basis=e.covariance.basis,
                 n_clusters=fact.n_clusters,
-                df=degrees_of_freedom(min(fact.n_clusters, default=fact.n_contexts)),
+                df=degrees_of_freedom(fact.n_units),
                 allowance=None if covariance.allowance is None else covariance.allowance[place, place],
             ),
             judge=None,
@@ -511,7 +511,7 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors)
+        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.max_t.covariance.std_errors)
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
@@ -588,11 +588,13 @@ class Projection(JointResults, ModelTable):
         v = self.design.at(self._points(variable, values, at or {}))
         n_models = len(self.models)
         contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
-        covariance = self.joint.covariance
-        variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
-        std_error = np.sqrt(np.maximum(variance, 0.0))
+        # Bands have the allowance of means of scores, and standard errors have not.
+        std_error, widened = (
+            np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, matrix, contrasts, optimize=True), 0.0))
+            for matrix in (self.joint.covariance.matrix, self.joint.max_t.covariance.matrix)
+        )
         estimate = contrasts @ self.joint.estimate
-        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * std_error
+        half_width = Family.of_contrasts(self.joint.max_t.covariance, contrasts).critical(alpha) * widened
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(chosen)),
@@ -746,12 +748,15 @@ def group_facts(
         np.add.at(votes, (cells.first, cells.second), cells.n_votes)
         votes += votes.T
         n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph)
-        n_comparisons, n_votes = len(cells), int(cells.n_votes.sum())
+        n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
         if steps.estimator is MEANS and data.scores is not None:
             by_model = data.scores.n_runs[inside].sum(axis=0)
             n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
             votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
+            share = share_with_score(steps, np.flatnonzero(inside))
+        # With a single score of a model, t has the one degree of freedom that two scores would give it.
+        n_effective = np.inf if share is None else max(n_contexts * share.min(), 2.0)
         n_clusters = []
         if units.clusters is not None:
             by_context = (units.clusters.of_context, units.clusters.second_of_context)
@@ -773,6 +778,7 @@ def group_facts(
                 n_votes=n_votes,
                 smallest_pair=int(votes[edges].min()),
                 n_clusters=tuple(n_clusters),
+                n_units=min(*(n_clusters or [n_contexts]), n_effective),
                 unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
                 plugin=plugin[group],
                 shares=shares[group],

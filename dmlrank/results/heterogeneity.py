@@ -14,6 +14,7 @@ from .._utils.computation import collected_warnings, one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
+from ..data.vote_columns import Clusters
 from ..estimation.influence import (
     Influence,
     InfluenceInGroups,
@@ -21,10 +22,11 @@ from ..estimation.influence import (
     column_units,
     mean_over_repetitions,
     project_influence,
+    unit_sums,
 )
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
-from ..fit.direct_fits import allowance_of_means
+from ..fit.direct_fits import allowance_of_means, share_with_score
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
@@ -118,8 +120,7 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    n_units = [min(fact.n_clusters, default=fact.n_contexts) for fact in facts]
-    covariance = replace(covariance, df=degrees_of_freedom(min(n_units)))
+    covariance = replace(covariance, df=degrees_of_freedom(min(fact.n_units for fact in facts)))
     if steps.estimator is MEANS:
         allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
         covariance = replace(covariance, allowance=allowance)
@@ -207,7 +208,14 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     )
     projected = projection(steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
-    covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
+    n_units = _effective_units(scaled, steps.units.clusters)
+    covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, degrees_of_freedom(n_units)))
+    if steps.covariance.allowance is not None:
+        of_fit = steps.covariance.allowance * scale.factor**2
+        covariance = replace(covariance, allowance=_allowance_of_projection(steps, scaled, of_fit))
+    both = np.outer(per_unit, per_unit)
+    allowance = None if covariance.allowance is None else both * covariance.allowance
+    covariance = replace(covariance, matrix=both * covariance.matrix, allowance=allowance)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
     joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
@@ -224,12 +232,42 @@ def _require_mean(estimates: Estimates, method: str) -> None:
     require_intervals(estimates, f"{method}()")
 
 
+def _effective_units(design: FloatArray, clusters: Clusters | None) -> float:
+    """Return the effective number of prompts, or clusters, behind a coefficient, the smallest over columns (n, P).
+
+    It is their number times Kish's ratio, relative to that of a constant. Of an indicator of a group without a constant
+    it is the number in the group.
+    """
+    squares = np.column_stack([np.square(np.linalg.solve(design.T @ design, design.T)).T, np.ones(len(design))])
+    if clusters is not None:
+        squares = unit_sums(squares, np.unique(clusters.of_context, return_inverse=True)[1])
+    effective = np.square(squares.sum(axis=0)) / np.square(squares).sum(axis=0)
+    return round(float((effective / effective[-1]).min() * len(squares)), 9)
+
+
+def _allowance_of_projection(steps: FitState, design: FloatArray, of_fit: FloatArray) -> FloatArray:
+    """Return what intervals of a projection of means of scores add to its covariance, (P K, P K).
+
+    A coefficient is a sum over prompts of a_i Y_i. The allowance of the fit, (K, K), in which a_i = 1 / n, is that of
+    one prompt in n. It is multiplied by n^2 and by the sum of a_i a_i' over prompts, each times its leverage. For
+    indicators of groups this is the allowance of one prompt in those of the group. Clusters count as one prompt.
+    """
+    a: FloatArray = np.asarray(np.linalg.solve(design.T @ design, design.T).T, dtype=np.float64)
+    leverage, clusters = (a * design).sum(axis=1), steps.units.clusters
+    if clusters is not None:
+        codes = np.unique(clusters.of_context, return_inverse=True)[1]
+        a, leverage = unit_sums(a, codes), unit_sums(leverage[:, None], codes)[:, 0]
+    moment = a.T @ (leverage[:, None] * a)
+    return np.asarray(len(a) ** 2 * np.kron(moment, of_fit), dtype=np.float64)
+
+
 def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatArray:
     """Return what intervals of means of scores add to their covariance in groups, (G K, G K)."""
     cluster, blocks = steps.units.clusters, []
     for part, contexts in zip(influence.parts, influence.contexts, strict=True):
         codes = None if cluster is None else cluster.of_context[contexts]
-        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes))
+        share = share_with_score(steps, contexts)
+        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes, share))
     return np.asarray(block_diag(*blocks))
 
 

@@ -19,7 +19,8 @@ from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
+from ..inference.bootstrap_and_max_t import differences
+from ..inference.covariance import Covariance, covariance_of_mean, joint_allowance, match_blocks, stack_influences
 from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, compare_differences
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..report.statements import counted
@@ -317,6 +318,7 @@ def _joint_estimates(
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
             min(block.df for block in blocks),
+            joint_allowance(blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -368,9 +370,14 @@ def _covariance_by_influence(
         between = covariance_of_mean(np.hstack([np.broadcast_to(of, (count, of.shape[1])) for of in repetitions]))
     else:
         between = np.asarray(block_diag(*map(covariance_of_mean, repetitions)))
-    matrix = match_blocks(joint.matrix + between, [e.covariance for e in estimates])
-    basis = block_diag(*(e.covariance.basis for e in estimates))
-    return replace(joint, matrix=matrix, basis=basis)
+    reported = [e.covariance for e in estimates]
+    return replace(
+        joint,
+        matrix=match_blocks(joint.matrix + between, reported),
+        basis=block_diag(*(covariance.basis for covariance in reported)),
+        df=min(covariance.df for covariance in reported),
+        allowance=joint_allowance(reported, are_independent=False),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -397,7 +404,7 @@ class Changes(JointResults):
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
-        errors = self.joint.covariance.std_errors
+        errors = self.joint.covariance.widened.std_errors
         z = z_statistics(self.joint.estimate, errors)
         frame = self._tidy(z, alpha, method).rename(columns={"term": "model"})
         adjusted = frame["p_value"].to_numpy()
@@ -425,7 +432,8 @@ class Changes(JointResults):
             "before": np.tile(self.before[pairs[0]] - self.before[pairs[1]], len(self.after)),
             "after": (self.after[:, pairs[0]] - self.after[:, pairs[1]]).ravel(),
         }
-        return pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS})
+        frame = pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS})
+        return frame.assign(std_error=differences(joint.covariance, first, second).std_error)
 
 
 @one_thread()
@@ -455,12 +463,12 @@ def changes_between(
     maps = [common_level @ np.eye(len(e.models))[chosen] for e, chosen in zip(results, places, strict=True)]
     scores = [matrix @ result.estimate + level for matrix, result in zip(maps, results, strict=True)]
     stacked = block_diag(*maps)
-    differences = np.kron(np.hstack([-np.ones((len(results) - 1, 1)), np.eye(len(results) - 1)]), np.eye(len(models)))
+    changes_of = np.kron(np.hstack([-np.ones((len(results) - 1, 1)), np.eye(len(results) - 1)]), np.eye(len(models)))
     after = np.stack(scores[1:])
     changes = JointEstimates.by_block(
         pd.MultiIndex.from_product([names[1:], models], names=["result", "model"]),
         np.asarray((after - scores[0]).ravel()),
-        mapped_covariance(joint.covariance, differences @ stacked),
+        mapped_covariance(joint.covariance, changes_of @ stacked),
         results[0],
         level_note,
     )
@@ -565,4 +573,5 @@ def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
     largest = np.abs(projected).max(initial=0.0)
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0
-    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis)
+    allowance = None if covariance.allowance is None else matrix @ covariance.allowance @ matrix.T
+    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis, allowance=allowance)

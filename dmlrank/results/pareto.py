@@ -194,7 +194,8 @@ def score_against_cost(
     # In units of the scores' errors, so that both parts of the joint covariance have one size.
     unit, (first, second) = 1.0, np.triu_indices(n_models, 1)
     if of_costs is not None:
-        unit = float(np.median(of_costs) / np.median(e.covariance.std_errors)) or 1.0
+        sizes = np.median(of_costs), np.median(e.covariance.widened.std_errors)
+        unit = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
         scale = np.repeat([1.0, 1 / unit], n_models)
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(scale, scale))
         values = np.concatenate([values, costs / unit])
@@ -312,5 +313,6 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
     allowance = e.covariance.allowance
     if allowance is not None:
         allowance = block_diag(allowance, np.zeros_like(allowance))
-    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, allowance=allowance)
+    df = min(e.covariance.df, joint.df)
+    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, allowance=allowance)
     return influence.estimate, of_costs.std_errors, joint

@@ -64,7 +64,7 @@ def test_intervals_at_all_weights_are_scheffe_intervals(fitted):
     exact = fitted.at_weights(WEIGHTS)
     one = fitted.weighted(WEIGHTS)
     np.testing.assert_allclose(exact["std_error"], one.bse, rtol=1e-9)
-    critical = ((exact["upper"] - exact["score"]) / exact["std_error"]).to_numpy()
+    critical = ((exact["upper"] - exact["score"]) / one.estimates.covariance.widened.std_errors).to_numpy()
     np.testing.assert_allclose(critical, critical[0], rtol=1e-9)
     # Between one model's ellipsoid, and Bonferroni's correction for four of them.
     assert np.sqrt(chi2.isf(0.05, 3)) < critical[0] < np.sqrt(chi2.isf(0.05 / 4, 3)) + 0.05

@@ -142,6 +142,90 @@ def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
     assert allowance[2, 2] < allowance[0, 0] / 50
 
 
+def test_pairs_of_a_sequential_view_have_the_allowance_of_its_tests():
+    view = fit(np.tile([[1.0, 0.98]], (120, 1))).sequential(planned=200, start=100)
+    assert view.t_test_pairwise().result_frame["p_value"].iloc[0] == pytest.approx(float(view.t_test("a - b").pvalue))
+    always = fit(np.ones((120, 2))).sequential(planned=200, start=100)
+    assert (always.t_test_pairwise().result_frame[["conf_high"]] > 0).all(axis=None)
+
+
+def test_results_together_have_the_allowances_of_each():
+    one, other = table_of(binary(20, 3, seed=1, p=0.95)), table_of(binary(20, 3, seed=2, p=0.95))
+    fits = [fit_table(one), fit_table(other.assign(prompt=other["prompt"] + 20))]
+    comparison = dr.compare(x=fits[0], y=fits[1], independent=True)
+    widened = [res.estimates.covariance.widened for res in fits]
+    for name, res in zip("xy", fits, strict=True):
+        np.testing.assert_allclose(
+            comparison.conf_int(method="none").loc[name], res.conf_int(method="none"), rtol=1e-9, atol=1e-12
+        )
+    changes = comparison.changes(method="none").set_index("model").loc[list("abc")]
+    error = np.sqrt(sum(np.square(part.std_errors) for part in widened))
+    law = t(19, scale=np.sqrt(20 / 19))
+    np.testing.assert_allclose(changes["conf_high"] - changes["estimate"], law.isf(0.025) * error, rtol=1e-9)
+    np.testing.assert_allclose(changes["statistic"], changes["estimate"] / error, rtol=1e-9)
+    np.testing.assert_allclose(changes["std_error"], np.hypot(*(res.bse for res in fits)), rtol=1e-9)
+    pairs = comparison.pair_changes(method="none")
+    assert ((pairs["conf_high"] - pairs["conf_low"]) / 2 > law.isf(0.025) * pairs["std_error"] * 1.02).all()
+    # On the same prompts, an unchanged score has the allowance of a difference between two models.
+    same = dr.compare(x=fits[0], y=fit_table(one.assign(score=one["score"]))).changes(method="none")
+    np.testing.assert_allclose(same["conf_high"], law.isf(0.025) / 20, rtol=1e-6)
+
+
+def test_criteria_have_the_allowances_and_quantiles_of_their_fits():
+    table = table_of(binary(20, 3, seed=1, p=0.95)).assign(style=binary(20, 3, seed=2, p=0.95).ravel())
+    criteria = dr.dml_rank("score + style ~ 1 | model", table, context="prompt", rng=0)
+    own = criteria.results[0]
+    np.testing.assert_allclose(criteria.weighted({"score": 1}).conf_int(), own.conf_int(), rtol=1e-9)
+    # An interval for all weightings is Hotelling's, and wider than that for one.
+    exact, widened = criteria.at_weights({"score": 1}), own.estimates.covariance.widened.std_errors
+    np.testing.assert_allclose(exact["std_error"], own.bse, rtol=1e-9)
+    critical = ((exact["upper"] - exact["score"]) / widened).to_numpy()
+    law = own.estimates.covariance.wald_law(2)
+    assert np.sqrt(law.isf(0.05)) < critical[0] < 1.02 * np.sqrt(law.isf(0.05 / 3))
+
+
+def fit_table(table, formula="score ~ 1 | model", **options):
+    return dr.dml_rank(formula, table, context="prompt", rng=0, **options)
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
+    rng = np.random.default_rng(6)
+    y, x = binary(80, 3, seed=6, p=0.9), rng.normal(size=80)
+    y[rng.random(80) > 0.2, 2] = np.nan
+    table = table_of(y).assign(x=lambda d: x[d["prompt"]], part=lambda d: np.where(d["prompt"] < 40, "u", "v"))
+    res = fit_table(table, "score ~ x + C(part) | model", missing="model")
+    groups = res.by("part")
+    for name in "uv":
+        group = groups[name].estimates.covariance
+        alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
+        assert group.df == pytest.approx(alone.df, rel=0.4)
+        assert group.df < 12
+        np.testing.assert_allclose(np.diag(group.allowance), np.diag(alone.allowance), rtol=0.9)
+    assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
+
+
+def test_a_model_with_a_single_score_is_refused():
+    y = binary(30, 3, seed=7)
+    y[1:, 2] = np.nan
+    with pytest.raises(dr.exceptions.MissingDataError, match="'c' has scores on fewer than two prompts"):
+        fit(y, missing="model")
+
+
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+def test_a_small_task_decides_the_degrees_of_freedom():
+    table = table_of(binary(70, 2)).assign(task=lambda d: np.where(d["prompt"] < 10, "few", "many"))
+    res = fit_table(table, weights=dr.EqualTasks("task"))
+    size = np.array([10, 60])
+    assert res.estimates.covariance.df == pytest.approx((1 / size).sum() ** 2 / (1 / size**2 / (size - 1)).sum())
+    assert "13 effective prompts: t quantiles" in " ".join(str(res.summary()).split())
+    # Equal tasks have one degree of freedom less than prompts each; many of these are normal.
+    equal = table.assign(task=lambda d: d["prompt"] % 7)
+    assert fit_table(equal, weights=dr.EqualTasks("task")).estimates.covariance.df == pytest.approx(63)
+    many = table_of(binary(400, 2)).assign(task=lambda d: d["prompt"] % 4)
+    assert fit_table(many, weights=dr.EqualTasks("task")).estimates.covariance.df == np.inf
+
+
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)

@@ -239,3 +239,27 @@ def test_bad_costs_are_errors(study, arena_result):
 def test_the_joint_level_is_kept(study):
     shares = study.pareto(8, 4, sizes=(400,))
     assert (shares["a wrong status"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 8)).all()
+
+
+def test_scores_that_do_not_vary_leave_the_costs_their_intervals():
+    rng = np.random.default_rng(8)
+    task, model = (places.ravel() for places in np.indices((30, 3)))
+    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "score": 1.0})
+    table.loc[0, "score"] = 0.0
+    found = dr.dml_rank("score ~ 1 | model", table.assign(cost=rng.uniform(1, 2, size=90)), context="task", rng=0)
+    tests = found.pareto("cost").tests
+    assert np.isfinite(tests[["std_error", "conf_low", "conf_high"]]).all(axis=None)
+
+
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+def test_scores_that_are_mostly_missing_have_the_quantiles_of_the_fit():
+    rng = np.random.default_rng(9)
+    task, model = (places.ravel() for places in np.indices((60, 3)))
+    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "x": rng.normal(size=60)[task]})
+    score = np.where((model == 2) & (rng.random(180) < 0.85), np.nan, rng.normal(size=180))
+    table = table.assign(score=score, cost=rng.uniform(1, 2, size=180))
+    res = dr.dml_rank("score ~ x | model", table, context="task", missing="model", rng=0)
+    known, random = (res.pareto(cost).tests for cost in (dict(zip("abc", (1, 2, 3), strict=True)), "cost"))
+    # Six differences at once need wider intervals than three of them.
+    width = [(tests["conf_high"] - tests["conf_low"])[:3].to_numpy() for tests in (known, random)]
+    assert (width[1] > width[0]).all()

@@ -217,6 +217,16 @@ def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estim
         assert not warned(uneven_votes(0.15, 0.5))
 
 
+@pytest.mark.parametrize("share_first", [0.5, 0.9])
+@pytest.mark.filterwarnings("ignore:display order:dmlrank.DmlrankWarning")
+def test_orders_out_of_balance_do_not_shrink_the_position_effect(share_first):
+    votes = pd.concat([uneven_votes(0.1, share_first, seed) for seed in range(3)], ignore_index=True)
+    votes = votes[(votes == "d").any(axis=1)]
+    found = dr.dml_rank(FORMULA, votes, functional="bt", position_bias=False, rng=0, n_jobs=1).diagnostics
+    # The model shown first wins 60 of 100, by 0.2 more than the other.
+    assert abs(found.position_effect - 0.2) < 2.5 * found.position_effect / found.position_z < 0.12
+
+
 def test_a_fit_that_takes_order_into_account_has_nothing_to_warn_of():
     votes = uneven_votes(0.15, 0.8)
     with warnings.catch_warnings():

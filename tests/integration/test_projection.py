@@ -115,10 +115,10 @@ def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind
     np.testing.assert_allclose(contrasts.cov_params(), expected, rtol=1e-6, atol=1e-12)
     gap = (groups.params["rest"] - groups.params["odd one"]).to_numpy()
     statistic = gap @ np.linalg.pinv(expected[K:, K:], rcond=1e-8) @ gap
-    if results.estimates.covariance.n_clusters:
-        # Few clusters have Hotelling's F in both.
-        statistic = float(groups.test_equal().statistic)
-    np.testing.assert_allclose(contrasts.test_terms().loc["C(half)", "statistic"], statistic, rtol=1e-6)
+    # Few clusters, and few prompts in a group, have Hotelling's F.
+    term = contrasts.test_terms().loc["C(half)"]
+    statistic /= contrasts.joint.covariance.wald_law(int(term["df"])).kwds["scale"]
+    np.testing.assert_allclose(term["statistic"], statistic, rtol=1e-6)
 
 
 def test_elo_points_multiply_slopes_and_shift_the_constant(fitted):
@@ -135,10 +135,40 @@ def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):
     test = projection.t_test("x0: m0 - x0: m1")
     gap = projection.params.loc["x0", "m0"] - projection.params.loc["x0", "m1"]
     np.testing.assert_allclose(test.effect, [gap])
-    assert projection.wald_test([f"x0: m{j}" for j in range(K)]).df_denom == K - 1
+    assert projection.wald_test([f"x0: m{j}" for j in range(K)]).rank == K - 1
     with pytest.raises(dr.exceptions.HypothesisError):
         projection.t_test("x0: m0 + x0: m1 + x0: m2 + x0: m3")
     assert projection.test_terms().loc["x0", "df"] == K - 1
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_projections_of_scores_have_the_quantiles_and_allowance_of_small_groups(clustered):
+    task, model = (places.ravel() for places in np.indices((80, 3)))
+    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "suite": task // 2})
+    score = (np.random.default_rng(3).random(240) < 0.9).astype(float)
+    table = table.assign(kind=np.where(task < 10, "few", "so"), score=score)
+    options = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}} if clustered else {}
+    res = dr.dml_rank("score ~ C(kind) | model", table, context="task", rng=0, **options)
+    groups, means = res.by("kind").joint.covariance, res.project("~ 0 + C(kind)").joint.covariance
+    assert means.df == groups.df == (4 if clustered else 9)
+    # That of one prompt, or cluster, in a group; its size is that of the deviations in all groups.
+    n_units, of_fit = (5, 40) if clustered else (10, 80), res.estimates.covariance.allowance
+    for place, n in enumerate((n_units[0], n_units[1] - n_units[0])):
+        part = means.allowance[3 * place : 3 * place + 3, 3 * place : 3 * place + 3]
+        np.testing.assert_allclose(part, of_fit * (n_units[1] / n) ** 2, rtol=1e-9)
+    np.testing.assert_allclose(means.allowance[:3, 3:], 0, atol=1e-15)
+    # A constant gives the same functions of the prompt, and the scores of the fit where it is the only one.
+    moved = np.kron([[1, 0], [-1, 1]], np.eye(3))
+    with_constant = res.project("~ C(kind)")
+    np.testing.assert_allclose(
+        with_constant.joint.covariance.allowance, moved @ means.allowance @ moved.T, rtol=1e-9, atol=1e-15
+    )
+    alone = res.project("~ 1").joint.covariance
+    np.testing.assert_allclose(alone.allowance, of_fit, rtol=1e-9)
+    assert alone.df == res.estimates.covariance.df
+    bands = with_constant.bands("kind", models=["a"]).set_index("kind")
+    error = np.sqrt(means.widened.matrix[0, 0])
+    assert bands.loc["few", "upper"] - bands.loc["few", "estimate"] > means.from_normal(norm.ppf(0.975)) * error * 0.99
 
 
 def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
@@ -162,7 +192,7 @@ def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
     t = np.abs(curves.reshape(len(draws), -1) / frame["std_error"].to_numpy()).max(axis=1)
     critical = ((frame["upper"] - frame["estimate"]) / frame["std_error"]).to_numpy()
     assert np.ptp(critical) < 1e-9
-    assert abs(critical[0] - np.quantile(t, 0.95)) < 0.03
+    assert abs(critical[0] - projection.joint.covariance.from_normal(np.quantile(t, 0.95))) < 0.03
     assert critical[0] > norm.ppf(0.975)
 
 

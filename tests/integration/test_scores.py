@@ -73,6 +73,20 @@ def test_weights_and_groups():
     assert groups["code"].estimates.votes.used.tolist() == [2 * single.nobs] * 3
 
 
+def test_scores_have_groups_that_overlap():
+    table = draw().assign(early=lambda d: d["task"] < 40, all=True)
+    res = fit(table)
+    groups = res.by({"all": "all", "early": "early"})
+    np.testing.assert_allclose(groups["all"].params, res.params, rtol=1e-12)
+    np.testing.assert_allclose(groups["all"].cov_params(), res.cov_params(), rtol=1e-9)
+    np.testing.assert_allclose(groups["early"].params, fit(table[table["early"]]).params, rtol=1e-12)
+    # The covariance of the two is that of the prompts that they share.
+    y = wide(table).to_numpy()
+    phi = y[:40] - y[:40].mean(axis=0)
+    shared = groups.cov_params().loc["all", "early"].to_numpy()
+    np.testing.assert_allclose(shared, phi.T @ phi / (40 * len(y)), rtol=1e-9, atol=1e-15)
+
+
 def test_order_and_names_of_models_do_not_matter():
     table = draw()
     renamed = table.assign(model=table.model.map({"m00": "c", "m01": "b", "m02": "a"}))
@@ -116,6 +130,14 @@ def test_pass_at_k_by_enumeration():
         dr.pass_at_k(table, 7, prompt="task", model="model", score="solved")
     with pytest.raises(DataError, match="succeed"):
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
+
+
+@pytest.mark.parametrize("column", ["task", "model"])
+def test_pass_at_k_refuses_rows_without_identifier(column):
+    runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
+    runs.loc[0, column] = None
+    with pytest.raises(MissingDataError, match=f"'{column}' in 1 rows"):
+        dr.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
 
 
 def test_an_extension_is_one_fit():
