@@ -11,7 +11,7 @@ from ..data.graph import Graph, laplacian_inverse
 from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import CategoryWeights, Functional, Gauge
+from .base import CategoryWeights, Functional, Gauge, edge_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +270,7 @@ def _edges_and_inverse(functional: BradleyTerry, n_items: int) -> tuple[FloatArr
 
     The key is the functional itself: to compare edge weights would take as long as a context's scores.
     """
-    edges = functional._edges(n_items)
+    edges = edge_matrix(functional.graph, functional.edge_weights, n_items)
     inverse = laplacian_inverse(edges)
     for matrix in (edges, inverse):
         matrix.setflags(write=False)

@@ -15,7 +15,7 @@ fixed information; see :mod:`dmlrank.planning.search`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
@@ -528,11 +528,26 @@ def pass_over(
     """
     size, cells = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:]))), problem.mu.shape[1] ** 2
     parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
-    tasks = [(part, [arguments_of(rows) for rows in cached_blocks(part, cells)]) for part in parts]
+    tasks = _Tasks(parts, cells, arguments_of)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
         yield from zip(cached_blocks(part, cells), of_part, strict=True)
         report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks(Sequence[tuple[slice, list[tuple[object, ...]]]]):
+    """A range of rows and the arguments of its blocks for each task, computed when it begins: all would not fit."""
+
+    parts: list[slice]
+    cells: int
+    arguments_of: Callable[[slice], tuple[object, ...]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: int) -> tuple[slice, list[tuple[object, ...]]]:  # type: ignore[override]
+        return self.parts[number], list(map(self.arguments_of, cached_blocks(self.parts[number], self.cells)))
 
 
 def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
