@@ -138,7 +138,7 @@ def second_order(
     shares = []
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
-        slices = row_slices(len(contexts), n_items**2 * data.n_categories, _ENTRIES)
+        slices = row_slices(len(contexts), n_items**2 * data.n_categories)
         tables = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
         shares.append(np.concatenate([_win_shares(table, worth) for table in tables]))
     functions, is_full = dictionary(data, contexts, shares, len(data.cells) / n_folds)

@@ -11,7 +11,7 @@ from ..data.graph import Graph, laplacian_inverse
 from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import CategoryWeights, Functional, Gauge
+from .base import CategoryWeights, Functional, Gauge, edge_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,46 +86,57 @@ class BradleyTerry(Functional):
         return 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        return _project(_log_odds(*self._preferences(mu, edges)), edges)
+        edges, inverse = _edges_and_inverse(self, mu.shape[1])
+        return _project(_log_odds(*self._preferences(mu, edges)), edges, inverse)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        edges = self._edges(mu.shape[1])
+        edges, inverse = _edges_and_inverse(self, mu.shape[1])
         preferences = self._preferences(mu, edges)
-        return _project(_log_odds(*preferences), edges), _project(self._change(preferences, delta), edges)
+        scores = _project(_log_odds(*preferences), edges, inverse)
+        return scores, _project(self._change(preferences, delta), edges, inverse)
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value_and_derivative(mu, delta)[1]
 
     def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
-        edges, weights = self._edges(mu.shape[1]), self.category_weights
+        (edges, inverse), weights = _edges_and_inverse(self, mu.shape[1]), self.category_weights
         first, second = (
             (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
             for s, by_delta, by_other in zip(
                 self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
             )
         )
-        return _project(first - second, edges)
+        return _project(first - second, edges, inverse)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        edges = self._edges(n_items)
-        edge, inverse = edges[first, second], _laplacian_inverse(edges)
-        change = self._change(self._preferences(mu, edge), delta) * (edge / 4)
+        edge = _edges_and_inverse(self, n_items)[0][first, second]
+        return self._moved(self._change(self._preferences(mu, edge), delta), first, second, n_items)
+
+    def derivative_along(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        # Both orders of a pair move the scores along the same direction.
+        change = self.term_changes(table, delta, first, second, ordered=ordered)
+        return self._moved(change, first, second, len(table))
+
+    def _moved(self, change: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
+        """Return how far changes, (r,), of the terms of r pairs move the scores, (r, K)."""
+        edges, inverse = _edges_and_inverse(self, n_items)
         if len(first) < n_items**2:
-            derivative = inverse[first] - inverse[second]
+            derivative = inverse[first]
+            derivative -= inverse[second]
         else:
             # The differences of two rows are computed once for each pair of items and not for each direction. The
             # table of all pairs has K**3 entries, no more than the result.
             by_pair = (inverse[:, None] - inverse).reshape(-1, n_items)
             derivative = np.take(by_pair, first * n_items + second, axis=0)
-        derivative *= change[:, None]
+        derivative *= (change * (edges[first, second] / 4))[:, None]
         return derivative
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        return _laplacian_sum(np.einsum("njk,njk->jk", amount, self.label_variances(mu, labels)), edges)
+        return self.sum_over_pairs(np.einsum("njk,njk->jk", amount, self.label_variances(mu, labels)))
 
     def accumulate_at(
         self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
@@ -136,11 +147,10 @@ class BradleyTerry(Functional):
         # Sums are computed category by category, because a sum over a short last axis takes several times as long.
         variance = reduce(np.add, (labels * change**2).T) - reduce(np.add, (labels * change).T) ** 2
         pair_amounts = np.bincount(first * n_items + second, weights=amount * variance, minlength=n_items**2)
-        return _laplacian_sum(pair_amounts.reshape(n_items, n_items).astype(float), edges)
+        return self.sum_over_pairs(pair_amounts.reshape(n_items, n_items).astype(float))
 
     def label_directions(self, n_items: int) -> FloatArray:
-        edges = self._edges(n_items)
-        inverse = _laplacian_inverse(edges)
+        edges, inverse = _edges_and_inverse(self, n_items)
         return np.asarray((inverse[:, None, :] - inverse[None, :, :]) * (edges / 4)[:, :, None])
 
     def label_variances(self, mu: FloatArray, labels: FloatArray | None = None) -> FloatArray:
@@ -176,7 +186,12 @@ class BradleyTerry(Functional):
         array([[ 0.25, -0.25],
                [-0.25,  0.25]])
         """
-        return _laplacian_sum(amounts, self._edges(len(amounts)))
+        # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
+        edges, inverse = _edges_and_inverse(self, len(amounts))
+        amounts = amounts * edges**2 / 16
+        amounts = amounts + amounts.T
+        total = inverse @ (np.diag(amounts.sum(axis=1)) - amounts) @ inverse
+        return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def term_changes(
         self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
@@ -199,7 +214,7 @@ class BradleyTerry(Functional):
         ndarray, shape (r,)
             The multiple of d for each direction: :meth:`derivative_along` returns this number times d.
         """
-        edge = self._edges(len(table))[first, second]
+        edge = _edges_and_inverse(self, len(table))[0][first, second]
         change = self._change(self._preferences(table[first, second], edge), delta)
         if ordered:
             return change
@@ -243,30 +258,20 @@ def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.asarray(np.log1p(ratio, out=ratio), dtype=np.float64)
 
 
-def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
+def _project(odds: FloatArray, edges: FloatArray, inverse: FloatArray) -> FloatArray:
     """Return the scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
     divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("kj,nkj->nj", edges, odds)
-    return divergence @ _laplacian_inverse(edges) / 4
-
-
-def _laplacian_sum(amounts: FloatArray, edges: FloatArray) -> FloatArray:
-    """Return the sum over ordered pairs, (K, K), of an amount times d_jk d_jk', see :meth:`label_directions`."""
-    # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
-    amounts = amounts * edges**2 / 16
-    amounts = amounts + amounts.T
-    inverse = _laplacian_inverse(edges)
-    total = inverse @ (np.diag(amounts.sum(axis=1)) - amounts) @ inverse
-    return np.asarray((total + total.T) / 2, dtype=np.float64)
-
-
-def _laplacian_inverse(edges: FloatArray) -> FloatArray:
-    """Return the pseudo-inverse L^+ of the graph's Laplacian, (K, K), from a cache that holds the last two results."""
-    return _cached_laplacian_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
+    return divergence @ inverse / 4
 
 
 @lru_cache(maxsize=2)
-def _cached_laplacian_inverse(content: bytes, n_items: int) -> FloatArray:
-    """Return L^+ for edge weights given as the bytes of a (K, K) array."""
-    inverse = laplacian_inverse(np.frombuffer(content).reshape(n_items, n_items))
-    inverse.setflags(write=False)
-    return inverse
+def _edges_and_inverse(functional: BradleyTerry, n_items: int) -> tuple[FloatArray, FloatArray]:
+    """Return the edge weights and the pseudo-inverse L^+ of the graph's Laplacian, (K, K) each, of the last two calls.
+
+    The key is the functional itself: to compare edge weights would take as long as a context's scores.
+    """
+    edges = edge_matrix(functional.graph, functional.edge_weights, n_items)
+    inverse = laplacian_inverse(edges)
+    for matrix in (edges, inverse):
+        matrix.setflags(write=False)
+    return edges, inverse

@@ -98,12 +98,12 @@ def propensity_table(propensities: Propensities) -> FloatArray:
     if isinstance(propensities, np.ndarray):
         return propensities
     table = np.empty(propensities.shape)
-    for block in _cached_blocks(slice(0, len(table)), table.shape[1]):
+    for block in cached_blocks(slice(0, len(table)), table.shape[1]):
         table[block] = propensities[block]
     return table
 
 
-def _cached_blocks(rows: slice, n_pairs: int) -> list[slice]:
+def cached_blocks(rows: slice, n_pairs: int) -> list[slice]:
     """Return the blocks of a range of rows, each of about as many rows as have 65,536 cells."""
     size = max(1, CACHED_CELLS // n_pairs)
     return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
@@ -119,7 +119,7 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     tasks = [slice(start, min(start + rows_of_task, n_rows)) for start in range(0, n_rows, rows_of_task)]
 
     def work_on(task: slice) -> list[T]:
-        return [work(block) for block in _cached_blocks(task, n_pairs)]
+        return [work(block) for block in cached_blocks(task, n_pairs)]
 
     return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
 

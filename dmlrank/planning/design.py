@@ -240,7 +240,7 @@ def specify(
     """
     functional = problem.functional
     names = replace(names, scores=functional.names(names.models))
-    mean, between_covariance, problem = problem.by_row().scan()
+    mean, between_covariance, full_covariance, problem = problem.by_row().scan()
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
     models = list(names.scores)
@@ -252,8 +252,7 @@ def specify(
         contrast_labels=labels,
         scores=scores,
         between_covariance=between_covariance,
-        # The covariance with a label on every pair of every context: all propensities are one.
-        full_covariance=problem.labelling_covariance(np.broadcast_to(1.0, problem.shape)),
+        full_covariance=full_covariance,
         gauge=gauge,
         min_propensity=options.min_propensity,
         explore=options.explore,

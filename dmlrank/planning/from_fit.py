@@ -328,12 +328,15 @@ def _out_of_fold(
     chosen = contexts[rows]
     place = np.full(n_contexts, -1)
     place[chosen] = np.arange(len(chosen))
-    mean = np.zeros((len(chosen), *shape))
+    # In memory the numbers of a category are next to each other, as in the blocks.
+    mean = np.moveaxis(np.zeros((shape[-1], len(chosen), *shape[:-1])), 0, -1)
     for source in sources:
         for fold_part in source.parts(max(1, len(chosen)), place >= 0):
             with nullcontext() if fold_part.concurrent else _ONE_AT_A_TIME:
-                probabilities = fold_part.probabilities()[fold_part.place]
-            mean[place[fold_part.contexts]] += probabilities / len(sources)
+                for block, probabilities in fold_part.blocks():
+                    inside = (fold_part.place >= block.start) & (fold_part.place < block.stop)
+                    of_contexts = probabilities[fold_part.place[inside] - block.start]
+                    mean[place[fold_part.contexts[inside]]] += of_contexts / len(sources)
     return mean
 
 

@@ -121,7 +121,7 @@ class Plan(Summarised):
 
     @property
     def kkt_residual(self) -> float:
-        """Largest relative violation of the optimality conditions, before exploration is mixed in."""
+        """Largest relative violation of the optimality conditions, or a bound on it, before exploration is mixed in."""
         return self.solution.optimum.kkt_residual
 
     @property

@@ -244,7 +244,7 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         context_weight=at_rows(problem.context_weight, row),
         deviations=None,
     )
-    _, between_covariance, truth = by_context.scan()
+    _, between_covariance, _, truth = by_context.scan()
     assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor, explore = solution.smallest_propensity, specification.explore
     constraints = Constraints(truth.cost, np.array([[floor]]), solution.budget, problem.one_pair)

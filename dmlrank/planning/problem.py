@@ -15,7 +15,7 @@ fixed information; see :mod:`dmlrank.planning.search`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
@@ -40,6 +40,7 @@ from .allocation import (
     Propensities,
     Rows,
     at_rows,
+    cached_blocks,
     map_blocks,
     propensities_at_multiplier,
 )
@@ -367,28 +368,34 @@ class DesignProblem:
         in_order = np.lexsort((column, context))
         return context[in_order], column[in_order], propensity[in_order]
 
-    def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
-        """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations."""
+    def scan(self) -> tuple[FloatArray, FloatArray, FloatArray, DesignProblem]:
+        """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations.
+
+        The third result is the labelling covariance, (K, K), with a label on every pair of every context.
+        """
         functional, directions = self.functional, None
         if not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
         cell_type = self.cell_type if directions is not None else None
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
-        values = []
-        for part, (scores, part_deviation) in pass_over(self, type(self).scores_and_deviations, lambda _: (cell_type,)):
+        count, values, labelling = self.count, [], np.zeros(())
+        work, arguments_of = type(self).scores_and_deviations, lambda part: (cell_type, count[part, None])
+        for part, (scores, part_deviation, added) in pass_over(self, work, arguments_of):
             values.append(scores)
+            labelling = labelling + added
             if deviation is not None:
                 deviation[part] = part_deviation
         value = self.unit * np.concatenate(values)
-        weight = self.count * self.context_weight
+        weight = count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         covariance = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
         if deviation is None or directions is None:
-            return mean, covariance, self
+            return mean, covariance, labelling / self.n_contexts, self
         deviations = LabelDeviations(deviation, directions[self.pairs.first, self.pairs.second])
-        return mean, covariance, replace(self, deviations=deviations)
+        problem = replace(self, deviations=deviations)
+        return mean, covariance, problem.labelling_covariance(np.broadcast_to(1.0, self.shape)), problem
 
     def label_rates(self, metric: FloatArray) -> CellRates:
         """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
@@ -441,14 +448,19 @@ class DesignProblem:
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
     def scores_and_deviations(
-        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
-    ) -> tuple[FloatArray, CellArray | None]:
-        """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m)."""
-        deviation = None
-        if cell_type is not None:
-            variances = self.pairs.take(self.functional.label_variances(mu))
-            deviation = np.sqrt(np.maximum(variances, 0)).astype(cell_type)
-        return self.functional.value(mu), deviation
+        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None, count: FloatArray
+    ) -> tuple[FloatArray, CellArray | None, FloatArray | float]:
+        """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
+
+        Where these do not tell what the labels add to Sigma, the third result is :meth:`added_covariance` of a label on
+        every pair, for counts (b, 1).
+        """
+        scores = self.functional.value(mu)
+        if cell_type is None:
+            every_pair = np.broadcast_to(1.0, (len(mu), len(self.pairs)))
+            return scores, None, self.added_covariance(part, mu, count, every_pair)
+        variances = self.pairs.take(self.functional.label_variances(mu))
+        return scores, np.sqrt(np.maximum(variances, 0)).astype(cell_type), 0.0
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
@@ -515,27 +527,46 @@ def pass_over(
 ) -> Iterator[tuple[slice, T]]:
     """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
-    The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Chunks
+    The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Ranges
     depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
     """
-    size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
+    size, cells = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:]))), problem.mu.shape[1] ** 2
     parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
-    tasks = [(part, arguments_of(part)) for part in parts]
+    tasks = _Tasks(parts, cells, arguments_of)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
-    for number, result in enumerate(results):
-        yield parts[number], result
+    for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
+        yield from zip(cached_blocks(part, cells), of_part, strict=True)
         report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
 
 
-def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, tuple[object, ...]]) -> T:
-    """Return the result of a task, for probabilities that are clipped at the floor and renormalised."""
+@dataclass(frozen=True, slots=True)
+class _Tasks(Sequence[tuple[slice, list[tuple[object, ...]]]]):
+    """A range of rows and the arguments of its blocks for each task, computed when it begins: all would not fit."""
+
+    parts: list[slice]
+    cells: int
+    arguments_of: Callable[[slice], tuple[object, ...]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: int) -> tuple[slice, list[tuple[object, ...]]]:  # type: ignore[override]
+        return self.parts[number], list(map(self.arguments_of, cached_blocks(self.parts[number], self.cells)))
+
+
+def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
+    """Return the results of a task by block, for probabilities that are clipped at the floor and renormalised."""
     part, arguments = task
-    mu = np.asarray(problem.mu[part], dtype=np.float64)
-    # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
-    # would change nothing. To count these probabilities takes less time than to clip the table.
-    if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
-        mu = clip_and_renormalise(mu, problem.floor)
-    return work(problem, part, mu, *arguments)
+    chunk, results = problem.mu[part], []
+    for rows, of_rows in zip(cached_blocks(part, problem.mu.shape[1] ** 2), arguments, strict=True):
+        # In a copy the numbers of a block are next to each other, also where those of a category are in ``chunk``.
+        mu = np.array(chunk[rows.start - part.start : rows.stop - part.start], dtype=np.float64, order="K")
+        # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
+        # would change nothing. To count these probabilities takes less time than to clip the table.
+        if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
+            mu = clip_and_renormalise(mu, problem.floor)
+        results.append(work(problem, rows, mu, *of_rows))
+    return results
 
 
 # --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------

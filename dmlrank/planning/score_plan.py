@@ -119,8 +119,9 @@ class ScoreProblem(DesignProblem):
     def sample(self) -> None:
         return None
 
-    def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
-        return self.mu.mean(axis=0), self.between_covariance, self
+    def scan(self) -> tuple[FloatArray, FloatArray, FloatArray, DesignProblem]:
+        labelling = self.labelling_covariance(np.broadcast_to(1.0, self.shape))
+        return self.mu.mean(axis=0), self.between_covariance, labelling, self
 
     def expected_cost(self, propensities: Propensities) -> float:
         return float((propensity_table(propensities) * self.cost).sum()) - self.spent

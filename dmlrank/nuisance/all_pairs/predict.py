@@ -83,14 +83,15 @@ class PairTables:
 
     outputs: The tables of every output.
     n_items: Number of items, K.
-    place (C, K * K): Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,).
+    place (C, K * K): Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,);
+        None where these are in the same order.
     """
 
     trees: Trees
     branches: Branches
     outputs: tuple[_OutputTables, ...]
     n_items: int
-    place: IntArray
+    place: IntArray | None
 
     @classmethod
     def of(
@@ -105,16 +106,16 @@ class PairTables:
         scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
         tables, place = [], np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output in range(n_outputs):
-            place[output, first, second] = output * len(first) + np.arange(len(first))
             rows = np.flatnonzero(leaves.output == output)
             by_branch = _tables_of_branches(leaves, rows, scaled, branches, pairs=(first, second))
             if mirrored:
                 rows = np.flatnonzero(leaves.output == swapped[output])
                 by_branch += _tables_of_branches(leaves, rows, scaled, branches, pairs=(second, first))
                 by_branch /= 2
+                place[output, first, second] = output * len(first) + np.arange(len(first))
                 place[output, second, first] = swapped[output] * len(first) + np.arange(len(first))
             tables.append(_output_tables(trees, branches, by_branch))
-        return cls(trees, branches, tuple(tables), n_items, place.reshape(n_outputs, -1))
+        return cls(trees, branches, tuple(tables), n_items, place.reshape(n_outputs, -1) if mirrored else None)
 
     def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`."""
@@ -140,8 +141,11 @@ class PairTables:
                 contexts = slice(begin + start, begin + start + len(some_scores))
                 shape = (n_outputs, len(some_scores), n_items, n_items)
                 values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
-                for place, of_output in zip(self.place, values, strict=True):
-                    np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
+                if self.place is None:
+                    values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
+                else:
+                    for place, of_output in zip(self.place, values, strict=True):
+                        np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
                 if offset is not None:
                     offset.add_to_all(values, contexts)
                 if link is not None:

@@ -166,7 +166,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
 ):
     plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
     specification = plan.specification
-    single = replace(specification.problem, double_cells=0, deviations=None).scan()[2]
+    single = replace(specification.problem, double_cells=0, deviations=None).scan()[3]
     assert (single.deviations is None) == (functional == "rank_centrality")
     monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
     other = solve(replace(specification, problem=single), 120)

@@ -171,7 +171,7 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
     metric = np.diag(np.arange(1.0, 5.0))
 
     def results(problem):
-        mean, covariance, _ = problem.scan()
+        mean, covariance, _, _ = problem.scan()
         labelling = problem.labelling_covariance(plan.solution.propensities)
         return [mean, covariance, labelling, problem.label_information(metric), problem.label_rates(metric).base]
 
