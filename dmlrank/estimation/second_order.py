@@ -124,9 +124,11 @@ def second_order(
 
     to which 1/2 b'M H^-1 z_i v_i z_i'b is added as the label's part of u itself, so that groups of contexts get the
     part that comes from their labels. Pairs of units of which one is the label's own are not taken out of the
-    derivative. The sample covariance of these values with those of the one-step estimate was too negative in
-    simulations, where errors did not shrink with it: the covariance of the sum is therefore, direction by direction, at
-    least that of the one-step estimate (:meth:`dmlrank.inference.covariance.Covariance.at_least`).
+    derivative. There the residual stands twice, and its product with the residual in the one-step estimate is a third
+    power, whose mean is against the sign of 2 s - 1: the sample covariance of u with the one-step estimate is too low.
+    Over 200 samples of each of 19 simulators, the errors of the two for the best model had correlations of -0.04 to
+    0.21. The covariance of the sum is therefore, direction by direction, at least the sum of both covariances
+    (:meth:`dmlrank.inference.covariance.Covariance.at_least`).
 
     References
     ----------

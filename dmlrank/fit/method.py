@@ -64,6 +64,7 @@ from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import Treatment
 from ..estimation.influence import InfluenceFunction, mean_influence
+from ..estimation.second_order import SecondOrder
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
@@ -250,10 +251,13 @@ def estimate_scores(
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     before = [repetition.target_with_bias for repetition in repetitions]
-    if stages.options.second_order and any(one is not target for one, target in zip(before, targets, strict=True)):
+    removed = [r.second_order for r in repetitions if r.second_order is not None and r.second_order.errors is None]
+    if stages.options.second_order and removed:
         left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
-            covariance = covariance.at_least(make_covariance(*left_in, unanimous_covariance=added).matrix)
+            of_one_step = make_covariance(*left_in, unanimous_covariance=added)
+        of_change = _change(inputs, removed, repetitions[0])[1]
+        covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
@@ -281,12 +285,16 @@ def second_order_bias(
     alone = [one.errors for one in estimated if one.errors is not None]
     if alone:
         return -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
+    change, of_change = _change(inputs, estimated, first)
+    if not stages.options.second_order:
+        return -change, of_change.std_errors, "left in"
+    return -change, of_change.std_errors, "removed" if all(one.is_full for one in estimated) else "partly removed"
+
+
+def _change(inputs: Inputs, estimated: Sequence[SecondOrder], first: Repetition) -> tuple[FloatArray, Covariance]:
+    """Return u, the change that removes the second-order bias, averaged over repetitions, and its covariance."""
     influence = mean_influence([one.influence(first.target.by_context()) for one in estimated])
+    gauge = inputs.setup.functional.gauge(inputs.data.n_items).basis
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
-        errors = clustered_covariance(
-            influence, setup.functional.gauge(inputs.data.n_items).basis, inputs.units.clusters, inputs.units.annotator
-        ).std_errors
-    if not stages.options.second_order:
-        return -influence.estimate, errors, "left in"
-    return -influence.estimate, errors, "removed" if all(one.is_full for one in estimated) else "partly removed"
+        return influence.estimate, clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)
