@@ -320,13 +320,7 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
     """Return the weights of the pairs that the option asks for, (K, K); None for equal weights."""
     if not isinstance(edge_weights, str):
         table = align_pairs_by_name(edge_weights, data.items, name="edge_weights")
-        try:
-            return real_array(table)
-        except (TypeError, ValueError, OverflowError):
-            raise OptionTypeError(
-                f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "
-                f"numbers (models, models) = {(data.n_items, data.n_items)}"
-            ) from None
+        return real_array(table, "edge_weights", "'equal', 'counts', or a symmetric array (models, models)")
     if edge_weights == "equal":
         return None
     counts = data.pair_counts()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import real_array
+from .._utils.argument_checks import real_array, require_shape
 from .._utils.computation import warn
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs, ScoreTable
@@ -318,7 +318,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
             rows, columns = given.index, given.columns
         elif hasattr(given, "propensity"):
             table, rows, columns = given.propensity, pd.Index(given.contexts), pd.Index(given.models)
-        table = real_array(table)
+        table = real_array(table, "propensity=", "known propensities of scores, (prompts, models)")
         if rows is not None and columns is not None:
             places = []
             for index, known, what in (
@@ -339,8 +339,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                     )
                 places.append(place)
             table = table[np.ix_(*places)]
-    if table.shape != shape:
-        raise NuisanceError(f"propensity= has shape {table.shape}; scores need one of {shape}: prompts by models")
+    require_shape(table, shape, "propensity=", "(prompts, models)")
     table = np.where(is_there | np.isfinite(table), table, np.nan)
     wrong = is_there & ~((table > 0) & (table <= 1))
     if wrong.any():

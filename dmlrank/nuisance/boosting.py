@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import check_type, check_whole
 from .._utils.computation import current, report
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
@@ -256,11 +257,7 @@ class RandomSearch:
 
     def __post_init__(self) -> None:
         for name, least in (("n_draws", 1), ("n_folds", 2)):
-            value = getattr(self, name)
-            if not _is_whole_number(value, least):
-                raise OptionError(
-                    f"RandomSearch: {name}={shown(value)} is not allowed; pass a whole number of at least {least}"
-                )
+            check_whole(f"RandomSearch: {name}", getattr(self, name), least)
         if isinstance(self.grid, str):
             check_choice(self.grid, GRIDS, "RandomSearch: grid")
         else:
@@ -302,14 +299,10 @@ class RandomSearch:
         return [dict(zip(self.values, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _check_grid(grid: object) -> dict[str, tuple[Parameter, ...]]:
+def _check_grid(grid: Any) -> dict[str, tuple[Parameter, ...]]:
     """Check a user's grid, and return a copy of it in which each value of a parameter stands once."""
     option = "RandomSearch: grid"
-    if not isinstance(grid, Mapping):
-        raise OptionTypeError(
-            f"{option} has the type {type(grid).__name__}, which is not allowed; pass one of {listed(GRIDS)}, or a "
-            f"mapping such as {{'num_leaves': [4, 8, 16]}}"
-        )
+    check_type(option, grid, Mapping, f"{listed(GRIDS)}, or a mapping such as {{'num_leaves': [4, 8, 16]}}")
     if not grid:
         raise OptionError(f"{option} is empty; add a parameter, such as {{'num_leaves': [4, 8, 16]}}")
     for name, values in grid.items():

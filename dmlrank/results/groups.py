@@ -11,6 +11,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import names_or_all, place_of
 from .._utils.computation import one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
@@ -40,7 +41,7 @@ from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
 from .ranking import make_board
-from .requirements import ModelTable, check_picture, names_or_all, place_of
+from .requirements import ModelTable, check_picture
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:

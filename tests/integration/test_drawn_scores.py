@@ -113,7 +113,7 @@ def test_wrong_propensities_are_refused() -> None:
         dr.dml_rank(FORMULA, wrong, context="prompt", propensity="pi")
     with pytest.raises(ColumnError, match=r"propensity='p' is no column"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity="p")
-    with pytest.raises(NuisanceError, match="one of \\(300, 4\\)"):
+    with pytest.raises(NuisanceError, match="= \\(300, 4\\)"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity[:, :3])
     with pytest.raises(NuisanceError, match="not 'd' of the scores"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity=pd.DataFrame(propensity[:, :3], columns=MODELS[:3]))

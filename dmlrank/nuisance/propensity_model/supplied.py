@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 
-from ..._utils.argument_checks import real_array
+from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices, too_large_error
 from ...data.formula.features import check_features, fit_features, locate_names
@@ -25,7 +25,6 @@ from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import (
-    DataError,
     FormulaError,
     MissingDataError,
     NuisanceError,
@@ -59,12 +58,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
                 f"propensity={formula!r}: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in "
                 f"the values or leave the column out of the formula"
             )
-        context = data.varying_context(data.columns.value_codes(name))
-        if context is not None:
-            raise DataError(
-                f"propensity={formula!r}: {name!r} varies within context {context!r}; allowed: columns with one value "
-                f"per context, because the propensities of all pairs of a context are estimated from the same features"
-            )
+        data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
     by_context = data.context_table(names.columns)
     columns = {name: by_context[name] for name in names.columns}
     x, feature_map = fit_features(features, columns, data.n_contexts, environment)
@@ -72,6 +66,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     return x
 
 
+_AXES = "(contexts in order of first appearance, models in order of their names, models)"
 # Smallest propensity of a label: the weight of one that is less likely leaves no digits for the other labels.
 _SMALLEST = 1e-12
 
@@ -85,15 +80,9 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
         return _table_of_plan(propensity, data)
     if callable(propensity):
         with failing_as(NuisanceError, "the propensity function"):
-            returned = propensity(data.context_table(), list(data.items))
-        try:
-            return real_array(returned)
-        except (TypeError, ValueError, OverflowError):
-            raise NuisanceError(
-                f"the propensity function returned a {type(returned).__name__}; allowed: an array of numbers "
-                f"(contexts, models, models) = {(data.n_contexts, data.n_items, data.n_items)}"
-            ) from None
-    return real_array(propensity)
+            propensity = propensity(data.context_table(), list(data.items))
+        return real_array(propensity, "the result of the propensity function", _AXES, NuisanceError)
+    return real_array(propensity, "propensity", _AXES)
 
 
 def is_plan(value: object) -> bool:
@@ -115,16 +104,13 @@ def check_propensity(propensity: object) -> None:
         )
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
-    try:
-        table = real_array(propensity)
-    except (TypeError, ValueError, OverflowError):
-        table = np.empty(0)
+    allowed = (
+        f"'estimate', 'marginal', '~ features', the name of a column, an array {_AXES}, a function of (contexts, "
+        f"models) that returns one, a plan"
+    )
+    table = real_array(propensity, "propensity", allowed)
     if table.ndim != 3:
-        raise OptionTypeError(
-            f"propensity is a {type(propensity).__name__}; allowed: 'estimate', 'marginal', '~ features', the name of "
-            f"a column, an array of numbers (contexts, models, models), a function of (contexts, models) that returns "
-            f"one, a plan"
-        )
+        raise OptionTypeError(f"propensity has {table.ndim} axes; allowed: {allowed}")
 
 
 def supplied_propensity(
@@ -132,11 +118,7 @@ def supplied_propensity(
 ) -> Propensity:
     """Use an array of known propensities, (n, K, K), unchanged."""
     shape = (data.n_contexts, data.n_items, data.n_items)
-    if values.shape != shape:
-        raise NuisanceError(
-            f"propensity= has shape {values.shape}; allowed: (contexts, models, models) = {shape}, with contexts in "
-            f"the order of their first appearance and models in the order of their names"
-        )
+    require_shape(values, shape, "propensity=", _AXES)
     cells = data.cells
     is_used = np.broadcast_to(graph.edges, shape).copy()
     is_used[cells.context, cells.first, cells.second] = True
