@@ -28,7 +28,7 @@ from ._utils.argument_checks import (
     resolve_seed,
     unfitted_copy,
 )
-from .exceptions import OptionError, check_choice, listed, nearest
+from .exceptions import OptionError, check_choice, listed
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -539,10 +539,7 @@ class Options:
     def changed(self, changes: Mapping[str, object]) -> Options:
         """Return a checked copy in which some values are replaced."""
         for name in changes:
-            if name not in OPTIONS:
-                raise OptionError(
-                    f"update has no option {name!r}{nearest(name, OPTIONS)}; allowed: {listed(OPTIONS, 30)}"
-                )
+            check_choice(name, OPTIONS, "an option of update")
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
         without_clusters = changes.get("cov_type") == "robust" and "cov_kwds" not in changes
         changed = replace(self, **({"clusters": ()} if without_clusters else {}) | _stored(changes))

@@ -122,10 +122,7 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
         raise OptionTypeError(f"{option}={shown(value)} is a {kind}; pass the name of a column, or a list of names")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for name in names:
-        if not isinstance(name, str):
-            raise OptionTypeError(
-                f"{option} names columns; {name!r} is a {type(name).__name__}, not a string; pass names of columns"
-            )
+        check_text(f"a name in {option}", name)
     if "" in names:
         raise OptionError(f"{option} names a column ''; names of columns are not empty")
     if len(set(names)) < len(names):

@@ -153,7 +153,6 @@ def warn_of_repeats(rows: Rows) -> bool:
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
                 f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
                 f"pass context= with the column that identifies prompts",
-                stacklevel=5,
             )
             return True
     return False

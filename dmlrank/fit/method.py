@@ -163,7 +163,7 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     extrapolation = find_extrapolation(data, setup, options, order.min_labels)
     left_out = votes_left_out(data_as_read, data, graph, options, order, equal_weights=setup.edge_weights == "equal")
     if left_out:
-        warn(left_out, stacklevel=2)
+        warn(left_out)
     if stages.estimator.needs_all_propensities:
         check_restricted_categories(setup.weights, data.categories)
     style = None
@@ -209,15 +209,11 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
+        **learnt._asdict(),
         folds=folds,
-        mu=learnt.mu,
-        propensity=learnt.propensity,
         one_step_result=one_step_result,
         floor=floor,
         sample=sample,
-        mu_without_judge=learnt.mu_without_judge,
-        judge_correction=learnt.judge_correction,
-        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         style_terms=style_terms,

@@ -797,7 +797,6 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"groups of {groups.variable} with fewer than {_SMALL_GROUP} labelled prompts or clusters: "
             f"{', '.join(small)}; their standard errors are too small on average; merge small groups, or collect more "
             f"labels",
-            stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
@@ -805,5 +804,4 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"no votes on {'; '.join(unseen)}: tables and pages show no score there, because the learner would "
             f"extrapolate it from other groups and no label would correct it; collect votes on these models in these "
             f"groups",
-            stacklevel=5,
         )

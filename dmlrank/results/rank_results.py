@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_whole, place_of, places_of, resolve_seed
+from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..exceptions import IntervalWarning, OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_for
 from ..fit.extension import extend_fit
@@ -1715,11 +1715,7 @@ class RankResults(Summarised):
             "judge_audit": (judge_audit, JudgeAudit),
         }
         for name, (given, kind) in kinds.items():
-            if given is not None and not isinstance(given, kind):
-                raise OptionTypeError(
-                    f"{name} is a {type(given).__name__}; allowed is what the method {name}() of a result returned, or "
-                    f"None"
-                )
+            check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
             if isinstance(given, SensitivityResults | Pareto) and not given.is_of(self.estimates):
                 raise OptionError(
                     f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
@@ -2137,5 +2133,5 @@ def results_of(compute_steps: Callable[[], FitState]) -> RankResults:
             steps = compute_steps()
         results = result_of(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
-        warn(message, stacklevel=4)
+        warn(message)
     return results

@@ -28,8 +28,6 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     check_choice,
-    listed,
-    nearest,
     shown,
 )
 from ..fit.estimates import Estimates
@@ -274,10 +272,7 @@ class SensitivityResults(TitledTable):
         if hypothesis is None:
             return 0
         names = list(self.numbers.hypothesis.labels)
-        if hypothesis not in names:
-            raise OptionError(
-                f"no hypothesis {hypothesis!r}{nearest(hypothesis, names)} (hypotheses: {listed(names, 10)})"
-            )
+        check_choice(hypothesis, names, "hypothesis")
         return names.index(hypothesis)
 
     def __reduce__(self) -> tuple[type[SensitivityResults], tuple[SensitivityNumbers]]:
@@ -457,7 +452,6 @@ def analyse_sensitivity(
             "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
             "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
             "wide; keep the battles without a vote in the data",
-            stacklevel=3,
             kind=IntervalWarning,
         )
     bounds = extend_to_tipping_points(

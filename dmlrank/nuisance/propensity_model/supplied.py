@@ -8,7 +8,6 @@ where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.special import gammainc, gammaincc
 
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
-from ...data.arrays import row_slices, too_large_error
+from ...data.arrays import row_slices
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
@@ -148,21 +147,14 @@ def supplied_propensity(
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
     """Use a column that holds the propensity of the pair of each row (of the ordered pair, where order matters)."""
-    raw = data.columns[column][data.vote_row]
-    try:
-        votes = raw.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        odd = next((value for value in raw if not isinstance(value, Real)), None)
-        if odd is None:
-            raise too_large_error(column) from None
-        raise NuisanceError(f"propensity column {column!r} holds {odd!r}; allowed: numbers") from None
+    votes = data.columns.numbers(column)[data.vote_row]
     largest = 1 if data.ordered else 2
     wrong = ~((votes >= _SMALLEST) & (votes <= largest))
     if wrong.any():
-        row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
+        row = data.vote_row[wrong][0]
         raise NuisanceError(
-            f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"allowed: numbers in [{_SMALLEST:g}, {largest}]"
+            f"propensity column {column!r} is {data.columns[column][row]!r} in row {data.row_index[row]} "
+            f"({int(wrong.sum())} such labelled rows); allowed: numbers in [{_SMALLEST:g}, {largest}]"
         )
     # Where order does not matter, both orders of a pair may be cells of their own.
     rows = np.stack([data.cells.context, data.cells.first, data.cells.second], axis=1)
@@ -386,7 +378,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
             f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}); {cause}",
-            stacklevel=2,
         )
     elif len(pairs):
         between = " before " if data.ordered else " and "
@@ -399,6 +390,5 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
             f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
             f"prompts, in brackets, is 1 for right propensities; check how the propensities of these pairs were "
             f"computed",
-            stacklevel=2,
         )
     return factor if np.isfinite(factor) else None
