@@ -11,6 +11,7 @@ value for each thread.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 import time
@@ -44,8 +45,8 @@ def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarn
     if collected is not None:
         collected.append(warning)
         return
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_WITHIN):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_WITHIN):
         level, frame = level + 1, frame.f_back
     warnings.warn(warning, stacklevel=level)
 

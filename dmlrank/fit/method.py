@@ -209,11 +209,15 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
-        **learnt._asdict(),
         folds=folds,
+        mu=learnt.mu,
+        propensity=learnt.propensity,
         one_step_result=one_step_result,
         floor=floor,
         sample=sample,
+        mu_without_judge=learnt.mu_without_judge,
+        judge_correction=learnt.judge_correction,
+        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         style_terms=style_terms,

@@ -128,9 +128,11 @@ def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
     check_type("path_or_text", path_or_text, str | os.PathLike, "the path of a file, or the JSON text")
     path = Path(path_or_text)
     # One character more than is allowed is enough to refuse a file, even a device without end.
-    reading = failing_as(StorageError, f"reading {str(path)!r} as text", (OSError, ValueError))
-    with reading, open(path, encoding="utf-8") as file:
-        return file.read(MAX_CHARACTERS + 1), repr(str(path))
+    with failing_as(StorageError, f"reading {str(path)!r} as text", (OSError, ValueError)):
+        if not path.exists():
+            raise StorageError(f"there is no file {str(path)!r}")
+        with open(path, encoding="utf-8") as file:
+            return file.read(MAX_CHARACTERS + 1), repr(str(path))
 
 
 def _encode(value: object) -> object:
