@@ -154,14 +154,19 @@ def shown(value: object, limit: int = 200) -> str:
 
 
 @contextmanager
-def failing_as(kind: type[DmlrankError], what: str) -> Iterator[None]:
-    """Raise what code of the user raises as an error of this package, which names the code; warnings stay warnings."""
+def failing_as(
+    kind: type[DmlrankError],
+    what: str,
+    errors: type[Exception] | tuple[type[Exception], ...] = Exception,
+    advice: str = "",
+) -> Iterator[None]:
+    """Raise what other code raises as an error of this package, which says what fails; warnings stay warnings."""
     try:
         yield
     except (DmlrankError, MemoryError, Warning):
         raise
-    except Exception as error:
-        raise kind(f"{what} fails: {type(error).__name__}: {error}") from error
+    except errors as error:
+        raise kind(f"{what} fails: {type(error).__name__}: {error}{advice}") from error
 
 
 def check_choice(value: object, allowed: Iterable[str], option: str) -> None:

@@ -19,14 +19,16 @@ from ._utils.argument_checks import (
     at_least,
     check_alpha,
     check_flag,
+    check_type,
     cluster_groups,
     cov_type_of,
     must_be,
+    number_in,
     real_number,
     resolve_seed,
     unfitted_copy,
 )
-from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
+from .exceptions import OptionError, check_choice, listed
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -109,13 +111,8 @@ class BalancedStyle:
 
     def __post_init__(self) -> None:
         style_names(self.formula)
-        largest = real_number(self.within)
-        if largest is None:
-            raise OptionTypeError(
-                f"within={shown(self.within)} is not allowed; give the largest style difference, such as 0.2"
-            )
-        if not 0 < largest < float("inf"):
-            raise OptionError(f"within={shown(self.within)} is not allowed; give a positive number, such as 0.2")
+        allowed = "it is the largest style difference, a positive number such as 0.2"
+        number_in("within", self.within, lambda number: 0 < number < float("inf"), allowed)
         check_choice(self.weights, _KINDS, "weights")
 
     @property
@@ -144,10 +141,7 @@ class BalancedStyle:
 
 def style_names(formula: str) -> tuple[str, ...]:
     """Return the names of the columns in a formula of style differences."""
-    if not isinstance(formula, str):
-        raise OptionTypeError(
-            f"the style formula is a {type(formula).__name__}; give a text such as '~ log_length + headers'"
-        )
+    check_type("formula", formula, str, "a text such as '~ log_length + headers'")
     right_side = formula.strip().removeprefix("~")
     names = []
     for term in map(str.strip, right_side.split("+")):
@@ -553,10 +547,7 @@ class Options:
     def changed(self, changes: Mapping[str, object]) -> Options:
         """Return a checked copy in which some values are replaced."""
         for name in changes:
-            if name not in OPTIONS:
-                raise OptionError(
-                    f"update has no option {name!r}{nearest(name, OPTIONS)}; allowed: {listed(OPTIONS, 30)}"
-                )
+            check_choice(name, OPTIONS, "an option of update")
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
         without_clusters = changes.get("cov_type") == "robust" and "cov_kwds" not in changes
         changed = replace(self, **({"clusters": ()} if without_clusters else {}) | _stored(changes))

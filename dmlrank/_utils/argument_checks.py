@@ -6,15 +6,26 @@ import copy
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DmlrankError, OptionError, OptionTypeError, listed, nearest, shown
+from ..exceptions import (
+    DmlrankError,
+    NuisanceError,
+    OptionError,
+    OptionTypeError,
+    UnknownModelError,
+    check_choice,
+    listed,
+    nearest,
+    shown,
+)
 
 T = TypeVar("T")
 
@@ -23,8 +34,8 @@ T = TypeVar("T")
 _MAX_NAMES_IN_ARRAY = 10
 # Shares of a smaller one underflow.
 _SMALLEST_ALPHA = 1e-300
-# Whole numbers of this size and larger are refused: no option of the package has a use for them.
-_TOO_LARGE = 2**31
+# No option of the package has a use for larger whole numbers.
+_LARGEST = 2**31 - 1
 # Names of covariances in statsmodels that this package does not have, each with the reason, which is a part of the
 # error.
 _SMALL_SAMPLE = "'robust' is HC0 with prompts as units, and has no correction for small samples"
@@ -56,43 +67,44 @@ def real_number(value: object) -> float | None:
         return math.inf if bool(value > 0) else -math.inf  # type: ignore[operator]
 
 
+def number_in(name: str, value: object, is_allowed: Callable[[float], bool], allowed: str) -> float:
+    """Return a number as a float; raise where it is none, or is not allowed; ``allowed`` says which numbers are."""
+    number = real_number(value)
+    if number is None or not is_allowed(number):
+        raise (OptionTypeError if number is None else OptionError)(f"{name}={shown(value)} is not allowed; {allowed}")
+    return number
+
+
+def check_type(name: str, value: object, kind: type | UnionType, allowed: str) -> None:
+    """Raise unless ``value`` is an instance of a class, or of one of several; ``allowed`` says what is."""
+    if not isinstance(value, kind):
+        raise OptionTypeError(f"{name}={shown(value, 60)} is a {type(value).__name__}; allowed: {allowed}")
+
+
 def check_flag(name: str, value: object) -> None:
     """Raise unless ``value`` is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise OptionTypeError(f"{name}={shown(value)} is not allowed: {name} is True or False")
+    check_type(name, value, bool | np.bool_, "True and False")
 
 
 def check_text(name: str, value: object) -> None:
     """Raise unless ``value`` is a string."""
-    if not isinstance(value, str):
-        raise OptionTypeError(f"{name} is a {type(value).__name__}; allowed is a string")
+    check_type(name, value, str, "a string")
 
 
 def check_path(value: object) -> None:
     """Raise unless ``value`` is the path of a file: a string or a path object."""
-    if not isinstance(value, str | os.PathLike):
-        raise OptionTypeError(f"path is {shown(value)}, a {type(value).__name__}; give the path of a file")
+    check_type("path", value, str | os.PathLike, "the path of a file")
 
 
-def check_whole(name: str, value: object, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least`` and below 2**31."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise OptionError(f"{name}={shown(value)} is not allowed: {name} is a whole number of at least {least}")
-    if int(value) >= _TOO_LARGE:
-        raise OptionError(
-            f"{name} is {_TOO_LARGE:,} or larger, which is not allowed: {name} is a whole number of at least {least}; "
-            f"pass a smaller one"
-        )
+def check_whole(name: str, value: object, least: int, most: int = _LARGEST) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least`` and at most ``most``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        raise OptionError(f"{name}={shown(value)} is not allowed: {name} is a whole number from {least} to {most:,}")
 
 
 def as_names(value: object, option: str) -> tuple[str, ...]:
     """Return one or several column names as a tuple, which is empty for None."""
     kind = type(value).__name__
-    if isinstance(value, Mapping | set | frozenset):
-        raise OptionTypeError(
-            f"{option}={shown(value)} is a {kind}; {option} takes names of columns in a fixed order; pass a list of "
-            f"names"
-        )
     is_list_of_names = (
         isinstance(value, np.ndarray | pd.Index)
         and value.ndim == 1
@@ -106,21 +118,43 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
             f"{option} names columns, and was given a {kind} of {np.size(value):,} values; put the values into a "
             f"column of the data and pass the name of the column, such as {example}"
         )
-    if value is not None and not isinstance(value, Iterable):
-        raise OptionTypeError(
-            f"{option} names columns; {shown(value)} is a {kind}, not a string; pass the name of a column"
-        )
+    if isinstance(value, Mapping | set | frozenset) or not isinstance(value, Iterable | None):
+        raise OptionTypeError(f"{option}={shown(value)} is a {kind}; pass the name of a column, or a list of names")
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for name in names:
-        if not isinstance(name, str):
-            raise OptionTypeError(
-                f"{option} names columns; {name!r} is a {type(name).__name__}, not a string; pass names of columns"
-            )
+        check_text(f"a name in {option}", name)
     if "" in names:
         raise OptionError(f"{option} names a column ''; names of columns are not empty")
     if len(set(names)) < len(names):
         raise OptionError(f"{option} names a column twice: {listed(names)}; name each column once")
     return names
+
+
+def place_of(names: Sequence[str], name: str, noun: str = "model") -> int:
+    """Return the place of a name among those of models, outputs of a user's functional, or groups."""
+    if not isinstance(name, str) or name not in names:
+        raise UnknownModelError(
+            f"there is no {noun} {shown(name)}{nearest(name, names)} ({noun}s: {listed(names, 25)})"
+        )
+    return names.index(name)
+
+
+def names_or_all(names: object, all_names: Sequence[str]) -> list[str]:
+    """Return the names that a user gives, one or several, or all names where the user gives None."""
+    if names is None:
+        return list(all_names)
+    if not isinstance(names, Iterable):
+        raise OptionTypeError(f"models={shown(names)} is a {type(names).__name__}; give a list of names, or None")
+    return [names] if isinstance(names, str) else list(names)
+
+
+def places_of(names: Sequence[str], chosen: object, noun: str = "model", least: int = 1) -> list[int]:
+    """Return the places of the names that a user chooses, one or several; of all names where the user gives None."""
+    given = names_or_all(chosen, names)
+    places = [place_of(names, name, noun) for name in given]
+    if len(set(places)) < len(places) or len(places) < least:
+        raise OptionError(f"models={given} is not allowed; name at least {least} of the {noun}s, and each once")
+    return places
 
 
 def resolve_seed(rng: int | np.random.Generator | None) -> int:
@@ -161,15 +195,25 @@ def unfitted_copy(learner: T) -> T:
     return copy.deepcopy(learner)
 
 
-def real_array(value: object) -> NDArray[np.float64]:
-    """Return ``value`` as an array of floats; raise where it is not real (NumPy would merely drop imaginary parts)."""
-    array = np.asarray(value)
-    if array.dtype.kind == "c":
-        raise TypeError("complex numbers")
+def real_array(
+    value: object, name: str, allowed: str, error: type[DmlrankError] = OptionTypeError
+) -> NDArray[np.float64]:
+    """Return ``value`` as an array of floats; raise where it is none (NumPy would merely drop imaginary parts)."""
     try:
-        return np.asarray(array, dtype=np.float64)
-    except OverflowError as error:
-        raise TypeError(str(error)) from None
+        array = np.asarray(value)
+        if array.dtype.kind != "c":
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise error(f"{name} is a {type(value).__name__} that holds no real numbers; allowed: {allowed}")
+
+
+def require_shape(
+    array: NDArray[Any], shape: tuple[int, ...], name: str, axes: str, error: type[DmlrankError] = NuisanceError
+) -> None:
+    """Raise unless an array has a shape; ``axes`` says what its axes are."""
+    if array.shape != shape:
+        raise error(f"{name} has shape {array.shape}; allowed: {axes} = {shape}")
 
 
 def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
@@ -193,15 +237,11 @@ def cov_type_of(value: object) -> object:
     return value
 
 
-def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
+def cluster_groups(cov_kwds: Any) -> tuple[str, ...]:
     """Return the columns of clusters that ``cov_kwds`` names."""
-    if cov_kwds is not None and not isinstance(cov_kwds, Mapping):
-        raise OptionTypeError(
-            f"cov_kwds is a {type(cov_kwds).__name__}; allowed is a mapping such as {{'groups': 'question_id'}}"
-        )
+    check_type("cov_kwds", cov_kwds, Mapping | None, "a mapping such as {'groups': 'question_id'}")
     for name in cov_kwds or {}:
-        if name != "groups":
-            raise OptionError(f"cov_kwds has {name!r}; allowed is 'groups'{nearest(name, ['groups'])}")
+        check_choice(name, ("groups",), "cov_kwds key")
     groups = as_names(cov_kwds.get("groups") if cov_kwds else None, "cov_kwds groups")
     if len(groups) > 2:
         raise OptionError(

@@ -10,6 +10,8 @@ value for each thread.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import sys
 import time
@@ -31,17 +33,22 @@ from threadpoolctl import ThreadpoolController
 from ..exceptions import DmlrankWarning, OptionTypeError, shown
 from .workers import DaskWorkers, ExecutorWorkers, Shared, results_of_tasks, workers_of
 
+# Where the code of the package lies, and that of its decorators.
+_WITHIN = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.__file__)
 _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnings", default=None)
 
 
-def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
-    """Add a :class:`DmlrankWarning` to this thread's collection; call ``warnings.warn`` if there is none."""
+def warn(message: str | DmlrankWarning, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
+    """Add a :class:`DmlrankWarning` to this thread's collection; warn of the line that called the package if none."""
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
     collected = _collected.get()
-    if collected is None:
-        warnings.warn(warning, stacklevel=stacklevel + 1)
-    else:
+    if collected is not None:
         collected.append(warning)
+        return
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_WITHIN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)
 
 
 @contextmanager
@@ -303,7 +310,7 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
         first_result = first()
         second_result = pending.result()
     for message in second_warnings:
-        warn(message, stacklevel=2)
+        warn(message)
     return first_result, second_result
 
 
@@ -364,7 +371,7 @@ def in_workers(
         carry_out = partial(_carry_out, work)
         for result, task_warnings in results_of_tasks(here.workers, carry_out, shared, tasks, name):
             for message in task_warnings:
-                warn(message, stacklevel=2)
+                warn(message)
             yield result
 
 

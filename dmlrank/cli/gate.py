@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from .._utils.argument_checks import check_alpha
+from .._utils.argument_checks import check_alpha, place_of
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..exceptions import OptionError
 
@@ -51,7 +51,6 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     """
     from ..inference.bootstrap_and_max_t import differences
     from ..report.statements import POWER, data_wanted, functional_unit, scores_there
-    from ..results.requirements import place_of
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..exceptions import ColumnError, DataError, FrameTypeError, OptionError, listed, nearest
+from ..data.frames import require_columns
+from ..exceptions import DataError, FrameTypeError, OptionError, listed
 from .arrays import (
     NUMERIC_KINDS,
     AnyArray,
@@ -311,12 +312,7 @@ def join_rows(
     with _naming_new_rows():
         new_names = column_names(new_rows)
     old_names = column_names(frame)
-    lacking = [name for name in needed if name not in new_names]
-    if lacking:
-        raise ColumnError(
-            f"{_ARGUMENT} lacks the column {lacking[0]!r}, which the fit uses{nearest(lacking[0], new_names)} (columns "
-            f"of {_ARGUMENT}: {listed(new_names)}); pass rows with the columns {listed(needed, 20)}"
-        )
+    require_columns(needed, new_names, _ARGUMENT, advice=f"; the fit uses {listed(needed, 20)}")
     shared_names = [name for name in old_names if name in new_names]
     # Long texts that the fit does not use, such as answers, keep pandas' type of text, which takes no time and memory.
     frames = [data for data in (frame, new_rows) if isinstance(data, pd.DataFrame)]

@@ -155,7 +155,6 @@ def warn_of_repeats(rows: Rows) -> bool:
                 f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
                 f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
                 f"pass context= with the column that identifies prompts",
-                stacklevel=5,
             )
             return True
     return False
@@ -183,7 +182,6 @@ def warn_of_shared_prompts(table: pd.DataFrame, groups: Sequence[str]) -> None:
     warn(
         f"the {len(table):,} rows are about {n_prompts:,} prompts (values of {name!r}), and each counts as a prompt of "
         f"its own: scores and intervals hold for these {n_prompts:,} prompts, not for new ones; {advice}",
-        stacklevel=5,
     )
 
 

@@ -160,7 +160,6 @@ def warn_of_shared_texts(
         f"value are the same prompt, their votes are not independent and standard errors are too small; {join} joins "
         f"them to one context, and cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} keeps them apart but "
         f"allows for the dependence",
-        stacklevel=2,
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ class ParquetFiles:
         types: dict[str, pa.DataType] = {}
         paths_with_rows, n_rows, first = [], 0, None
         for path in _paths(os.fspath(location)):
-            with _file_errors_as_data_errors(path):
+            with _reading(path):
                 file = _open(path)
                 schema, n_of_file = file.schema_arrow, file.metadata.num_rows
             names = pd.Index(schema.names)
@@ -105,7 +105,7 @@ class ParquetFiles:
 
         tables = []
         for path in self.paths:
-            with _file_errors_as_data_errors(path):
+            with _reading(path):
                 table = _open(path).read(columns=names, use_threads=False)
                 tables.append([table.column(name).cast(self.types[name]) for name in names])
         columns = {}
@@ -123,7 +123,7 @@ class ParquetFiles:
         is_missing = np.zeros(self.n_rows, dtype=bool)
         start = 0
         for path in self.paths:
-            with _file_errors_as_data_errors(path):
+            with _reading(path):
                 for batch in _open(path).iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
                     vectors, missing = batch.column(0).drop_null(), np.asarray(batch.column(0).is_null())
                     rows = slice(start, start + len(missing))
@@ -194,19 +194,13 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
     for number in range(data.npartitions):
         with failing_as(DataError, f"partition {number} of the Dask DataFrame"):
             frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
-        try:
+        advice = "; each column must hold values of one type: convert it, for example with data[column].astype(str)"
+        kinds = pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError
+        with failing_as(DataError, f"reading partition {number} of the Dask DataFrame", kinds, advice):
             table = pa.Table.from_pandas(frame, preserve_index=False)
+        advice = "; make space, or choose another folder with the environment variable TMPDIR"
+        with failing_as(StorageError, f"writing partition {number} of the Dask DataFrame", OSError, advice):
             pq.write_table(table, folder / f"{number:09d}.parquet")
-        except OSError as error:
-            raise StorageError(
-                f"partition {number} of the Dask DataFrame cannot be written to {folder}: {error.strerror or error}; "
-                f"make space, or choose another folder with the environment variable TMPDIR"
-            ) from error
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise DataError(
-                f"partition {number} of the Dask DataFrame cannot be read: {error}; each column must hold values of "
-                f"one type: convert it, for example with data[column].astype(str)"
-            ) from error
 
 
 def _paths(location: str) -> list[str]:
@@ -253,17 +247,12 @@ def _open(path: str) -> Any:
     return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
 
 
-@contextmanager
-def _file_errors_as_data_errors(path: str) -> Iterator[None]:
+def _reading(path: str) -> AbstractContextManager[None]:
     """Raise errors of reading a file as :class:`DataError`."""
     import pyarrow as pa
 
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"the file {path} cannot be read as parquet: {error}; write it again, or leave it out of the directory"
-        ) from None
+    advice = "; write the file again, or leave it out of the directory"
+    return failing_as(DataError, f"reading {path} as parquet", (OSError, pa.ArrowException), advice)
 
 
 class PlainFrame(pd.DataFrame):
@@ -281,7 +270,7 @@ def column_names(data: Any) -> list[str]:
         files = ParquetFiles.at(data)
         names = pd.Index(list(files.types))
     elif _is_relation(data):
-        with _duckdb_errors_as_data_errors():
+        with _querying():
             names = pd.Index(data.columns)
     else:
         names = pd.Index([str(name) for name in _read_eagerly(data).columns])
@@ -321,11 +310,16 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame({n: taken[n] for n in names}, index=pd.RangeIndex(n_rows), copy=not is_partitioned(data))
 
 
-def require_columns(names: Iterable[str], available: Sequence[str], purpose: str, advice: str = "") -> None:
-    """Check that every name is a column; raise :class:`ColumnError` for the first that is not."""
+def require_columns(
+    names: Iterable[str], available: Sequence[str], purpose: str, advice: str = "", words: Sequence[str] = ()
+) -> None:
+    """Check that every name is a column; raise :class:`ColumnError` for the first that is not.
+
+    ``words`` may stand in place of a column, and may be what the caller meant.
+    """
     for name in names:
         if name not in available:
-            hint = nearest(name, available)
+            hint = nearest(name, [*words, *available])
             raise ColumnError(f"{purpose}: there is no column {name!r}{hint} (columns: {listed(available)}){advice}")
 
 
@@ -381,7 +375,7 @@ def _relation_columns(relation: Any, names: Sequence[str]) -> tuple[list[pd.Seri
     """Return columns of a DuckDB relation, read by one query, in the order of its rows, and the number of rows."""
     arrow_module("a DuckDB relation")
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    with _duckdb_errors_as_data_errors():
+    with _querying():
         # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
         setting = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
         if not setting[0][1]:
@@ -395,17 +389,11 @@ def _relation_columns(relation: Any, names: Sequence[str]) -> tuple[list[pd.Seri
     return [arrow_to_series(table.column(place)) for place in range(len(names))], table.num_rows
 
 
-@contextmanager
-def _duckdb_errors_as_data_errors() -> Iterator[None]:
+def _querying() -> AbstractContextManager[None]:
     """Raise the errors of DuckDB as :class:`DataError`; other errors pass as they are."""
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:
-        if not type(error).__module__.lstrip("_").startswith("duckdb"):
-            raise
-        raise DataError(f"the DuckDB relation cannot be read: {error}") from None
+    import duckdb
+
+    return failing_as(DataError, "the query of the DuckDB relation", duckdb.Error)
 
 
 def count_copies(frame: object, available: Sequence[str]) -> int:

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, check_whole, real_number
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
+from .._utils.argument_checks import check_flag, check_text, check_whole, number_in
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs, Runs
@@ -82,14 +82,9 @@ def pairs_from_scores(
     >>> res.params.round(4).to_dict()
     {'large': 0.555, 'medium': 0.5475, 'small': 0.3975}
     """
-    largest_tie = real_number(margin)
-    if largest_tie is None:
-        raise OptionTypeError(f"margin={shown(margin)} is not a number; margin is the largest difference that is a tie")
+    allowed = "it is the largest difference that is a tie, 0 or more"
+    largest_tie = number_in("margin", margin, lambda number: 0 <= number < np.inf, allowed)
     check_flag("lower_is_better", lower_is_better)
-    if not 0 <= largest_tie < np.inf:
-        raise OptionError(
-            f"margin={shown(margin)} is not allowed: it is the largest difference that is a tie, 0 or more"
-        )
     prompts = _named(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score")
@@ -295,8 +290,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
         raise OptionTypeError("the frame holds pairs already (DerivedPairs); pass the table of scores or rankings")
     available = column_names(frame)
     for name in names:
-        if not isinstance(name, str):
-            raise OptionTypeError(f"{shown(name)} is not the name of a column; the name of a column is a str")
+        check_text("the name of a column", name)
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
         raise OptionError(f"the arguments name a column twice: {listed(names)}; give each argument another column")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..exceptions import DataError
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .derived_pairs import ScoreTable
@@ -176,6 +177,13 @@ class PreferenceData:
         """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""
         varies = values != values[self.first_row][self.row_context]
         return self.context_ids[self.row_context[int(np.flatnonzero(varies)[0])]] if varies.any() else None
+
+    def one_per_context(self, values: AnyArray, what: str) -> AnyArray:
+        """Return the value of each context, (n,), from ``values``, (rows,); raise where rows of a context differ."""
+        context = self.varying_context(values)
+        if context is not None:
+            raise DataError(f"{what} varies within context {context!r}; all rows of a context must have the same value")
+        return values[self.first_row]
 
     def pair_counts(self) -> NDArray[np.int64]:
         """Return the number of labelled cells of every ordered pair, (K, K), as :meth:`Cells.counts` does."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from .._utils.computation import warn
-from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, listed, nearest
+from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, names_alike, row_index
@@ -71,11 +71,8 @@ def take_rows(
             )
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
-    if propensity and propensity not in available:
-        raise ColumnError(
-            f"propensity={propensity!r} is neither 'estimate' nor 'marginal' nor a column"
-            f"{nearest(propensity, ['estimate', 'marginal', *available])} (columns: {listed(available)})"
-        )
+    of_votes = (propensity,) if propensity else ()
+    require_columns(of_votes, available, "propensity=", words=("estimate", "marginal"))
     require_columns(
         style,
         available,
@@ -83,7 +80,7 @@ def take_rows(
         advice="; style_columns() makes style columns from the answers: add them before the first fit, because "
         "update() reads the same frame",
     )
-    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else []), *style]))
+    extras = tuple(dict.fromkeys([*groups, *of_votes, *style]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     features = [name for name in names_in(formula.features).values if name in available]
     required = list(dict.fromkeys([*roles, *features, *context, *extras]))
@@ -147,7 +144,6 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
             f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
             f"different models: {named}. fold_names=True makes them {len(groups)} model{'s' * (len(groups) > 1)}, each "
             f"under its most frequent name",
-            stacklevel=5,
         )
         return roles
     one_name = {name: group[0] for group in groups for name in group}
@@ -261,7 +257,6 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
         warn(
             f"min_votes={min_votes} leaves out {len(left_out)} of {data.n_items} models with {n_lost:,} of "
             f"{data.n_votes:,} votes ({named}{', ...' if len(left_out) > _MOST_NAMED else ''})",
-            stacklevel=4,
         )
     return data.restrict(kept)
 
@@ -275,7 +270,6 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
             f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "
             f"missing=0.0 counts each as a failure; how far scores change by it says how much depends on the reason",
             kind=IntervalWarning,
-            stacklevel=3,
         )
 
 
@@ -311,7 +305,6 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
                 f"{missing:g}, so that the result depends on why they are missing: is each a failure of the model? "
                 f"sensitivity() of a fit with missing='model' says how much they could change",
                 kind=IntervalWarning,
-                stacklevel=4,
             )
         return replace(rows, derived=filled), "raise"
     is_common = np.asarray(np.isfinite(derived.values).all(axis=1))
@@ -327,7 +320,6 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
             f"score: the scores are about the others. If a plan drew which runs were made, these are prompts that it "
             f"preferred, and the result is biased: fit with the plan's propensities (propensity=) instead",
             kind=IntervalWarning,
-            stacklevel=4,
         )
     return rows.only(is_common), "raise"
 

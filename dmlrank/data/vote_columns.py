@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import require_shape
 from ..exceptions import DataError, OptionError
 from .arrays import AnyArray, FloatArray, IntArray
 from .preferences import Cells, PreferenceData
@@ -82,13 +83,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
 def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArray:
     """Return the task of each context, (n,), numbered from 0; a fixed task needs two prompts."""
     rows = data.columns.sorted_codes(column)
-    context = data.varying_context(rows)
-    if context is not None:
-        raise DataError(
-            f"weights=EqualTasks({column!r}): the task varies within context {context!r}; a prompt belongs to "
-            f"one task: name a column that is constant within prompts"
-        )
-    task = np.asarray(np.unique(rows[data.first_row], return_inverse=True)[1])
+    task = np.unique(data.one_per_context(rows, f"the task of weights=EqualTasks({column!r})"), return_inverse=True)[1]
     first = np.argmax(np.bincount(task)[task] == 1)
     if are_fixed and np.bincount(task)[task[first]] == 1:
         raise DataError(
@@ -109,18 +104,10 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
         # A weight may be missing in some rows of a context, where it is filled from the context's first row. A weight
         # that is missing there too becomes -1, because NaN would differ from itself in the comparison.
         filled_rows = np.where(np.isfinite(rows), rows, values[data.row_context])
-        context = data.varying_context(np.where(np.isnan(filled_rows), -1.0, filled_rows))
-        if context is not None:
-            raise DataError(
-                f"weights={weights!r} varies within context {context!r}; a context has one weight: make the column "
-                f"constant within contexts"
-            )
+        data.one_per_context(np.where(np.isnan(filled_rows), -1.0, filled_rows), f"weights={weights!r}")
     else:
         values = np.asarray(weights, dtype=float)
-        if values.shape != (data.n_contexts,):
-            raise OptionError(
-                f"weights has shape {values.shape}; it must hold one number per context, ({data.n_contexts},)"
-            )
+        require_shape(values, (data.n_contexts,), "weights", "one number per context", OptionError)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from .._utils.argument_checks import check_path
-from ..exceptions import DataError, DmlrankError, MissingExtraError, listed, nearest
+from ..exceptions import DataError, DmlrankError, MissingExtraError, failing_as, listed, nearest
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -128,12 +128,10 @@ def records_of(values: Any, file: Path) -> list[Record]:
 
 def parsed(content: bytes, file: Path, line: int | None = None) -> Any:
     """Return the value of JSON text."""
-    try:
+    where, advice = "" if line is None else f", line {line}", "; leave the file out or mend it"
+    with failing_as(DataError, f"reading {str(file)!r}{where} as JSON", (ValueError, RecursionError), advice):
         # The codec utf-8-sig is slow, and many logs have a million lines.
         return json.loads(content.removeprefix(codecs.BOM_UTF8).decode())
-    except (ValueError, RecursionError) as error:
-        where = "" if line is None else f", line {line}"
-        raise DataError(f"{str(file)!r}{where} is no JSON: {error}; leave the file out or mend it") from None
 
 
 def zip_member(archive: zipfile.ZipFile, name: str, file: Path) -> bytes | None:

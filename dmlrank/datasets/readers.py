@@ -12,8 +12,9 @@ import pandas as pd
 
 from .._utils.argument_checks import check_path
 from ..data.arrays import arrow_module
+from ..data.frames import require_columns
 from ..data.style_columns import style_columns, turn_texts
-from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
+from ..exceptions import ColumnError, DataError, OutcomeError, failing_as, listed, nearest
 from .log_files import read_lines
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
         first, second = (votes[game].map(_LABEL_OF_VERDICT).astype(object) for game in ("g1_winner", "g2_winner"))
         winner = first.where(first == second, "tie (inconsistent)").where(first.notna() & second.notna())
         votes = votes.rename(columns={"model_1": "model_a", "model_2": "model_b"}).assign(winner=winner)
-    _require(votes, ("question_id", "model_a", "model_b", "winner"), file)
+    require_columns(("question_id", "model_a", "model_b", "winner"), list(map(str, votes)), str(file))
     if "judge" in votes:
         votes["judge"] = votes["judge"].map(_judge_names)
     question_file = file.with_name("question.jsonl") if questions is None else Path(questions)
@@ -138,7 +139,7 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     """
     check_path(path)
     battles = _read_records(Path(path))
-    _require(battles, ("model_a", "model_b", "winner"), Path(path))
+    require_columns(("model_a", "model_b", "winner"), list(map(str, battles)), str(path))
     if "conversation_a" in battles and "prompt" not in battles:
         battles["prompt"] = battles["conversation_a"].map(_first_prompt, na_action="ignore")
     if "judge" in battles:
@@ -165,21 +166,10 @@ def _read_records(file: Path) -> pd.DataFrame:
     return pd.DataFrame(records)
 
 
-def _require(frame: pd.DataFrame, columns: tuple[str, ...], file: Path) -> None:
-    """Raise where the records of a file lack one of these columns."""
-    missing = [name for name in columns if name not in frame]
-    if missing:
-        hint = nearest(missing[0], [name for name in frame if name not in columns])
-        raise ColumnError(
-            f"{str(file)!r} has the columns {listed(frame)}, but not {listed(missing)}; it must have {listed(columns)}"
-            f"{hint}"
-        )
-
-
 def _with_questions(votes: pd.DataFrame, file: Path) -> pd.DataFrame:
     """Return the votes with the category of their question and the prompt of their turn."""
     questions = _read_records(file)
-    _require(questions, ("question_id", "category", "turns"), file)
+    require_columns(("question_id", "category", "turns"), list(map(str, questions)), str(file))
     if questions["question_id"].duplicated().any():
         raise DataError(f"{str(file)!r} has several rows for one question_id; drop all but one")
     by_id = questions.set_index("question_id")
@@ -388,10 +378,9 @@ def _times(column: pa.Array) -> pd.Series:
     values = column.to_pandas()
     if types.is_floating(column.type) or types.is_integer(column.type):
         return pd.to_datetime(values, unit="s")
-    try:
+    advice = "; it must be a time in ISO format, or seconds"
+    with failing_as(DataError, "reading a timestamp", (ValueError, TypeError), advice):
         return pd.to_datetime(values, format="ISO8601")
-    except (ValueError, TypeError) as error:
-        raise DataError(f"a timestamp cannot be read: {error}; it must be a time in ISO format, or seconds") from None
 
 
 def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:

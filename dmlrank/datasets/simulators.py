@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, softmax
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import number_in
 from ..data.arrays import FloatArray, IntArray
-from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest, shown
+from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest
 from ..functionals import CategoryWeights, named
 
 Rng = int | np.random.Generator | None
@@ -41,12 +41,9 @@ def check_count(value: object, option: str, smallest: int = 1) -> int:
 
 def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
     """Check that the value of an option is a finite number between two bounds."""
-    number = real_number(value)
-    if number is None:
-        raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
-    if not (np.isfinite(number) and lower <= number <= upper):
-        bounds = [f"at least {lower:g}"] * (lower > -np.inf) + [f"at most {upper:g}"] * (upper < np.inf)
-        raise OptionError(f"{option}={shown(value)} is not allowed; it must be {' and '.join(['finite', *bounds])}")
+    bounds = ["finite", *[f"at least {lower:g}"] * (lower > -np.inf), *[f"at most {upper:g}"] * (upper < np.inf)]
+    allowed = f"it must be {' and '.join(bounds)}"
+    number_in(option, value, lambda number: np.isfinite(number) and lower <= number <= upper, allowed)
 
 
 def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -11,8 +11,9 @@ import pandas as pd
 import scipy
 from scipy.special import expit, logit, softmax
 
+from .._utils.argument_checks import check_type
 from ..data.arrays import FloatArray
-from ..exceptions import OptionTypeError, check_choice
+from ..exceptions import check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
 from ..options import BalancedStyle
 from .simulators import Rng, check_between, check_count, generator
@@ -152,8 +153,7 @@ class Styled:
             Scores, averaged scores and slopes. The slopes do not depend on ``adjust``.
         """
         check_choice(functional, ("bt", "borda"), "functional")
-        if adjust is not None and not isinstance(adjust, BalancedStyle):
-            raise OptionTypeError(f"adjust is a {type(adjust).__name__}; give BalancedStyle(...) or None")
+        check_type("adjust", adjust, BalancedStyle | None, "BalancedStyle(...) and None")
         nodes, weights = np.polynomial.legendre.leggauss(_FEATURE_NODES)
         nodes, weights = (nodes + 1) / 2, weights / 2
         x, weight = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2), np.outer(weights, weights).reshape(-1)

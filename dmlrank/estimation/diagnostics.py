@@ -125,7 +125,6 @@ def warn_of_few_prompts(
             f"few prompts determine the standard error of {models[fewest]!r}: their effective number is {number} of "
             f"{n_contexts:,} prompts, and a reliable interval needs at least "
             f"{_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too short; {advice}",
-            stacklevel=2,
             kind=IntervalWarning,
         )
 
@@ -165,7 +164,6 @@ def warn_about_intervals(
             f"{validity.treatment}. Intervals are reliable up to {_LARGEST_BIAS[validity.treatment]:g} standard errors "
             f"of such a bias. Collect more labels, or use functional='borda', which has no such bias, or "
             f"average='preferences', the scores of mean preferences{remedy_text}",
-            stacklevel=2,
             kind=IntervalWarning,
         )
     low, high = _SLOPE_LIMITS
@@ -176,6 +174,5 @@ def warn_about_intervals(
         warn(
             f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "
             f"is right and {low:g} to {high:g} is acceptable; try another learner=, or collect more labels",
-            stacklevel=2,
             kind=IntervalWarning,
         )

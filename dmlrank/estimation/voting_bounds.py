@@ -340,10 +340,6 @@ class _AdditiveTask:
                 values[number, rows] = np.hstack([middle - half_width, middle + half_width])
         return values, place
 
-    def _extremes(self, gamma: float) -> tuple[ExtremeShares, ExtremeShares]:
-        """Return the shares that are best for the item shown first, and those that are worst."""
-        return ExtremeShares(self.order, gamma), ExtremeShares(self.order[::-1], gamma)
-
     def _table(self, mu: FloatArray, order: IntArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
         """Return the numbers of all pairs, and the steps by which they depend on the probabilities in an order.
 
@@ -396,7 +392,7 @@ class _AdditiveTask:
         for start in range(0, len(all_rows.block), _ROWS):
             rows = all_rows.only(slice(start, start + _ROWS))
             # Probabilities and directions that are best and worst for the item shown first.
-            high, low = (rows.directions(shares) for shares in self._extremes(gamma))
+            high, low = (rows.directions(ExtremeShares(order, gamma)) for order in (self.order, self.order[::-1]))
             orders = [(rows.first, rows.second, high, low)]
             if not data.ordered:
                 high, low = ((moved[:, data.flip], change[:, data.flip]) for moved, change in (high, low))

@@ -22,7 +22,7 @@ from ..data.formula.parse import one_sided
 from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, left_out_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite
-from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
+from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, failing_as, listed
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
 from ..nuisance.propensity_model.supplied import is_plan
@@ -81,7 +81,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min
         f"{' and '.join(clauses)}, so that no label corrects what the learner predicts for them; "
         f"update({update}){condition} has intervals"
     )
-    warn(f"estimates without intervals: {reason}", stacklevel=2)
+    warn(f"estimates without intervals: {reason}")
     return Extrapolation(n_pairs, reason)
 
 
@@ -197,7 +197,6 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
             f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
             f"scores rests mainly on the learner's predictions, which few labels correct; graph='observed' leaves such "
             f"pairs out",
-            stacklevel=2,
             kind=IntervalWarning,
         )
     if bound.ignores_opponents and not graph.complete:
@@ -206,7 +205,6 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
             f"{bound.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
             f"faced different opponents, and a score depends on how strong these are; functional='bt' takes the "
             f"opponents into account",
-            stacklevel=2,
         )
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
@@ -257,16 +255,10 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
 def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
     """Return category weights that a user gave as an object or as numbers."""
     if not isinstance(weights, CategoryWeights):
-        try:
+        advice = f"; allowed: 'half', 'paper', CategoryWeights, or two sequences with {numbers}"
+        with failing_as(OptionTypeError, "category_weights: reading two sequences", (TypeError, ValueError), advice):
             first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
             weights = CategoryWeights(tuple(first), tuple(second))
-        except (TypeError, ValueError) as error:
-            if isinstance(error, OptionError):
-                raise
-            raise OptionTypeError(
-                f"category_weights is a {type(weights).__name__}; allowed: 'half', 'paper', CategoryWeights, or two "
-                f"sequences with {numbers}"
-            ) from None
     if weights.n_categories != n_categories:
         raise OptionError(
             f"category_weights has {weights.n_categories} categories, {counted}; give {n_categories} numbers for each "
@@ -320,13 +312,7 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
     """Return the weights of the pairs that the option asks for, (K, K); None for equal weights."""
     if not isinstance(edge_weights, str):
         table = align_pairs_by_name(edge_weights, data.items, name="edge_weights")
-        try:
-            return real_array(table)
-        except (TypeError, ValueError, OverflowError):
-            raise OptionTypeError(
-                f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "
-                f"numbers (models, models) = {(data.n_items, data.n_items)}"
-            ) from None
+        return real_array(table, "edge_weights", "'equal', 'counts', or a symmetric array (models, models)")
     if edge_weights == "equal":
         return None
     counts = data.pair_counts()

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import real_array
+from .._utils.argument_checks import real_array, require_shape
 from .._utils.computation import warn
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs, ScoreTable
 from ..data.formula.parse import parse_formula
+from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -25,7 +26,7 @@ from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
 from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanimous_pairs
-from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
+from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
@@ -68,7 +69,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
     left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
     if left_out:
-        warn(left_out, stacklevel=2)
+        warn(left_out)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
         "likelihood",
@@ -191,7 +192,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             "prompts. They can be compared only if scores are missing for reasons that have nothing to do with them; "
             "name features that say which scores are missing, or use missing='common'",
             kind=IntervalWarning,
-            stacklevel=2,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     n_scores = np.isfinite(scores.mean).sum(axis=0)
@@ -230,7 +230,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"the scores of {listed(constant)} are the same on all {n:,} prompts: their standard error is zero, which "
             f"says nothing about further prompts",
             kind=IntervalWarning,
-            stacklevel=2,
         )
     return FitState(
         options=options,
@@ -345,7 +344,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
             rows, columns = given.index, given.columns
         elif hasattr(given, "propensity"):
             table, rows, columns = given.propensity, pd.Index(given.contexts), pd.Index(given.models)
-        table = real_array(table)
+        table = real_array(table, "propensity=", "known propensities of scores, (prompts, models)")
         if rows is not None and columns is not None:
             places = []
             for index, known, what in (
@@ -366,8 +365,7 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                     )
                 places.append(place)
             table = table[np.ix_(*places)]
-    if table.shape != shape:
-        raise NuisanceError(f"propensity= has shape {table.shape}; scores need one of {shape}: prompts by models")
+    require_shape(table, shape, "propensity=", "(prompts, models)")
     table = np.where(is_there | np.isfinite(table), table, np.nan)
     wrong = is_there & ~((table > 0) & (table <= 1))
     if wrong.any():
@@ -387,11 +385,9 @@ def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> 
     """Return the propensities, (n, K), that a column of the table of scores has at the scores; NaN elsewhere."""
     assert isinstance(source.data, DerivedPairs)
     rows, names, formula = source.data.rows, list(source.data.prompt), parse_formula(source.formula)
-    if rows is None or column not in rows:
-        raise ColumnError(
-            f"propensity={column!r} is no column of the table of scores; means of scores take known propensities: a "
-            f"column, a frame of prompts by models, an array or a plan (missing='model' estimates them from features)"
-        )
+    advice = "; missing='model' estimates propensities from features"
+    require_columns([column], [] if rows is None else list(map(str, rows)), "propensity= of a table of scores", advice)
+    assert rows is not None
     has_score = rows[formula.outcome].notna()
     rows = rows[has_score]
     ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))

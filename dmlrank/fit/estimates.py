@@ -27,7 +27,7 @@ from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
 from ..options import BalancedStyle, EqualTasks
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
 from .direct_fits import gain_of_runs
 from .estimators import MEANS, Estimator, estimator_named
@@ -37,7 +37,7 @@ from .state import Extension, FitState
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostics:
+class Diagnostics(Summarised):
     """Diagnostics of a fit: quality of the first stages, data that were left out, warnings.
 
     Maximum likelihood has no first stages: figures of first stages are NaN or zero, and the log-loss is in-sample.
@@ -154,12 +154,6 @@ class Diagnostics:
     def largest_second_order(self) -> tuple[str, float, float]:
         """The entry of ``second_order_by_model`` with the largest bias."""
         return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.

@@ -343,7 +343,7 @@ def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
             extended, reason = None, str(needs_training)
     if extended is not None:
         for message in warnings_of_scoring:
-            warn(message, stacklevel=2)
+            warn(message)
         return extended
     if refit == "never":
         raise OptionError(
@@ -446,7 +446,7 @@ def _scoring_extension(steps: FitState, extended: FitState, added: Extension, vo
             cells,
             mu.at(cells),
             extended.is_later[cells.context],
-            _unit_of_context(extended)[cells.context],
+            extended.units.of_contexts(data)[cells.context],
             n_items=data.n_items,
             planned=(GROWTH - 1) * earlier.units_at_training,
         )
@@ -474,11 +474,6 @@ def _scoring_extension(steps: FitState, extended: FitState, added: Extension, vo
     )
 
 
-def _unit_of_context(steps: FitState) -> IntArray:
-    """Return the independent unit of each context, (n,): itself, or its cluster."""
-    return np.arange(steps.data.n_contexts) if steps.units.clusters is None else steps.units.clusters.of_context
-
-
 def _votes_by_context(data: PreferenceData) -> FloatArray:
     """Return the number of votes, or of scores, of each context, (n,)."""
     if data.scores is not None:
@@ -488,7 +483,7 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
 
 def _count_units(steps: FitState) -> int:
     """Return the number of independent units with votes."""
-    return int(np.count_nonzero(np.bincount(_unit_of_context(steps)[steps.data.cells.context])))
+    return len(np.unique(steps.units.of_contexts(steps.data)[steps.data.cells.context]))
 
 
 def _require_good_stages(steps: FitState, extended: FitState, extension: Extension) -> None:

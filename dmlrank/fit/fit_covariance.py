@@ -300,7 +300,6 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
             f"are too few, or on too rarely compared pairs, for a precise estimate. The shares are shown as {low:g} or "
             f"{high:g}, and the squared distance of the estimate from the value shown is added to its variance. "
             f"Collect more labels of these models",
-            stacklevel=2,
             kind=IntervalWarning,
         )
 
@@ -315,7 +314,6 @@ def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequen
             f"of {target.bias[worst]:+.3g} was subtracted from the score of {names[worst]!r}. This is "
             f"{ratio[worst]:.1f} standard errors, and the bias that remains may not be small. Collect more labels, use "
             f"position_bias=False if display order does not matter, or use average='scores'",
-            stacklevel=2,
             kind=IntervalWarning,
         )
 
@@ -328,7 +326,6 @@ def warn_of_means_outside(floored: FlooredPreferences) -> None:
             f"{-floored.lowest:.2g}: the labels of these pairs are too few, or the pairs too rarely compared, for a "
             f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
             f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
-            stacklevel=2,
             kind=IntervalWarning,
         )
 
@@ -336,14 +333,13 @@ def warn_of_means_outside(floored: FlooredPreferences) -> None:
 def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Options) -> None:
     """Warn where the covariance is larger than it should be: crossed clusters, and fixed prompts that look alike."""
     if covariance.note:
-        warn(covariance.note, stacklevel=2)
+        warn(covariance.note)
     if options.prompts == "fixed" and not data.x.shape[1] and options.mu is None and options.judge is None:
         warn(
             "fixed prompts (prompts='fixed') change nothing without features: the fit predicts the same preferences "
             "for all prompts, so that it cannot leave the differences between prompts out of the variance. Standard "
             "errors are those for new prompts, and too large rather than too small for these prompts alone; name "
             "features that tell prompts apart in the formula",
-            stacklevel=2,
         )
 
 
@@ -358,7 +354,6 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
         warn(
             f"the covariance is numerically singular: {terms} does not vary in these data, so that joint tests and "
             f"regions that involve this combination are not reliable; {setup.functional.singular_advice}",
-            stacklevel=2,
             kind=IntervalWarning,
         )
 
@@ -393,7 +388,6 @@ def warn_of_unanimous_pairs(
         f"labels without variation: {'; '.join(clauses)}. The variance of such labels cannot be estimated from "
         f"them. Standard errors therefore assume that up to 3 of n labels could have been different (the rule of "
         f"three).{limit} Collect more votes on these pairs for smaller standard errors",
-        stacklevel=2,
     )
 
 
@@ -457,5 +451,4 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
         f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
         f"takes display order into account, for pairs with min_labels= labelled prompts in each order (a smaller "
         f"min_labels= keeps more pairs)",
-        stacklevel=2,
     )

@@ -155,7 +155,7 @@ class FirstStages:
             kept = Kept(key, computed, tuple(messages))
         self.kept[name] = kept
         for message in kept.warnings:
-            warn(message, stacklevel=2)
+            warn(message)
         result: T = kept.result
         return result
 
@@ -248,7 +248,6 @@ class FirstStages:
                 warn(
                     f"n_rep={self.options.n_rep}: without features nothing is cross-fitted, so that all repetitions "
                     f"would be equal; one is computed",
-                    stacklevel=2,
                 )
             return 1
         if clusters is None or n_units >= n_folds:
@@ -263,7 +262,6 @@ class FirstStages:
             f"n_folds={n_folds} is more than the {n_units} clusters of {name!r}, and a cluster is never split: "
             f"{n_units} folds are used, and the learners are trained on {n_units - 1} of {n_units} clusters; "
             f"pass n_folds={n_units} to use the same folds without this warning",
-            stacklevel=2,
         )
         return n_units
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import array_of_numbers
+from .._utils.argument_checks import array_of_numbers, check_type
 from .._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
 from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
@@ -450,16 +450,15 @@ class Functional(ABC):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.weights is not None and not isinstance(self.weights, CategoryWeights):
-            raise OptionTypeError(
-                f"{self.name} got weights={shown(self.weights)}, a {type(self.weights).__name__}; allowed: "
-                f"CategoryWeights such as CategoryWeights.half(3), or None"
-            )
-        if self.graph is not None and not isinstance(self.graph, Graph):
-            raise OptionTypeError(
-                f"{self.name} got graph={shown(self.graph)}, a {type(self.graph).__name__}; allowed: a Graph such as "
-                f"Graph.of([(0, 1)], n_items=2), or None"
-            )
+        check_type(
+            f"{self.name}: weights",
+            self.weights,
+            CategoryWeights | None,
+            "CategoryWeights.half(3), for example, or None",
+        )
+        check_type(
+            f"{self.name}: graph", self.graph, Graph | None, "a Graph such as Graph.of([(0, 1)], n_items=2), or None"
+        )
         if not self.takes_edge_weights or self.edge_weights is None:
             return
         numbers = array_of_numbers(self.edge_weights, 2)

@@ -199,7 +199,8 @@ class Custom(Functional):
     def value(self, mu: FloatArray) -> FloatArray:
         table = self._argument(mu)
         with failing_as(OptionError, f"functional {self.title!r} on probabilities of shape {mu.shape}"):
-            values = real_array(self.function(table))
+            returned = self.function(table)
+        values = real_array(returned, f"what functional {self.title!r} returns", "an array (contexts, d)", OptionError)
         values = values[:, None] if values.ndim == 1 else values
         if values.ndim != 2 or len(values) != len(mu):
             raise OptionError(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import number_in, real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, shown
+from ..exceptions import OptionError, shown
 from .base import CategoryWeights, Functional, Gauge, symmetric_metric
 
 
@@ -324,14 +324,10 @@ class SoftMin(PreferenceAggregate):
 
 def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     """Return the sharpness of a functional, as a finite float: the functional has to be differentiable."""
-    number = real_number(sharpness)
-    if number is None:
-        raise OptionTypeError(f"{name}(sharpness={shown(sharpness)}); allowed: a positive number, such as 20")
+    number = number_in(f"{name}: sharpness", sharpness, lambda number: number > 0, "a positive number, such as 20")
     if np.isposinf(number):
         raise OptionError(
             f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable at some preference probabilities, "
             f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
         )
-    if not number > 0:
-        raise OptionError(f"{name}(sharpness={shown(sharpness)}); allowed: a positive number, such as 20")
     return number

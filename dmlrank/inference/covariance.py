@@ -332,7 +332,6 @@ def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -
         warn(
             f"there are only {min(counts)} clusters, and with {FEW_CLUSTERS} clusters or fewer standard errors are "
             f"too small on average{hint}",
-            stacklevel=6,
             kind=IntervalWarning,
         )
     return counts

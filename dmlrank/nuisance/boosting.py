@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import check_type, check_whole
 from .._utils.computation import current, report
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
+from ..exceptions import OptionError, check_choice, failing_as, listed, nearest, shown
 from .training_rows import PairRows, TrainingRows, stack_rows
 
 if TYPE_CHECKING:
@@ -164,17 +165,13 @@ def _grow_two_trees(items: tuple[tuple[str, type, Parameter], ...], option: str)
     parameters = {name: value for name, _, value in items}
     for n_classes in (None, 3):
         settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(parameters).parameters}
-        try:
+        refusals = lgb.basic.LightGBMError, TypeError, ValueError, OverflowError
+        with failing_as(OptionError, f"{option}: LightGBM with {parameters}", refusals, "; change these parameters"):
             rows = np.arange(120.0).reshape(60, 2)
             data = lgb.Dataset(rows, np.arange(60) % (n_classes or 2), params=settings).construct()
             booster = lgb.Booster(settings, data)
             for _ in range(2):
                 booster.update()
-        except (lgb.basic.LightGBMError, TypeError, ValueError, OverflowError) as error:
-            reason = str(error).split(" at /")[0]
-            raise OptionError(
-                f"{option}: LightGBM refuses {parameters} with the message {reason!r}; change these parameters"
-            ) from None
 
 
 def _is_whole_number(value: object, least: int) -> bool:
@@ -256,11 +253,7 @@ class RandomSearch:
 
     def __post_init__(self) -> None:
         for name, least in (("n_draws", 1), ("n_folds", 2)):
-            value = getattr(self, name)
-            if not _is_whole_number(value, least):
-                raise OptionError(
-                    f"RandomSearch: {name}={shown(value)} is not allowed; pass a whole number of at least {least}"
-                )
+            check_whole(f"RandomSearch: {name}", getattr(self, name), least)
         if isinstance(self.grid, str):
             check_choice(self.grid, GRIDS, "RandomSearch: grid")
         else:
@@ -302,14 +295,10 @@ class RandomSearch:
         return [dict(zip(self.values, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _check_grid(grid: object) -> dict[str, tuple[Parameter, ...]]:
+def _check_grid(grid: Any) -> dict[str, tuple[Parameter, ...]]:
     """Check a user's grid, and return a copy of it in which each value of a parameter stands once."""
     option = "RandomSearch: grid"
-    if not isinstance(grid, Mapping):
-        raise OptionTypeError(
-            f"{option} has the type {type(grid).__name__}, which is not allowed; pass one of {listed(GRIDS)}, or a "
-            f"mapping such as {{'num_leaves': [4, 8, 16]}}"
-        )
+    check_type(option, grid, Mapping, f"{listed(GRIDS)}, or a mapping such as {{'num_leaves': [4, 8, 16]}}")
     if not grid:
         raise OptionError(f"{option} is empty; add a parameter, such as {{'num_leaves': [4, 8, 16]}}")
     for name, values in grid.items():
@@ -379,11 +368,9 @@ def check_tune(tune: Tune) -> None:
         check_parameters(tune, "tune")
     elif isinstance(tune, str):
         check_choice(tune, ["cv", "random"], "tune")
-    elif tune is not None and not isinstance(tune, RandomSearch):
-        what = "the class RandomSearch" if tune is RandomSearch else f"of type {type(tune).__name__}"
-        raise OptionTypeError(
-            f"tune is {what}; pass 'cv', 'random', RandomSearch(), a dict of LightGBM's parameters, or None"
-        )
+    else:
+        allowed = "'cv', 'random', RandomSearch(), a dict of LightGBM's parameters, or None"
+        check_type("tune", tune, RandomSearch | None, allowed)
 
 
 def tuned_settings(

@@ -16,7 +16,7 @@ from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns
 from ..data.outcomes import MEANINGS, Categories, ComparedItems, category_of_column, exchange_wins, read_outcome_columns
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
+from ..exceptions import DataError, DmlrankError, JudgeError, listed
 from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
 
@@ -151,14 +151,11 @@ def _from_rows(
 def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
     """Read verdicts in an array, (n, K, K, q), of probabilities in the order of the categories or of other numbers."""
     shape = (data.n_contexts, data.n_items, data.n_items)
-    try:
-        table = real_array(array)
-    except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(
-            f"judge= has the type {type(array).__name__}, which is not allowed; pass one or more columns of the data, "
-            f"a frame, an array (contexts, models, models, q), a function that returns such an array, or a mapping of "
-            f"names to these"
-        ) from None
+    allowed = (
+        "one or more columns of the data, a frame, an array (contexts, models, models, q), a function that returns "
+        "such an array, or a mapping of names to these"
+    )
+    table = real_array(array, "judge=", allowed)
     if table.ndim == 3:
         table = table[..., None]
     if table.ndim != 4 or table.shape[:3] != shape:

@@ -101,7 +101,6 @@ def design_fit(
             f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared, so that the learner extrapolates "
             f"their probabilities; the plan depends on these probabilities, and its predicted standard errors do not "
             f"take account of the fit's labels",
-            stacklevel=3,
         )
     weights, mean, functional = steps.units.context_weight, steps.first.mean, steps.setup.functional
     if newdata is not None and weights is not None:

@@ -538,7 +538,6 @@ def solve(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual), more "
             f"than {largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
             f"be optimal",
-            stacklevel=2,
         )
     propensities, sigma = best.allocation.propensities, best.sigma
     if explore:

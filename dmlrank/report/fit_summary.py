@@ -10,10 +10,10 @@ from string import ascii_letters
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_whole
+from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
@@ -68,25 +68,10 @@ def choose_models(
         check_whole("top", top, 1)
     if models is None:
         return ShownModels(tuple(ranking[: None if top is None else int(str(top))]), len(names), noun)
-    try:
-        chosen = [models] if isinstance(models, str) else list(models)  # type: ignore[call-overload]
-    except TypeError:
-        raise OptionTypeError(
-            f"models={shown(models)} is no list of names; give one, such as models=['a', 'b']"
-        ) from None
-    if not chosen:
-        raise OptionError("models=[] names no model; name at least one, or leave models= out to show all models")
+    chosen = names_or_all(models, names)
     for name in chosen:
-        if not isinstance(name, str):
-            raise OptionTypeError(f"models= holds {name!r}, which is not a name; names are text")
-        if name not in names:
-            raise UnknownModelError(
-                f"models= names {name!r}, but there is no {noun} of this name{nearest(name, names)} "
-                f"({noun}s: {listed(names, 25)})"
-            )
-        if chosen.count(name) > 1:
-            raise OptionError(f"models= names {name!r} twice; name every {noun} once")
-    return ShownModels(tuple(list(names).index(name) for name in chosen), len(names), noun)
+        check_text("a name in models", name)
+    return ShownModels(tuple(places_of(list(names), chosen, noun)), len(names), noun)
 
 
 def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:

@@ -618,7 +618,6 @@ def named_results(
             f"only by blanks, letter case or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
             f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits; for files of "
             f"votes, 'dmlrank compare FORMULA FILE FILE --fold-names' does so",
-            stacklevel=4,
         )
     again, basis = on_common_pairs(names, results) if independent else (results, "")
     joint = joint_results(names, again, independent)

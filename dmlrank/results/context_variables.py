@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import ModelDesc
 
+from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode
 from ..data.derived_pairs import DerivedPairs
@@ -229,11 +230,7 @@ def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.Data
         except DataError:
             raise DataError(f"{what}: {name!r} holds vectors or lists; use a column of numbers or labels") from None
         check_identity(name, data.columns.coded(name).levels)
-        context = data.varying_context(codes)
-        if context is not None:
-            raise DataError(
-                f"{what}: {name!r} varies within context {context!r}; use a column with one value per context"
-            )
+        data.one_per_context(codes, f"{what}: {name!r}")
     return data.context_table(columns)
 
 
@@ -363,11 +360,7 @@ def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequ
 
     Groups without enough labels, or whose labels do not connect the models that have any, are left out with a reason.
     """
-    if not isinstance(groups, Mapping | list | tuple):
-        raise OptionTypeError(
-            f"by() got {shown(groups)}, a {type(groups).__name__}; allowed are names of columns, a list of names of "
-            f"columns of booleans, or a mapping of names to such columns or masks"
-        )
+    check_type("by", groups, Mapping | list | tuple, "columns, or a mapping of names to columns of booleans or masks")
     entries = list(groups)
     if not entries:
         raise OptionError("by() got no group; name columns of booleans, or pass a mapping of names to columns or masks")
@@ -410,12 +403,7 @@ def _mask(steps: FitState, name: str, value: object) -> NDArray[np.bool_]:
         return _as_booleans(pd.Series(mask), name)
     used = pd.Series(mask[data.row_index])
     in_row = _as_booleans(used, name)
-    context = data.varying_context(in_row)
-    if context is not None:
-        raise DataError(
-            f"by(): the mask of {name!r} varies within context {context!r}; use the same value for all rows of a prompt"
-        )
-    return np.asarray(in_row[data.first_row])
+    return data.one_per_context(in_row, f"by(): the mask of {name!r}")
 
 
 def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:

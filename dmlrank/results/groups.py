@@ -11,6 +11,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import names_or_all, place_of
 from .._utils.computation import one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
@@ -40,7 +41,7 @@ from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
 from .ranking import make_board
-from .requirements import ModelTable, check_picture, names_or_all, place_of
+from .requirements import ModelTable, check_picture
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
@@ -805,7 +806,6 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"groups of {groups.variable} with fewer than {_SMALL_GROUP} labelled prompts or clusters: "
             f"{', '.join(small)}; their standard errors are too small on average; merge small groups, or collect more "
             f"labels",
-            stacklevel=5,
         )
     unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
     if unseen:
@@ -813,5 +813,4 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"no votes on {'; '.join(unseen)}: tables and pages show no score there, because the learner would "
             f"extrapolate it from other groups and no label would correct it; collect votes on these models in these "
             f"groups",
-            stacklevel=5,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.argument_checks import as_names
+from .._utils.argument_checks import as_names, check_type, place_of
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..data.columns import Columns
@@ -17,7 +17,7 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray
 from ..data.style_columns import read_style_differences
-from ..exceptions import DataError, HypothesisError, JudgeError, OptionError, OptionTypeError, listed, shown
+from ..exceptions import DataError, HypothesisError, JudgeError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_winners
@@ -27,7 +27,7 @@ from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import TitledTable, joined_names, place_of, require_intervals
+from .requirements import TitledTable, joined_names, require_intervals
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.
@@ -391,10 +391,7 @@ def _members(
     """Return the places of the models of each judge's family."""
     if families is None:
         return {}
-    if not isinstance(families, Mapping):
-        raise OptionTypeError(
-            f"families={shown(families)} is not allowed: give a dictionary from judges to the models of their family"
-        )
+    check_type("families", families, Mapping, "a dictionary from judges to the models of their family")
     for judge in families:
         place_of(list(judges), judge, "judge")
     members = {judge: as_names(models, "families") for judge, models in families.items()}

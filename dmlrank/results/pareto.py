@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread
 from .._utils.number_text import decimals, fixed_text
 from ..data.arrays import FloatArray
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..exceptions import MissingDataError, OptionError, OptionTypeError, listed, shown
+from ..exceptions import MissingDataError, OptionError, listed, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.state import FitState
@@ -253,14 +253,11 @@ def _statuses(tests: PairTests, costs: FloatArray, are_random: bool) -> tuple[ND
     return score_larger & cost_not_larger, np.asarray(is_ahead.all(axis=1))
 
 
-def _known_costs(models: Sequence[str], cost: object) -> FloatArray:
+def _known_costs(models: Sequence[str], cost: Any) -> FloatArray:
     """Return the costs that a user gives by model, (K,)."""
     given = cost.to_dict() if isinstance(cost, pd.Series) else cost
-    if not isinstance(given, Mapping):
-        raise OptionTypeError(
-            f"cost={shown(cost)} is not allowed: name a column of the table of scores, or give a number for each model "
-            f"as a dictionary or Series"
-        )
+    allowed = "a column of the table of scores, or a number for each model as a dictionary or Series"
+    check_type("cost", given, Mapping, allowed)
     missing, unknown = [name for name in models if name not in given], [name for name in given if name not in models]
     if missing or unknown:
         what = f"has no number for {listed(missing)}" if missing else f"has {listed(unknown)}, which were not ranked"

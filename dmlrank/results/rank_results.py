@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_whole, resolve_seed
+from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..exceptions import IntervalWarning, OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_for
 from ..fit.extension import extend_fit
@@ -84,7 +84,7 @@ from .ranking import (
     pairs_to_compare,
     places_to_compare,
 )
-from .requirements import Needs, members, named_estimates, names_or_all, place_of, require_steps
+from .requirements import Needs, members, named_estimates, require_steps
 from .run_table import table_of_runs
 from .score_tests import (
     Ellipsoid,
@@ -655,9 +655,7 @@ class RankResults(Summarised):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
-        n_models = len(self.models)
-        if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
-            raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
+        check_whole("n_best", n_best, 1, len(self.models))
         frame = self.ranks(alpha).result_frame
         return frame.index[frame["lower"] <= n_best].tolist()
 
@@ -705,13 +703,9 @@ class RankResults(Summarised):
             if models is not None:
                 raise OptionError("models= and contrasts= both define the region; give one of them")
             return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha, is_natural=e.scale.natural)
-        chosen = names_or_all(models, e.names)
-        places = [place_of(e.names, name, "model" if e.of_models else "output") for name in chosen]
-        if len(set(places)) < len(places) or not places:
-            raise OptionError(
-                f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
-            )
-        rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
+        places = places_of(e.names, models, "model" if e.of_models else "output")
+        names = tuple(e.names[place] for place in places)
+        rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), names)
         return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
 
     @Needs(
@@ -1739,11 +1733,7 @@ class RankResults(Summarised):
             "judge_audit": (judge_audit, JudgeAudit),
         }
         for name, (given, kind) in kinds.items():
-            if given is not None and not isinstance(given, kind):
-                raise OptionTypeError(
-                    f"{name} is a {type(given).__name__}; allowed is what the method {name}() of a result returned, or "
-                    f"None"
-                )
+            check_type(name, given, kind | None, f"what the method {name}() of a result returned, or None")
             if isinstance(given, SensitivityResults | Pareto) and not given.is_of(self.estimates):
                 raise OptionError(
                     f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
@@ -2161,5 +2151,5 @@ def results_of(compute_steps: Callable[[], FitState]) -> RankResults:
             steps = compute_steps()
         results = result_of(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
-        warn(message, stacklevel=4)
+        warn(message)
     return results

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .._utils.argument_checks import names_or_all, places_of
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import IntArray
@@ -27,7 +28,7 @@ from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit, unseen_note
 from ..tables.summary_table import Summary
-from .requirements import ModelTable, TitledTable, check_picture, names_or_all, place_of, require_intervals
+from .requirements import ModelTable, TitledTable, check_picture, require_intervals
 from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
@@ -53,14 +54,9 @@ _METHODS = {
 def places_to_compare(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
     """Return the places of the models to compare, the best first."""
     names = names_or_all(models, estimates.models)
-    places = [place_of(estimates.models, name) for name in names]
-    if against is not None and place_of(estimates.models, against) not in places:
-        places.append(place_of(estimates.models, against))
-    if len(set(places)) < len(places) or len(places) < 2:
-        raise OptionError(
-            f"models={listed(names) or names} is not allowed; name at least two models, and each model once"
-        )
-    return sorted(places, key=lambda j: (-estimates.estimate[j], j))
+    if against is not None and against not in names:
+        names.append(against)
+    return sorted(places_of(estimates.models, names, least=2), key=lambda j: (-estimates.estimate[j], j))
 
 
 def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:

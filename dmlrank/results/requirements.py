@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from .._utils.argument_checks import check_type
 from ..exceptions import (
     DataNotStoredError,
     DmlrankError,
     NoIntervalError,
     OptionError,
-    OptionTypeError,
-    UnknownModelError,
     check_choice,
     listed,
-    nearest,
-    shown,
 )
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
@@ -89,22 +86,6 @@ def named_estimates(estimates: Estimates) -> NamedEstimates:
     return NamedEstimates(e.estimate, e.covariance, e.names, e.reason, e.sequence)
 
 
-def place_of(names: Sequence[str], name: str, noun: str = "model") -> int:
-    """Return the place of a name among those of models, outputs of a user's functional, or groups."""
-    if not isinstance(name, str) or name not in names:
-        raise UnknownModelError(
-            f"there is no {noun} {shown(name)}{nearest(name, names)} ({noun}s: {listed(names, 25)})"
-        )
-    return names.index(name)
-
-
-def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[str]:
-    """Return the names that a user gives, one or several, or all names where the user gives None."""
-    if names is not None and not isinstance(names, Iterable):
-        raise OptionTypeError(f"models={shown(names)} is a {type(names).__name__}; give a list of names, or None")
-    return list(all_names) if names is None else [names] if isinstance(names, str) else list(names)
-
-
 def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
     """Join the parts of every name, quoted where they contain the separator, so that the names differ."""
     texts = [tuple(map(str, name_parts)) for name_parts in parts]
@@ -120,10 +101,7 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
 def check_picture(name: object, names: Iterable[str]) -> None:
     """Raise unless ``name`` is one of the names of pictures."""
     words = list(names)
-    if not isinstance(name, str):
-        raise OptionTypeError(
-            f"plot takes the name of a picture ({listed(words, 20)}), not a {type(name).__name__}; give axes as ax="
-        )
+    check_type("picture", name, str, f"{listed(words, 20)}; give axes as ax=")
     check_choice(name, words, "picture")
 
 

@@ -63,6 +63,5 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
         warn(
             f"runs(): best_runs of {listed(capped, 3)} is cut at {most:.3g}, {_MOST_RUNS} times the runs of the data: "
             f"nearly all of the variance seems to be of runs, and the data do not tell how little is of prompts",
-            stacklevel=3,
         )
     return frame.assign(best_runs=np.clip(best, 1.0, most))

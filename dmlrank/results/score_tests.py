@@ -11,7 +11,7 @@ import pandas as pd
 import scipy
 from scipy.special import expit, gammaln, logit
 
-from .._utils.argument_checks import array_of_numbers
+from .._utils.argument_checks import array_of_numbers, place_of
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
@@ -27,7 +27,7 @@ from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative
 from ..plotting.intervals import ellipse_plot
 from ..report.fit_summary import choose_models
 from ..tables.summary_table import Summarised, Summary
-from .requirements import ModelTable, TitledTable, named_estimates, place_of, require_intervals, require_steps
+from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import check_type, number_in, real_number
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import one_thread, warn
 from .._utils.number_text import decimals
@@ -28,8 +28,6 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     check_choice,
-    listed,
-    nearest,
     shown,
 )
 from ..fit.estimates import Estimates
@@ -274,10 +272,7 @@ class SensitivityResults(TitledTable):
         if hypothesis is None:
             return 0
         names = list(self.numbers.hypothesis.labels)
-        if hypothesis not in names:
-            raise OptionError(
-                f"no hypothesis {hypothesis!r}{nearest(hypothesis, names)} (hypotheses: {listed(names, 10)})"
-            )
+        check_choice(hypothesis, names, "hypothesis")
         return names.index(hypothesis)
 
     def __reduce__(self) -> tuple[type[SensitivityResults], tuple[SensitivityNumbers]]:
@@ -457,7 +452,6 @@ def analyse_sensitivity(
             "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
             "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
             "wide; keep the battles without a vote in the data",
-            stacklevel=3,
             kind=IntervalWarning,
         )
     bounds = extend_to_tipping_points(
@@ -577,15 +571,8 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
     """Return the values of gamma, sorted, each once."""
     numbers = set()
     for value in np.atleast_1d(np.asarray(gamma, dtype=object)).ravel():
-        number = real_number(value)
-        if number is None:
-            raise OptionTypeError(f"gamma holds {shown(value)}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
-        if not (np.isfinite(number) and number >= 1):
-            raise OptionError(
-                f"gamma holds {shown(value)}; allowed: finite numbers of at least 1, because gamma bounds an odds "
-                f"ratio from above and 1/gamma bounds it from below"
-            )
-        numbers.add(number)
+        allowed = "it bounds an odds ratio: allowed are finite numbers of at least 1, such as (1, 1.5, 2)"
+        numbers.add(number_in("gamma", value, lambda number: 1 <= number < np.inf, allowed))
     if not numbers:
         raise OptionError("gamma is empty; give at least one number, such as gamma=1.5")
     return tuple(sorted(numbers))
@@ -680,10 +667,7 @@ def analyse_fragility(
 ) -> FragilityResults:
     """Return how few units turn results, see :meth:`RankResults.fragility`."""
     check_choice(target, TARGETS, "target")
-    if not isinstance(unit, str):
-        raise OptionTypeError(
-            f"unit is a {type(unit).__name__}; allowed: 'context', 'vote', 'cluster' or the name of a column"
-        )
+    check_type("unit", unit, str, "'context', 'vote', 'cluster' or the name of a column")
     if unit == "vote" and steps.options.average != "scores":
         raise OptionError(
             f"unit='vote' with average={steps.options.average!r}: the influence of single votes is known for "

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.argument_checks import check_alpha, check_whole, real_number
+from .._utils.argument_checks import check_alpha, check_whole, number_in, place_of, real_number
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
@@ -16,7 +16,6 @@ from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import z_statistics
 from ..report.statements import SummaryLevel
-from .requirements import place_of
 
 _MOST_WITH_LETTERS = 20
 
@@ -185,14 +184,9 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
                 f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
             )
         return scale, UNITS[scale]
-    factor = real_number(scale)
-    if factor is None:
-        raise OptionTypeError(f"scale is a {type(scale).__name__}; allowed: 'elo', 'log-odds' or a positive number")
-    if not 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
-        raise OptionError(
-            f"scale={shown(scale)} is not allowed; a factor must be positive, because another would reverse the "
-            f"ranking, and lie between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}"
-        )
+    allowed = f"it is 'elo', 'log-odds' or a factor between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}, which is "
+    allowed += "positive because another would reverse the ranking"
+    factor = number_in("scale", scale, lambda number: 1 / _LARGEST_FACTOR <= number <= _LARGEST_FACTOR, allowed)
     return Scale.name_of(factor), factor
 
 

@@ -12,14 +12,14 @@ from .._utils.computation import collected_warnings
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import locate_names
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, take_columns
+from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
 from ..estimation.second_order import second_order
-from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
+from ..exceptions import DataError, DmlrankError, OptionError
 from ..fit.method import run
 from ..fit.state import FitState
 from ..functionals import BradleyTerry
@@ -74,11 +74,8 @@ def units_of(steps: FitState, unit: str) -> Units:
                 "cov_type='cluster'"
             )
         column = steps.units.clusters.names[0]
-    elif unit not in data.columns.available:
-        raise ColumnError(
-            f"unit={shown(unit)} is neither 'context', 'vote' or 'cluster' nor a column"
-            f"{nearest(unit, ['context', 'vote', 'cluster', *data.columns.available])}"
-        )
+    else:
+        require_columns([unit], data.columns.available, "unit=", words=("context", "vote", "cluster"))
     columns = with_columns(data, steps.source.data, [column]).columns
     code, values = columns.sorted_codes(column), columns.texts(column)
     if (code < 0).any():

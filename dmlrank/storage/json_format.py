@@ -15,11 +15,12 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from .._utils.argument_checks import check_type
 from .._utils.computation import one_thread
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.derived_pairs import DERIVED_KINDS
-from ..exceptions import OptionTypeError, StorageError, listed, nearest, shown
+from ..exceptions import StorageError, failing_as, listed, nearest, shown
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..fit.estimators import MEANS
 from ..inference.covariance import Covariance
@@ -86,11 +87,9 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
     """Return the estimates that :func:`to_text` has written."""
     if len(text) > max_characters:
         raise StorageError(f"{source} has more than {max_characters:,} characters, the largest size of a result")
-    try:
+    # The text may be no JSON, have a number of thousands of digits or lists that are nested too deeply.
+    with failing_as(StorageError, f"reading {source} as JSON", (ValueError, RecursionError)):
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        # The text is no JSON, or it has a number of thousands of digits or lists that are nested too deeply.
-        raise StorageError(f"{source} is not JSON that can be read: {error}") from None
     found_format = content.get("format", "no format") if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or found_format != FORMAT:
         raise StorageError(
@@ -126,18 +125,14 @@ def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
     """Return a JSON text, and its name in errors; a string is the path of a file unless it begins with a brace."""
     if isinstance(path_or_text, str) and path_or_text.lstrip().startswith("{"):
         return path_or_text, "the text"
-    if not isinstance(path_or_text, str | os.PathLike):
-        kind = type(path_or_text).__name__
-        raise OptionTypeError(f"path_or_text is a {kind}; give the path of a file, or the JSON text")
+    check_type("path_or_text", path_or_text, str | os.PathLike, "the path of a file, or the JSON text")
     path = Path(path_or_text)
-    try:
-        # One character more than is allowed is enough to refuse a file, even a device without end.
+    # One character more than is allowed is enough to refuse a file, even a device without end.
+    with failing_as(StorageError, f"reading {str(path)!r} as text", (OSError, ValueError)):
+        if not path.exists():
+            raise StorageError(f"there is no file {str(path)!r}")
         with open(path, encoding="utf-8") as file:
             return file.read(MAX_CHARACTERS + 1), repr(str(path))
-    except FileNotFoundError:
-        raise StorageError(f"there is no file {str(path)!r}") from None
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{str(path)!r} cannot be read as text: {error}") from None
 
 
 def _encode(value: object) -> object:

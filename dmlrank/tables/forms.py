@@ -49,6 +49,120 @@ class TableContent:
         pairs = [pair for line in self.header for pair in zip(line[::2], line[1::2], strict=True)]
         return [(label, value) for label, value in pairs if label]
 
+    def as_text(self, width: int | None = None) -> str:
+        """Return the table as plain text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
+            columns are together.
+        """
+        rows = [tuple(isolated(inert(cell)) for cell in row) for row in self.rows]
+        # A column is as wide as its widest cell, or as its part of the head.
+        n_columns = sum(len(places) for _, places in self.heads())
+        sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
+        for head, places in self.heads():
+            below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
+            sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
+        leading, blocks = leading_and_blocks(self)
+        lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
+        block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
+        panels = [list(range(len(blocks)))]
+        if width is not None and blocks:
+            panels = divide_columns(block_widths, width - lead_width)
+        body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
+        header = [tuple(isolated(inert(text)) for text in line) for line in self.header]
+        pairs = [line for line in header if len(line) > 2]
+        sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
+        total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
+        left, right = total - _GAP - sides[1], sides[1]
+        label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
+        lines = [padded(isolated(inert(self.title)), total, "^").rstrip(), "=" * total]
+        for label, value, *second in header:
+            if second:
+                first = label + padded(value, left - display_width(label), ">")
+                lines.append(f"{first}  {second[0]}{padded(second[1], right - display_width(second[0]), '>')}".rstrip())
+            else:
+                lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
+        lines += ["=" * total] * bool(header)
+        for number, panel in enumerate(panels):
+            shown = leading + [head for place in panel for head in blocks[place]]
+            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, shown, sizes, total)
+        lines.append("=" * total)
+        for number, note in enumerate(self.notes, start=1):
+            mark, indent = (f"[{number}] ", "    ") if self.numbered else ("", "")
+            lines += wrapped(isolated(mark + inert(note)), total, indent)
+        return "\n".join(lines)
+
+    def as_html(self) -> str:
+        """Return the table as HTML with a style of its own; names are escaped.
+
+        The style applies to this table alone. Its colours are those of the page, light or dark.
+        """
+        sides = [
+            ' class="l"' if self.is_text(place) else "" for place in range(sum(span for _, span in self.columns) + 1)
+        ]
+        heads = ""
+        for head, places in self.heads():
+            span = f' colspan="{len(places)}"' if len(places) > 1 else ""
+            heads += f'<th scope="col"{span}{sides[places[0]]}>{escaped(head)}</th>' if head else "<th></th>"
+        rows = ""
+        for row in self.rows:
+            # The cell with the row's name is the head of the row.
+            cells = ""
+            for place, cell in enumerate(row):
+                tag, scope = ("th", ' scope="row"') if place == self.name_place else ("td", "")
+                cells += f"<{tag}{scope}{sides[place]}>{escaped(cell)}</{tag}>"
+            rows += f"<tr>{cells}</tr>\n"
+        # Sentences take the whole width of the table.
+        kind = ' class="w"' if any(len(line) == 2 for line in self.header) else ""
+        pairs = "".join(
+            f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in self.facts()
+        )
+        outer, item = ("ol", "li") if self.numbered else ("div", "p")
+        notes = "".join(f"<{item}>{escaped(note)}</{item}>\n" for note in self.notes)
+        title = escaped(self.title)
+        return (
+            f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE_TEXT}\n</style>\n<p class="t">{title}</p>\n'
+            + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
+            + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
+            f"<thead>\n<tr>{heads}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+            + (f'<{outer} class="n">\n{notes}</{outer}>\n' if notes else "")
+            + "</div>"
+        )
+
+    def as_markdown(self) -> str:
+        """Return the table as GitHub-flavoured Markdown."""
+        heads = ["" if place == 0 and not self.name_place else head for place, head in enumerate(flat_heads(self))]
+        lines = [f"**{_markdown(self.title)}**", ""]
+        if self.header:
+            lines += ["| | | | |", "|:--|:--|:--|:--|"]
+            lines += ["| " + " | ".join(map(_markdown, (*line, "", "")[:4])) + " |" for line in self.header]
+            lines.append("")
+        aligned = "".join("|:--" if self.is_text(place) else "|--:" for place in range(len(heads)))
+        lines += ["| " + " | ".join(map(_markdown, heads)) + " |", f"{aligned}|"]
+        lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in self.rows]
+        # Two blanks end a line within a paragraph.
+        notes = (
+            (f"{number}. " if self.numbered else "", _markdown(note)) for number, note in enumerate(self.notes, start=1)
+        )
+        lines += ["", *(f"{mark}{note}{'' if mark else '  '}" for mark, note in notes)]
+        return "\n".join(lines) + "\n"
+
+    def as_csv(self) -> str:
+        """Return the rows of the table as CSV, with the heads in the first line.
+
+        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
+        apostrophe is put before it.
+        """
+        out = io.StringIO(newline="")
+        writer = csv.writer(out)
+        heads = [self.row_head, *flat_heads(self)[1:]]
+        writer.writerow([not_a_formula(head) for head in heads])
+        writer.writerows([not_a_formula(cell) for cell in row] for row in self.rows)
+        return rows_of_csv(out.getvalue())
+
 
 def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:
     """Return the heads that every panel repeats, and the blocks of heads that stay together."""
@@ -91,46 +205,6 @@ _LABEL_WIDTH = 20
 _GAP = 2
 
 
-def text_table(table: TableContent, width: int | None = None) -> str:
-    """Return a table as plain text; columns that do not fit into ``width`` follow in further panels."""
-    rows = [tuple(isolated(inert(cell)) for cell in row) for row in table.rows]
-    # A column is as wide as its widest cell, or as its part of the head.
-    n_columns = sum(len(places) for _, places in table.heads())
-    sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
-    for head, places in table.heads():
-        below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
-        sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
-    leading, blocks = leading_and_blocks(table)
-    lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
-    block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
-    panels = [list(range(len(blocks)))]
-    if width is not None and blocks:
-        panels = divide_columns(block_widths, width - lead_width)
-    body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
-    header = [tuple(isolated(inert(text)) for text in line) for line in table.header]
-    pairs = [line for line in header if len(line) > 2]
-    sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
-    total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
-    left, right = total - _GAP - sides[1], sides[1]
-    label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
-    lines = [padded(isolated(inert(table.title)), total, "^").rstrip(), "=" * total]
-    for label, value, *second in header:
-        if second:
-            first = label + padded(value, left - display_width(label), ">")
-            lines.append(f"{first}  {second[0]}{padded(second[1], right - display_width(second[0]), '>')}".rstrip())
-        else:
-            lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
-    lines += ["=" * total] * bool(header)
-    for number, panel in enumerate(panels):
-        shown = leading + [head for place in panel for head in blocks[place]]
-        lines += ["-" * total] * (number > 0) + _panel_lines(table, rows, shown, sizes, total)
-    lines.append("=" * total)
-    for number, note in enumerate(table.notes, start=1):
-        mark, indent = (f"[{number}] ", "    ") if table.numbered else ("", "")
-        lines += wrapped(isolated(mark + inert(note)), total, indent)
-    return "\n".join(lines)
-
-
 def _panel_lines(
     table: TableContent, rows: list[tuple[str, ...]], heads: Heads, sizes: list[int], total: int
 ) -> list[str]:
@@ -154,38 +228,9 @@ def _panel_lines(
     return lines
 
 
-def markdown_table(table: TableContent) -> str:
-    """Return a table as GitHub-flavoured Markdown."""
-    heads = ["" if place == 0 and not table.name_place else head for place, head in enumerate(flat_heads(table))]
-    lines = [f"**{_markdown(table.title)}**", ""]
-    if table.header:
-        lines += ["| | | | |", "|:--|:--|:--|:--|"]
-        lines += ["| " + " | ".join(map(_markdown, (*line, "", "")[:4])) + " |" for line in table.header]
-        lines.append("")
-    aligned = "".join("|:--" if table.is_text(place) else "|--:" for place in range(len(heads)))
-    lines += ["| " + " | ".join(map(_markdown, heads)) + " |", f"{aligned}|"]
-    lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in table.rows]
-    # Two blanks end a line within a paragraph.
-    notes = (
-        (f"{number}. " if table.numbered else "", _markdown(note)) for number, note in enumerate(table.notes, start=1)
-    )
-    lines += ["", *(f"{mark}{note}{'' if mark else '  '}" for mark, note in notes)]
-    return "\n".join(lines) + "\n"
-
-
 def _markdown(text: str) -> str:
     """Return the text with the characters escaped that Markdown would read as markup."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", isolated(inert(text)))
-
-
-def csv_table(table: TableContent) -> str:
-    """Return the rows of a table as CSV, with the heads in the first line."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    heads = [table.row_head, *flat_heads(table)[1:]]
-    writer.writerow([not_a_formula(head) for head in heads])
-    writer.writerows([not_a_formula(cell) for cell in row] for row in table.rows)
-    return rows_of_csv(out.getvalue())
 
 
 # All rules begin with the class of the table, so that nothing else on a page changes. Colours are those of the page, so
@@ -230,45 +275,6 @@ overflow-wrap:normal}
 """.strip()
 # Removes the line breaks within the rules above.
 _STYLE_TEXT = re.sub(r"(?<=[,;])\n", "", _STYLE)
-
-
-def html_table(table: TableContent) -> str:
-    """Return a table as a part of an HTML page, with its own style; names are escaped.
-
-    Letters that are read from right to left stay within their cell. The rows' names are marked as heads for screen
-    readers, and a table that is wider than the page scrolls by itself.
-    """
-    sides = [
-        ' class="l"' if table.is_text(place) else "" for place in range(sum(span for _, span in table.columns) + 1)
-    ]
-    heads = ""
-    for head, places in table.heads():
-        span = f' colspan="{len(places)}"' if len(places) > 1 else ""
-        heads += f'<th scope="col"{span}{sides[places[0]]}>{escaped(head)}</th>' if head else "<th></th>"
-    rows = ""
-    for row in table.rows:
-        # The cell with the row's name is the head of the row.
-        cells = ""
-        for place, cell in enumerate(row):
-            tag, scope = ("th", ' scope="row"') if place == table.name_place else ("td", "")
-            cells += f"<{tag}{scope}{sides[place]}>{escaped(cell)}</{tag}>"
-        rows += f"<tr>{cells}</tr>\n"
-    # Sentences take the whole width of the table.
-    kind = ' class="w"' if any(len(line) == 2 for line in table.header) else ""
-    pairs = "".join(
-        f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in table.facts()
-    )
-    outer, item = ("ol", "li") if table.numbered else ("div", "p")
-    notes = "".join(f"<{item}>{escaped(note)}</{item}>\n" for note in table.notes)
-    title = escaped(table.title)
-    return (
-        f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE_TEXT}\n</style>\n<p class="t">{title}</p>\n'
-        + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
-        + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
-        f"<thead>\n<tr>{heads}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
-        + (f'<{outer} class="n">\n{notes}</{outer}>\n' if notes else "")
-        + "</div>"
-    )
 
 
 def escaped(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._utils.argument_checks import check_text
-from .forms import TableContent, csv_table, html_table, markdown_table, text_table
+from .forms import TableContent
 from .latex import LINE_WIDTH, latex_table
 
 
@@ -73,24 +73,6 @@ class Summary(TableContent):
         """Return the table with further notes before its own ones; empty notes are left out."""
         return replace(self, notes=(*filter(None, notes), *self.notes))
 
-    def as_text(self, width: int | None = None) -> str:
-        """Return the table as plain text.
-
-        Parameters
-        ----------
-        width : int, optional
-            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
-            columns are together.
-        """
-        return text_table(self, width)
-
-    def as_html(self) -> str:
-        """Return the table as HTML with a style of its own; names are escaped.
-
-        The style applies to this table alone. Its colours are those of the page, light or dark.
-        """
-        return html_table(self)
-
     def as_latex(self, *, width: float = LINE_WIDTH, longtable: bool | None = None, label: str | None = None) -> str:
         r"""Return the table as LaTeX; the document needs ``\usepackage{array,booktabs,graphicx,longtable}``.
 
@@ -108,18 +90,6 @@ class Summary(TableContent):
             Name for ``\ref``, such as ``"tab:scores"``.
         """
         return latex_table(self, width, longtable=longtable, label=label)
-
-    def as_markdown(self) -> str:
-        """Return the table as GitHub-flavoured Markdown."""
-        return markdown_table(self)
-
-    def as_csv(self) -> str:
-        """Return the rows of the table as CSV, with the heads in the first line.
-
-        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
-        apostrophe is put before it.
-        """
-        return csv_table(self)
 
 
 class Summarised:

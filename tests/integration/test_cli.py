@@ -1048,8 +1048,8 @@ def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
     ("words", "message"),
     [
         (("--top", "0"), "--top"),
-        (("--models", "gpt-4", "gpt-4"), "names 'gpt-4' twice"),
-        (("--models", "gpt-5"), "no model of this name"),
+        (("--models", "gpt-4", "gpt-4"), "each once"),
+        (("--models", "gpt-5"), "no model 'gpt-5'"),
         (("--slim", "--by", "category"), "scores by group have no short table"),
     ],
 )

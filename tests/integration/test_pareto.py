@@ -229,7 +229,7 @@ def test_bad_costs_are_errors(study, arena_result):
         res.pareto(dict.fromkeys([*res.models, "other"], 1.0))
     with pytest.raises(OptionError, match="a cost is a finite number"):
         res.pareto(dict.fromkeys(res.models, np.nan))
-    with pytest.raises(OptionTypeError, match="name a column"):
+    with pytest.raises(OptionTypeError, match="a column of the table"):
         res.pareto(3.0)
     with pytest.raises(OptionError, match="for votes, give a number for each model"):
         arena_result.pareto("length")

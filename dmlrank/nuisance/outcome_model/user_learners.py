@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._utils.argument_checks import is_classifier, real_array, unfitted_copy
+from ..._utils.argument_checks import is_classifier, real_array, require_shape, unfitted_copy
 from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, IntArray, PreferenceData
@@ -133,19 +133,9 @@ def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool)
 
 def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, name: str) -> FloatArray:
     """Check the probabilities that a learner predicted, and return them as an array, (r, C), whose rows sum to one."""
-    try:
-        table = real_array(probabilities)
-    except (TypeError, ValueError):
-        kind = type(probabilities).__name__
-        raise NuisanceError(
-            f"learner {name} predicted an object of type {kind} that holds no numbers; it has to predict an array of "
-            f"probabilities, (rows, categories)"
-        ) from None
-    if table.shape != (n_rows, n_columns):
-        raise NuisanceError(
-            f"learner {name} predicted an array of shape {table.shape}; the shape has to be (rows, categories) = "
-            f"{(n_rows, n_columns)}"
-        )
+    what, axes = f"the prediction of learner {name}", "probabilities (rows, categories)"
+    table = real_array(probabilities, what, axes, NuisanceError)
+    require_shape(table, (n_rows, n_columns), what, axes)
     with np.errstate(invalid="ignore"):
         total = table.sum(axis=1)
     for is_wrong, finding in (
@@ -273,21 +263,12 @@ _CHECKED_CONTEXTS = 1024
 
 def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
     """Check out-of-fold probabilities of the user, (n, K, K, C), and return them with a zero diagonal."""
-    try:
-        table = real_array(mu)
-    except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(
-            f"mu= has the type {type(mu).__name__}, which is not an array of numbers; pass an array of probabilities, "
-            f"(contexts, models, models, categories)"
-        ) from None
-    n_items = data.n_items
-    shape = (data.n_contexts, n_items, n_items, data.n_categories)
-    if table.shape != shape:
-        raise NuisanceError(
-            f"mu= has shape {table.shape}; the shape has to be (contexts, models, models, categories) = {shape}, with "
-            f"contexts in order of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, and categories "
-            f"{data.categories}"
-        )
+    axes = (
+        f"probabilities (contexts in order of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, "
+        f"models, categories {data.categories})"
+    )
+    table, n_items = real_array(mu, "mu=", axes), data.n_items
+    require_shape(table, (data.n_contexts, n_items, n_items, data.n_categories), "mu=", axes)
     check_mu(table, data.items, data.context_ids, data.ordered)
     pairs = ~np.eye(n_items, dtype=bool)
     if table[:, ~pairs].any():

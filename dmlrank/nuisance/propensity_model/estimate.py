@@ -429,24 +429,19 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CrossFittedVoteRates:
+class CrossFittedVoteRates(CrossFittedPairPropensity):
     """Vote rates of ordered pairs from one booster per fold, each trained on the battles outside the fold.
 
     ordered: Whether display order matters; otherwise both orders have the rate of that with the smaller code first.
     """
 
-    pairs: CrossFittedPairPropensity
     ordered: bool
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold rates of all pairs, (b, K, K), in b contexts."""
-        table = self.pairs.table(contexts)
+        table = CrossFittedPairPropensity.table(self, contexts)
         upper = np.triu(table)
         return table if self.ordered else upper + np.swapaxes(upper, 1, 2)
-
-    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return out-of-fold rates of one pair each in b contexts, (b,)."""
-        return self.pairs.at(context, first, second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -493,5 +488,4 @@ def estimate_vote_rates(
     boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
     no_floor = np.zeros((data.n_items, data.n_items))
-    pairs = CrossFittedPairPropensity(models, folds.fold, data.x, no_floor, np.ones_like(no_floor))
-    return CrossFittedVoteRates(pairs, data.ordered)
+    return CrossFittedVoteRates(models, folds.fold, data.x, no_floor, np.ones_like(no_floor), data.ordered)

@@ -8,7 +8,6 @@ where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,14 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 
-from ..._utils.argument_checks import real_array
+from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
-from ...data.arrays import row_slices, too_large_error
+from ...data.arrays import row_slices
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import (
-    DataError,
     FormulaError,
     MissingDataError,
     NuisanceError,
@@ -59,12 +57,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
                 f"propensity={formula!r}: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in "
                 f"the values or leave the column out of the formula"
             )
-        context = data.varying_context(data.columns.value_codes(name))
-        if context is not None:
-            raise DataError(
-                f"propensity={formula!r}: {name!r} varies within context {context!r}; allowed: columns with one value "
-                f"per context, because the propensities of all pairs of a context are estimated from the same features"
-            )
+        data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
     by_context = data.context_table(names.columns)
     columns = {name: by_context[name] for name in names.columns}
     x, feature_map = fit_features(features, columns, data.n_contexts, environment)
@@ -72,6 +65,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     return x
 
 
+_AXES = "(contexts in order of first appearance, models in order of their names, models)"
 # Smallest propensity of a label: the weight of one that is less likely leaves no digits for the other labels.
 _SMALLEST = 1e-12
 
@@ -85,15 +79,9 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
         return _table_of_plan(propensity, data)
     if callable(propensity):
         with failing_as(NuisanceError, "the propensity function"):
-            returned = propensity(data.context_table(), list(data.items))
-        try:
-            return real_array(returned)
-        except (TypeError, ValueError, OverflowError):
-            raise NuisanceError(
-                f"the propensity function returned a {type(returned).__name__}; allowed: an array of numbers "
-                f"(contexts, models, models) = {(data.n_contexts, data.n_items, data.n_items)}"
-            ) from None
-    return real_array(propensity)
+            propensity = propensity(data.context_table(), list(data.items))
+        return real_array(propensity, "the result of the propensity function", _AXES, NuisanceError)
+    return real_array(propensity, "propensity", _AXES)
 
 
 def is_plan(value: object) -> bool:
@@ -115,16 +103,13 @@ def check_propensity(propensity: object) -> None:
         )
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
-    try:
-        table = real_array(propensity)
-    except (TypeError, ValueError, OverflowError):
-        table = np.empty(0)
+    allowed = (
+        f"'estimate', 'marginal', '~ features', the name of a column, an array {_AXES}, a function of (contexts, "
+        f"models) that returns one, a plan"
+    )
+    table = real_array(propensity, "propensity", allowed)
     if table.ndim != 3:
-        raise OptionTypeError(
-            f"propensity is a {type(propensity).__name__}; allowed: 'estimate', 'marginal', '~ features', the name of "
-            f"a column, an array of numbers (contexts, models, models), a function of (contexts, models) that returns "
-            f"one, a plan"
-        )
+        raise OptionTypeError(f"propensity has {table.ndim} axes; allowed: {allowed}")
 
 
 def supplied_propensity(
@@ -132,11 +117,7 @@ def supplied_propensity(
 ) -> Propensity:
     """Use an array of known propensities, (n, K, K), unchanged."""
     shape = (data.n_contexts, data.n_items, data.n_items)
-    if values.shape != shape:
-        raise NuisanceError(
-            f"propensity= has shape {values.shape}; allowed: (contexts, models, models) = {shape}, with contexts in "
-            f"the order of their first appearance and models in the order of their names"
-        )
+    require_shape(values, shape, "propensity=", _AXES)
     cells = data.cells
     is_used = np.broadcast_to(graph.edges, shape).copy()
     is_used[cells.context, cells.first, cells.second] = True
@@ -166,21 +147,14 @@ def supplied_propensity(
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
     """Use a column that holds the propensity of the pair of each row (of the ordered pair, where order matters)."""
-    raw = data.columns[column][data.vote_row]
-    try:
-        votes = raw.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        odd = next((value for value in raw if not isinstance(value, Real)), None)
-        if odd is None:
-            raise too_large_error(column) from None
-        raise NuisanceError(f"propensity column {column!r} holds {odd!r}; allowed: numbers") from None
+    votes = data.columns.numbers(column)[data.vote_row]
     largest = 1 if data.ordered else 2
     wrong = ~((votes >= _SMALLEST) & (votes <= largest))
     if wrong.any():
-        row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
+        row = data.vote_row[wrong][0]
         raise NuisanceError(
-            f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"allowed: numbers in [{_SMALLEST:g}, {largest}]"
+            f"propensity column {column!r} is {data.columns[column][row]!r} in row {data.row_index[row]} "
+            f"({int(wrong.sum())} such labelled rows); allowed: numbers in [{_SMALLEST:g}, {largest}]"
         )
     # Where order does not matter, both orders of a pair may be cells of their own.
     rows = np.stack([data.cells.context, data.cells.first, data.cells.second], axis=1)
@@ -404,7 +378,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
             f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}); {cause}",
-            stacklevel=2,
         )
     elif len(pairs):
         between = " before " if data.ordered else " and "
@@ -417,6 +390,5 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
             f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
             f"prompts, in brackets, is 1 for right propensities; check how the propensities of these pairs were "
             f"computed",
-            stacklevel=2,
         )
     return factor if np.isfinite(factor) else None

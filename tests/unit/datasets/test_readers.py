@@ -184,7 +184,7 @@ def test_a_missing_column_is_named_with_what_is_there(read, tmp_path):
     ("content", "message"),
     [
         (b'{"a": 1}\n{"a": ', "line 2"),
-        (b'[{"a": 1}', "no JSON"),
+        (b'[{"a": 1}', "as JSON fails"),
         (b"question_id,winner\n1,tie\n", "line 1"),
         (b"", "no records"),
         (b"[]", "no records"),

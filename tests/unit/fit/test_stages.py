@@ -45,7 +45,7 @@ def test_a_result_is_used_again_where_its_key_is_the_same(before, after, is_same
 
 def test_own_warnings_are_given_again():
     def compute():
-        computation.warn("own", stacklevel=2)
+        computation.warn("own")
         warnings.warn("of someone else", UserWarning, stacklevel=2)
 
     def messages(stages):

@@ -354,13 +354,13 @@ class Odd(BaseEstimator):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda n: np.full((n, 2), 0.5), r"shape \(12, 2\); the shape has to be \(rows, categories\) = \(12, 3\)"),
-        (lambda n: np.full(n, 0.5), r"shape \(12,\); the shape has to be"),
+        (lambda n: np.full((n, 2), 0.5), r"shape \(12, 2\); allowed: probabilities \(rows, categories\) = \(12, 3\)"),
+        (lambda n: np.full(n, 0.5), r"shape \(12,\); allowed"),
         (lambda n: np.full((n, 3), np.nan), r"predicted NaN in 12 of 12 rows, first \[nan, nan, nan\]"),
         (lambda n: np.tile([1.2, -0.1, -0.1], (n, 1)), "not probabilities in 12 of 12 rows"),
         (lambda n: np.tile([0.5, 0.5, 0.5], (n, 1)), "do not sum to one in 12 of 12 rows"),
         (lambda n: np.tile([np.inf, -np.inf, 1], (n, 1)), "not probabilities in 12"),
-        (lambda n: ["a"] * n, "predicted an object of type list .* has to predict an array"),
+        (lambda n: ["a"] * n, "is a list that holds no real numbers; allowed: probabilities"),
     ],
 )
 def test_predictions_that_are_no_probabilities(rows, answer, message):

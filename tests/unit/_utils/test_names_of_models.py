@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dmlrank.exceptions import UnknownModelError
-from dmlrank.results.requirements import names_or_all, place_of
+from dmlrank._utils.argument_checks import names_or_all, place_of, places_of
+from dmlrank.exceptions import OptionError, UnknownModelError
 
 
 def test_models_have_places():
@@ -17,3 +17,11 @@ def test_models_have_places():
 @pytest.mark.parametrize(("given", "expected"), [(None, ["a", "b"]), ("b", ["b"]), (("b", "a"), ["b", "a"])])
 def test_one_name_several_or_all(given, expected):
     assert names_or_all(given, ("a", "b")) == expected
+
+
+def test_places_are_those_of_the_chosen_names():
+    assert places_of(("a", "b", "c"), ("c", "a")) == [2, 0]
+    assert places_of(("a", "b", "c"), None) == [0, 1, 2]
+    for chosen, least in ((("a", "a"), 1), ((), 1), ("a", 2)):
+        with pytest.raises(OptionError, match="each once"):
+            places_of(("a", "b", "c"), chosen, least=least)
