@@ -25,7 +25,8 @@ covariances of two models have no such part. The allocation takes (d + e) / p, w
 rounds.
 
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
-m (1 - m)), with a factor for each model, and correlations are constant.
+m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of this curve. Where
+models are complete, a variance is therefore the mean of what others leave of the three of them with the closest scores.
 
 References
 ----------
@@ -36,7 +37,7 @@ inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -48,7 +49,7 @@ from ..data.formula.parse import parse_formula
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
-from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
+from ..estimation.missing_scores import closest, ridge_out_of_fold, score_regressors
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import known_propensity
 from ..fit.estimates import Estimates
@@ -62,7 +63,7 @@ from .problem import DesignProblem, Pairs, PlanNames, drawn_together
 from .search import of_eigenvalues, solve
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
-_LEAST_VARIANCE = 0.1
+_LEAST_VARIANCE = 0.05
 # Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
 _PRIOR_SCORES = 20.0
 _LARGEST_CORRELATION = 0.95
@@ -236,16 +237,20 @@ def design_scores(
     further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
     is_complete = np.asarray((before >= 1).all(axis=0))
     names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
+    complete, predicted = (
+        np.flatnonzero(is_complete),
+        cache(partial(_predicted_by_others, steps, scores.mean, is_complete)),
+    )
     if candidate is not None:
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
         # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
         proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
-        predicted, left = fitted[:, proxy], residual[:, proxy]
+        of_proxy, left = fitted[:, proxy], residual[:, proxy]
         if is_complete[proxy]:
-            predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
-            left = scores.mean[:, proxy] - predicted
-        fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
+            of_proxy = predicted(proxy)
+            left = scores.mean[:, proxy] - of_proxy
+        fitted, residual = np.column_stack([fitted, of_proxy]), np.column_stack([residual, left])
         further = np.column_stack([further, further[:, proxy]])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
@@ -258,8 +263,8 @@ def design_scores(
                 "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
                 "as missing='common'); leave candidate= out, or from_scratch="
             )
-        is_complete = np.zeros(len(names), dtype=bool)
-        fitted = np.stack([_predicted_by_others(steps, scores.mean, j, is_complete) for j in range(len(names))], axis=1)
+        is_complete, complete = np.zeros(len(names), dtype=bool), np.zeros(0, dtype=np.intp)
+        fitted = np.stack([_predicted_by_others(steps, scores.mean, is_complete, j) for j in range(len(names))], axis=1)
         residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
     if is_complete.all():
         raise OptionError(
@@ -281,9 +286,21 @@ def design_scores(
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
     squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
-    variance, of_one_run = (
-        residual_variances(part, fitted, drawn, is_complete) for part in (squares, squares + further)
-    )
+
+    def variances(more: FloatArray) -> FloatArray:
+        if len(complete) < 2:
+            return residual_variances(squares + more, fitted, drawn, is_complete)
+        found = np.zeros(squares.shape)
+        for j in is_open:
+            alike = complete[closest(estimate[complete] - estimate[j])]
+            m = np.stack([predicted(int(k)) for k in alike], axis=1)
+            by_model = np.square(scores.mean[:, alike] - m) + more[:, alike]
+            by_model = residual_variances(by_model, m, np.ones(m.shape), np.zeros(len(alike), dtype=bool))
+            own, inverse = np.where(is_there, squares + more, 0.0), np.where(is_there, 1 / drawn, 0.0)
+            found[:, [j]] = _sized(by_model.mean(axis=1, keepdims=True), own[:, [j]], inverse[:, [j]])
+        return found
+
+    variance, of_one_run = variances(np.zeros(squares.shape)), variances(further)
     deviation = np.sqrt(variance)
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -313,18 +330,15 @@ def design_scores(
     return Plan(specification, solve(specification, options.budget))
 
 
-def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_complete: NDArray[np.bool_]) -> FloatArray:
-    """Return predictions of the scores of the model that stands for a candidate, (n,).
-
-    What other complete models say of this model, out of fold, is what all of them are expected to say of the candidate.
-    """
+def _predicted_by_others(steps: FitState, scores: FloatArray, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
+    """Return what other complete models say of the scores of a model, out of fold, (n,)."""
     data, others = steps.data, is_complete.copy()
-    others[proxy] = False
+    others[item] = False
     n_folds = min(steps.options.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
     regressors = score_regressors(scores[:, others], data.x, data.seed_order)
-    return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
+    return ridge_out_of_fold(scores[:, item], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
 def residual_variances(
@@ -347,14 +361,15 @@ def residual_variances(
     gram = (of_cells * w) @ of_cells.T + _PRIOR_SCORES * np.eye(2)
     coefficients = np.linalg.solve(gram, (of_cells * w) @ (squares[cells] - mean))
     variance = np.maximum(mean + np.tensordot(coefficients, curve, 1), _LEAST_VARIANCE * mean)
-    # A factor for each model: its squared residuals over those that the common curve expects.
+    return np.where(is_open, _sized(variance, squares, inverse), 0.0)
+
+
+def _sized(variance: FloatArray, squares: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return variances, (n, K), times a factor for each model: its squared residuals over those that are expected."""
     effective = np.square(inverse.sum(axis=0)) / np.maximum(np.square(inverse).sum(axis=0), 1e-12)
-    expected = (inverse * variance).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
-    observed = (inverse * squares).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
-    factor = (effective * observed + _PRIOR_SCORES * expected) / (
-        (effective + _PRIOR_SCORES) * np.maximum(expected, 1e-12)
-    )
-    return np.asarray(np.where(is_open, variance * np.where(is_open, factor, 1.0), 0.0))
+    expected, observed = (inverse * variance).sum(axis=0), (inverse * squares).sum(axis=0)
+    ratio = np.divide(observed, expected, out=np.ones(len(expected)), where=expected > 0)
+    return variance * (effective * ratio + _PRIOR_SCORES) / (effective + _PRIOR_SCORES)
 
 
 def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) -> FloatArray:
