@@ -25,8 +25,9 @@ covariances of two models have no such part. The allocation takes (d + e) / p, w
 rounds.
 
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
-m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of this curve. Where
-models are complete, a variance is therefore the mean of what others leave of the three of them with the closest scores.
+m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of variances. Where
+models are complete, the curve is also that of what others leave of the three of them with the closest scores, and their
+mean variance on a prompt counts as some scores of the model.
 
 References
 ----------
@@ -237,10 +238,8 @@ def design_scores(
     further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
     is_complete = np.asarray((before >= 1).all(axis=0))
     names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
-    complete, predicted = (
-        np.flatnonzero(is_complete),
-        cache(partial(_predicted_by_others, steps, scores.mean, is_complete)),
-    )
+    complete = np.flatnonzero(is_complete)
+    predicted = cache(partial(_predicted_by_others, steps, scores.mean, is_complete))
     if candidate is not None:
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
@@ -293,11 +292,15 @@ def design_scores(
         found = np.zeros(squares.shape)
         for j in is_open:
             alike = complete[closest(estimate[complete] - estimate[j])]
-            m = np.stack([predicted(int(k)) for k in alike], axis=1)
-            by_model = np.square(scores.mean[:, alike] - m) + more[:, alike]
-            by_model = residual_variances(by_model, m, np.ones(m.shape), np.zeros(len(alike), dtype=bool))
-            own, inverse = np.where(is_there, squares + more, 0.0), np.where(is_there, 1 / drawn, 0.0)
-            found[:, [j]] = _sized(by_model.mean(axis=1, keepdims=True), own[:, [j]], inverse[:, [j]])
+            m = np.stack([*(predicted(int(k)) for k in alike), fitted[:, j]], axis=1)
+            by_model = np.square(scores.mean[:, alike] - m[:, :-1]) + more[:, alike]
+            by_model = np.column_stack([by_model, np.where(is_there, squares + more, np.nan)[:, j]])
+            so_far = np.column_stack([np.ones(by_model[:, 1:].shape), drawn[:, j]])
+            by_model = residual_variances(by_model, m, so_far, np.zeros(m.shape[1], dtype=bool))
+            inverse = np.where(is_there, 1 / drawn, 0.0)[:, j]
+            n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
+            weights = [_PRIOR_SCORES, n_own]
+            found[:, j] = np.average([by_model[:, :-1].mean(axis=1), by_model[:, -1]], axis=0, weights=weights)
         return found
 
     variance, of_one_run = variances(np.zeros(squares.shape)), variances(further)
@@ -361,15 +364,14 @@ def residual_variances(
     gram = (of_cells * w) @ of_cells.T + _PRIOR_SCORES * np.eye(2)
     coefficients = np.linalg.solve(gram, (of_cells * w) @ (squares[cells] - mean))
     variance = np.maximum(mean + np.tensordot(coefficients, curve, 1), _LEAST_VARIANCE * mean)
-    return np.where(is_open, _sized(variance, squares, inverse), 0.0)
-
-
-def _sized(variance: FloatArray, squares: FloatArray, inverse: FloatArray) -> FloatArray:
-    """Return variances, (n, K), times a factor for each model: its squared residuals over those that are expected."""
+    # A factor for each model: its squared residuals over those that the common curve expects.
     effective = np.square(inverse.sum(axis=0)) / np.maximum(np.square(inverse).sum(axis=0), 1e-12)
-    expected, observed = (inverse * variance).sum(axis=0), (inverse * squares).sum(axis=0)
-    ratio = np.divide(observed, expected, out=np.ones(len(expected)), where=expected > 0)
-    return variance * (effective * ratio + _PRIOR_SCORES) / (effective + _PRIOR_SCORES)
+    expected = (inverse * variance).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
+    observed = (inverse * squares).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
+    factor = (effective * observed + _PRIOR_SCORES * expected) / (
+        (effective + _PRIOR_SCORES) * np.maximum(expected, 1e-12)
+    )
+    return np.asarray(np.where(is_open, variance * np.where(is_open, factor, 1.0), 0.0))
 
 
 def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) -> FloatArray:
