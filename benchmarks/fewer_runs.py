@@ -14,7 +14,8 @@ task); in three further settings scores have no structure that a plan could use.
   over that with which plain means of random prompts are as precise, and ``candidate_least_runs`` that of a plan that
   knows the probability of success given the other models' scores. *weaker*: the same of the seventh model.
 
-``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv.
+``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv, and with ``--candidates`` the last
+part, docs/results/fewer_runs_candidate.csv.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
 
 TABLE = Path(__file__).parents[1] / "docs" / "results" / "fewer_runs.csv"
+CANDIDATE_TABLE = TABLE.with_name("fewer_runs_candidate.csv")
 K = 12
 NAMES = np.array([f"m{j:02d}" for j in range(K)])
 PILOT, TOTAL = 0.04, 0.10
+CANDIDATES = {"candidate": 1, "weaker": 6}
 # Standard deviations of difficulties between tasks and within tasks, and the mean discrimination; gap between models.
 SETTINGS = {
     "difficulty": (0.0, 1.5, 1.5, 0.15),
@@ -123,23 +126,6 @@ def run_rounds(
     return fits, plan.specification.criterion.rows
 
 
-def of_candidate(scores: np.ndarray, new: int, rng: np.random.Generator, truth: np.ndarray) -> tuple[bool, float]:
-    """Return whether the interval of the best model less a new one covers, and the runs over those of plain means."""
-    n, contrast = len(scores), np.eye(K)[[0]] - np.eye(K)[[new]]
-    is_drawn = np.ones((n, K), dtype=bool)
-    is_drawn[:, new] = False
-    fit = dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", rng=0)
-    for share, candidate in ((0.25, NAMES[new]), (0.75, None)):
-        plan = fit.design(share * n / 6, candidate=candidate, contrasts=[f"{NAMES[new]} - {NAMES[0]}"])
-        is_drawn[plan.sample(rng)["prompt"], new] = True
-        fit = fitted(scores, is_drawn, plan)
-    error = differences(contrast, fit)[1]
-    # Plain means: the new model on m random prompts, the best on all prompts.
-    variance, covariance = scores.var(axis=0), float(np.cov(scores[:, [0, new]].T, ddof=0)[0, 1])
-    m = variance[new] / (error[0] ** 2 - (variance[0] - 2 * covariance) / n)
-    return bool(covered(fit, 0.05, contrast, truth)[0]), float(is_drawn[:, new].sum() / (min(m, n) if m > 0 else n))
-
-
 def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     """Return what one simulated benchmark shows."""
     rng = np.random.default_rng([seed, list(SETTINGS).index(setting)])
@@ -165,9 +151,28 @@ def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     found["means_ratio"] = float(means.bse.mean() / np.sqrt(variances).mean())
     limits = means.conf_int(method="none").loc[NAMES].to_numpy()
     found["means_covered"] = float(((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean())
-    for name, new in (("candidate", 1), ("weaker", 6)):
-        is_covered, found[f"{name}_runs"] = of_candidate(scores, new, rng, truth)
-        found[f"{name}_covered"] = float(is_covered)
+    return found
+
+
+def of_candidates(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
+    """Return whether intervals of the best model less a new one cover, and the runs over those of plain means."""
+    found = {}
+    for name, new in CANDIDATES.items():
+        rng = np.random.default_rng([seed, list(SETTINGS).index(setting), new])
+        scores, contrast = scores_of(setting, rng, n)[1], np.eye(K)[[0]] - np.eye(K)[[new]]
+        is_drawn = np.ones((n, K), dtype=bool)
+        is_drawn[:, new] = False
+        fit = dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", rng=0)
+        for share, candidate in ((0.25, NAMES[new]), (0.75, None)):
+            plan = fit.design(share * n / 6, candidate=candidate, contrasts=[f"{NAMES[new]} - {NAMES[0]}"])
+            is_drawn[plan.sample(rng)["prompt"], new] = True
+            fit = fitted(scores, is_drawn, plan)
+        error = differences(contrast, fit)[1]
+        # Plain means: the new model on m random prompts, the best on all prompts.
+        variance, covariance = scores.var(axis=0), float(np.cov(scores[:, [0, new]].T, ddof=0)[0, 1])
+        m = variance[new] / (error[0] ** 2 - (variance[0] - 2 * covariance) / n)
+        found[f"{name}_runs"] = float(is_drawn[:, new].sum() / (min(m, n) if m > 0 else n))
+        found[f"{name}_covered"] = float(covered(fit, 0.05, contrast, truth_of(setting))[0])
     return found
 
 
@@ -176,29 +181,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--candidates", action="store_true", help="a new model against the best of the others")
     arguments = parser.parse_args()
+    of, table = (of_candidates, CANDIDATE_TABLE) if arguments.candidates else (of_seed, TABLE)
     rows = []
     for setting in arguments.settings:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
-            found = pd.DataFrame([of_seed(setting, seed) for seed in range(arguments.seeds)])
-        mean = found.mean()
-        row = {
-            "setting": setting,
-            "seeds": arguments.seeds,
-            "se_over_uniform": mean["se"] / mean["uniform_se"],
-            "se_over_same_m": mean["se"] / mean["same_m_se"],
-            **{
-                name: mean[name]
-                for name in found
-                if "cover" in name or name.startswith(("means", "planned", "candidate", "weaker"))
-            },
-            "candidate_least_runs": least_runs(setting, 1),
-            "weaker_least_runs": least_runs(setting, 6),
-        }
-        rows.append(row)
-        print(pd.DataFrame([row]).round(3).to_string(index=False), flush=True)
-        pd.DataFrame(rows).round(4).to_csv(TABLE, index=False)
+            mean = pd.DataFrame([of(setting, seed) for seed in range(arguments.seeds)]).mean()
+        row = {"setting": setting, "seeds": arguments.seeds}
+        if arguments.candidates:
+            row |= {f"{name}_least_runs": least_runs(setting, new) for name, new in CANDIDATES.items()}
+        else:
+            row |= {
+                "se_over_uniform": mean["se"] / mean["uniform_se"],
+                "se_over_same_m": mean["se"] / mean["same_m_se"],
+            }
+        rows.append(row | mean.drop(["uniform_se", "same_m_se", "se"], errors="ignore").to_dict())
+        print(pd.DataFrame(rows[-1:]).round(3).to_string(index=False), flush=True)
+        pd.DataFrame(rows).round(4).to_csv(table, index=False)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ from .search import of_eigenvalues, solve
 _LEAST_VARIANCE = 0.05
 # Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
 _PRIOR_SCORES = 20.0
+# Number of a model's own scores that the variances of complete models with close scores count as.
+_PRIOR_ALIKE = 60.0
 _LARGEST_CORRELATION = 0.95
 
 
@@ -299,7 +301,7 @@ def design_scores(
             by_model = residual_variances(by_model, m, so_far, np.zeros(m.shape[1], dtype=bool))
             inverse = np.where(is_there, 1 / drawn, 0.0)[:, j]
             n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
-            weights = [_PRIOR_SCORES, n_own]
+            weights = [_PRIOR_ALIKE, n_own]
             found[:, j] = np.average([by_model[:, :-1].mean(axis=1), by_model[:, -1]], axis=0, weights=weights)
         return found
 
