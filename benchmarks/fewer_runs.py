@@ -9,11 +9,13 @@ task); in three further settings scores have no structure that a plan could use.
   truth, and coverage of their intervals after each fit. ``covered_at_all_looks``: all intervals at 1 - .05 / 3 / 3.
 - ``planned_ratio`` is about the differences that the last plan was for, whichever models these are.
 - *means*: the same without contrasts, for all means; standard errors of the means.
-- *candidate*: a new model against the best of 11 that were run on all prompts, with a sixth of the runs, planned;
-  ``candidate_runs`` is the number of runs over that with which plain means of random prompts are as precise, and
-  ``candidate_least_runs`` the same of a plan that knows the probability of success of every prompt.
+- *candidate*: a new model, the second best in truth, against the best of 11 that were run on all prompts, with a sixth
+  of the runs: a quarter of them planned from the other models, the rest after a fit. ``candidate_runs`` is their number
+  over that with which plain means of random prompts are as precise, and ``candidate_least_runs`` that of a plan that
+  knows the probability of success given the other models' scores. *weaker*: the same of the seventh model.
 
-``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv.
+``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv, and with ``--candidates`` the last
+part, docs/results/fewer_runs_candidate.csv.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
 
 TABLE = Path(__file__).parents[1] / "docs" / "results" / "fewer_runs.csv"
+CANDIDATE_TABLE = TABLE.with_name("fewer_runs_candidate.csv")
 K = 12
 NAMES = np.array([f"m{j:02d}" for j in range(K)])
 PILOT, TOTAL = 0.04, 0.10
+CANDIDATES = {"candidate": 1, "weaker": 6}
 # Standard deviations of difficulties between tasks and within tasks, and the mean discrimination; gap between models.
 SETTINGS = {
     "difficulty": (0.0, 1.5, 1.5, 0.15),
@@ -63,14 +67,16 @@ def truth_of(setting: str) -> np.ndarray:
     return scores_of(setting, np.random.default_rng(2), 400_000)[0].mean(axis=0)
 
 
-def least_runs(setting: str) -> float:
-    """Return the ``candidate_runs`` of a plan that knows the probability of success of every prompt.
+def least_runs(setting: str, new: int) -> float:
+    """Return the runs, over those of plain means, of a plan that knows E[Y | scores of the other models] = m.
 
-    No prediction and no plan does better: the variance of a mean is at least (E sd(Y | prompt))^2 / runs, beside that
-    of the prompts.
+    No prediction and no plan does better: the variance of the new model's mean is at least Var(m) / prompts +
+    (E sd(Y | m))^2 / runs, with six prompts for every run.
     """
-    p = scores_of(setting, np.random.default_rng(2), 400_000)[0][:, 1]
-    return float(np.sqrt(p * (1 - p)).mean() ** 2 / (p.mean() * (1 - p.mean())))
+    p, scores = scores_of(setting, np.random.default_rng(2), 400_000)
+    pattern = np.delete(scores, new, axis=1) @ 2.0 ** np.arange(K - 1)
+    m = pd.Series(p[:, new]).groupby(pattern).transform("mean").to_numpy()
+    return float((m.var() / 6 + np.sqrt(m * (1 - m)).mean() ** 2) / (m.mean() * (1 - m.mean())))
 
 
 def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
@@ -145,20 +151,28 @@ def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     found["means_ratio"] = float(means.bse.mean() / np.sqrt(variances).mean())
     limits = means.conf_int(method="none").loc[NAMES].to_numpy()
     found["means_covered"] = float(((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean())
-    earlier = np.ones((n, K), dtype=bool)
-    earlier[:, 1] = False
-    res = dr.dml_rank("score ~ 1 | model", table_of(scores, earlier), context="prompt", rng=0)
-    plan = res.design(n / 6, candidate=NAMES[1], contrasts=[f"{NAMES[1]} - {NAMES[0]}"])
-    rows = plan.sample(rng)
-    earlier[rows["prompt"], 1] = True
-    fit = fitted(scores, earlier, plan)
-    found["candidate_covered"] = float(covered(fit, 0.05, top[:1], truth)[0])
-    error = differences(top[:1], fit)[1]
-    # Plain means: the new model on m random prompts, the best on all prompts.
-    variance = scores[:, :2].var(axis=0)
-    covariance = float(np.cov(scores[:, :2].T)[0, 1])
-    m = variance[1] / (error[0] ** 2 - (variance[0] - 2 * covariance) / n)
-    found["candidate_runs"] = float(len(rows) / min(m, n)) if m > 0 else float(len(rows) / n)
+    return found
+
+
+def of_candidates(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
+    """Return whether intervals of the best model less a new one cover, and the runs over those of plain means."""
+    found = {}
+    for name, new in CANDIDATES.items():
+        rng = np.random.default_rng([seed, list(SETTINGS).index(setting), new])
+        scores, contrast = scores_of(setting, rng, n)[1], np.eye(K)[[0]] - np.eye(K)[[new]]
+        is_drawn = np.ones((n, K), dtype=bool)
+        is_drawn[:, new] = False
+        fit = dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", rng=0)
+        for share, candidate in ((0.25, NAMES[new]), (0.75, None)):
+            plan = fit.design(share * n / 6, candidate=candidate, contrasts=[f"{NAMES[new]} - {NAMES[0]}"])
+            is_drawn[plan.sample(rng)["prompt"], new] = True
+            fit = fitted(scores, is_drawn, plan)
+        error = differences(contrast, fit)[1]
+        # Plain means: the new model on m random prompts, the best on all prompts.
+        variance, covariance = scores.var(axis=0), float(np.cov(scores[:, [0, new]].T, ddof=0)[0, 1])
+        m = variance[new] / (error[0] ** 2 - (variance[0] - 2 * covariance) / n)
+        found[f"{name}_runs"] = float(is_drawn[:, new].sum() / (min(m, n) if m > 0 else n))
+        found[f"{name}_covered"] = float(covered(fit, 0.05, contrast, truth_of(setting))[0])
     return found
 
 
@@ -167,28 +181,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--candidates", action="store_true", help="a new model against the best of the others")
     arguments = parser.parse_args()
+    of, table = (of_candidates, CANDIDATE_TABLE) if arguments.candidates else (of_seed, TABLE)
     rows = []
     for setting in arguments.settings:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
-            found = pd.DataFrame([of_seed(setting, seed) for seed in range(arguments.seeds)])
-        mean = found.mean()
-        row = {
-            "setting": setting,
-            "seeds": arguments.seeds,
-            "se_over_uniform": mean["se"] / mean["uniform_se"],
-            "se_over_same_m": mean["se"] / mean["same_m_se"],
-            **{
-                name: mean[name]
-                for name in found
-                if "cover" in name or name.startswith(("means", "planned", "candidate"))
-            },
-            "candidate_least_runs": least_runs(setting),
-        }
-        rows.append(row)
-        print(pd.DataFrame([row]).round(3).to_string(index=False), flush=True)
-        pd.DataFrame(rows).round(4).to_csv(TABLE, index=False)
+            mean = pd.DataFrame([of(setting, seed) for seed in range(arguments.seeds)]).mean()
+        row = {"setting": setting, "seeds": arguments.seeds}
+        if arguments.candidates:
+            row |= {f"{name}_least_runs": least_runs(setting, new) for name, new in CANDIDATES.items()}
+        else:
+            row |= {
+                "se_over_uniform": mean["se"] / mean["uniform_se"],
+                "se_over_same_m": mean["se"] / mean["same_m_se"],
+            }
+        rows.append(row | mean.drop(["uniform_se", "same_m_se", "se"], errors="ignore").to_dict())
+        print(pd.DataFrame(rows[-1:]).round(3).to_string(index=False), flush=True)
+        pd.DataFrame(rows).round(4).to_csv(table, index=False)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import expit
@@ -13,13 +15,15 @@ from ..nuisance.style import AdditiveModel, AdditiveRows, context_design, fit_by
 # A propensity is at least this share of the rate at which the model's scores are there.
 _RELATIVE_FLOOR = 0.1
 # Penalties of the ridge regression of scores, in units of the variance of a regressor; the last one leaves the mean.
-_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 1e6)
+_PENALTIES = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 1e6])
 # Quantiles of the mean of complete models' scores at which its curve bends.
 _KNOTS = (0.1, 0.3, 0.5, 0.7, 0.9)
 # Number of rows by which chance may improve on the mean; see ridge_out_of_fold.
 _CHANCE = 4.0
 # Fewest scores of a model from which a regression is learnt; with fewer its mean is used.
 _FEWEST_TO_REGRESS = 10
+# Number of complete models, those with the closest scores, that say how a model with few scores does.
+_N_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +105,10 @@ def drawn_means(
 
     Notes
     -----
-    The estimate is the mean of m_j(x_i) + S_ij / \pi_ij (Y_ij - m_j(x_i)), where m_j is a ridge regression on smooth
-    features and on the scores of *complete* models, whose propensities are one, fitted on other folds.
+    The estimate is the mean of m_j(x_i) + S_ij / \pi_ij (Y_ij - m_j(x_i)). The regressors of m_j are smooth features
+    and the scores of *complete* models, whose propensities are one. A regression learns little from few scores, but all
+    scores of a complete model k tell E[Y_k | scores of the others]. m_j starts from the mean of these predictions for
+    the three complete models with the closest scores, and a ridge regression on other folds predicts what is left.
 
     *Unbiased.* Let G hold features, all scores that the models would have, and every draw on other folds. If
     P(S_ij = 1 | G) = \pi_ij, the term of prompt i has the conditional mean Y_ij whatever m_j is, because m_j is a
@@ -135,11 +141,30 @@ def drawn_means(
     inverse = np.divide(is_there, propensity, out=np.zeros(scores.shape), where=is_there)
     is_complete = np.asarray((propensity >= 1).all(axis=0) & is_there.all(axis=0))
     known = np.where(is_there, scores, 0.0)
-    fitted, regressors = known.copy(), score_regressors(scores[:, is_complete], x, seed_order)
+    fitted, complete = known.copy(), scores[:, is_complete]
+    regressors = score_regressors(complete, x, seed_order)
+
+    @cache
+    def predicted(k: int) -> FloatArray:
+        others = score_regressors(np.delete(complete, k, axis=1), x, seed_order)
+        return ridge_out_of_fold(complete[:, k], others, weight, fold=fold, n_folds=n_folds)
+
     for item in np.flatnonzero(~is_complete):
-        row_weight = inverse[:, item] * weight
-        fitted[:, item] = ridge_out_of_fold(known[:, item], regressors, row_weight, fold=fold, n_folds=n_folds)
+        y, row_weight = known[:, item], inverse[:, item] * weight
+
+        def start(used: IntArray, y: FloatArray = y, row_weight: FloatArray = row_weight) -> FloatArray:
+            gaps = row_weight[used] @ (complete[used] - y[used, None])
+            return np.mean([predicted(int(k)) for k in closest(gaps)], axis=0)
+
+        fitted[:, item] = ridge_out_of_fold(
+            y, regressors, row_weight, fold=fold, n_folds=n_folds, start=start if complete.shape[1] > 1 else None
+        )
     return CorrectedMeans(fitted, inverse * (known - fitted), inverse)
+
+
+def closest(gaps: FloatArray) -> IntArray:
+    """Return which complete models say how another model does, from the gaps between its score and theirs, (K,)."""
+    return np.argsort(np.abs(gaps), kind="stable")[:_N_ALIKE]
 
 
 def score_regressors(complete: FloatArray, x: FloatArray, seed_order: IntArray) -> FloatArray:
@@ -156,44 +181,48 @@ def score_regressors(complete: FloatArray, x: FloatArray, seed_order: IntArray) 
 
 
 def ridge_out_of_fold(
-    y: FloatArray, regressors: FloatArray, weight: FloatArray, *, fold: IntArray, n_folds: int
+    y: FloatArray,
+    regressors: FloatArray,
+    weight: FloatArray,
+    *,
+    fold: IntArray,
+    n_folds: int,
+    start: Callable[[IntArray], FloatArray] | None = None,
 ) -> FloatArray:
     """Predict y, (n,), from a ridge regression on the other folds, with the penalty of the least leave-one-out loss.
 
-    Rows with a weight of zero are predicted, but not learnt from.
+    Rows with a weight of zero are predicted, but not learnt from. The regression is of what a first prediction, (n,),
+    leaves, which ``start`` returns for the rows that are learnt from. No prediction is outside the range of both.
 
     Shapes: regressors (n, q), weight, fold (n,).
     """
-    fitted = np.empty(len(y))
+    fitted = np.zeros(len(y))
     for number in range(n_folds):
         is_held_out = fold == number
         used = np.flatnonzero((weight > 0) & (~is_held_out if n_folds > 1 else is_held_out))
         if not len(used):
             # No score of the model in any other fold: any number is valid, and zero is one.
-            fitted[is_held_out] = 0.0
             continue
+        base, seen = np.zeros(len(y)), y[used]
+        if start is not None:
+            base = start(used)
+            seen = np.append(seen, base)
         w = weight[used] / weight[used].sum()
-        centre, mean = w @ regressors[used], float(w @ y[used])
-        root, z = np.sqrt(w), regressors[used] - centre
+        centre, mean = w @ regressors[used], float(w @ (y - base)[used])
+        left, z = (y - base)[used] - mean, regressors[used] - centre
         scale = np.sqrt(w @ np.square(z))
         is_varying = scale > 1e-9
-        fitted[is_held_out] = mean
-        if not is_varying.any() or len(used) < _FEWEST_TO_REGRESS:
-            continue
-        z = z[:, is_varying] / scale[is_varying]
-        values, vectors = np.linalg.eigh((z * w[:, None]).T @ z)
-        turned, residual = z @ vectors, y[used] - mean
-        slope, squares = (turned * w[:, None]).T @ residual, np.square(turned * root[:, None])
-        losses = []
-        for penalty in _PENALTIES:
-            leverage = w + squares @ (1 / (np.maximum(values, 0) + penalty))
-            left = residual - turned @ (slope / (np.maximum(values, 0) + penalty))
-            losses.append(float(w @ np.square(left / np.maximum(1 - leverage, 0.05))))
-        # Chance improves on the mean by a few rows in their number; regressors have to improve on it by more.
-        if min(losses) >= losses[-1] * (1 - _CHANCE / len(used)):
-            continue
-        best = _PENALTIES[int(np.argmin(losses))]
-        coefficients = (vectors @ (slope / (np.maximum(values, 0) + best))) / scale[is_varying]
-        rows = regressors[is_held_out][:, is_varying] - centre[is_varying]
-        fitted[is_held_out] += rows @ coefficients
+        found = base[is_held_out] + mean
+        if is_varying.any() and len(used) >= _FEWEST_TO_REGRESS:
+            z = z[:, is_varying] / scale[is_varying]
+            values, vectors = np.linalg.eigh((z * w[:, None]).T @ z)
+            turned, shrunk = z @ vectors, 1 / (np.maximum(values, 0)[:, None] + _PENALTIES)
+            slopes = (w * left @ turned)[:, None] * shrunk
+            leverage = w[:, None] * (1 + np.square(turned) @ shrunk)
+            losses = w @ np.square((left[:, None] - turned @ slopes) / np.maximum(1 - leverage, 0.05))
+            # Chance improves on the mean by a few rows in their effective number; regressors have to improve by more.
+            if losses.min() < losses[-1] * (1 - _CHANCE * w @ w):
+                rows = (regressors[is_held_out][:, is_varying] - centre[is_varying]) / scale[is_varying]
+                found = found + rows @ (vectors @ slopes[:, losses.argmin()])
+        fitted[is_held_out] = np.clip(found, seen.min(), seen.max())
     return fitted

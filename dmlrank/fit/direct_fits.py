@@ -152,6 +152,8 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
 
 # Name under which means corrected for missing scores are kept.
 _MODELLED = "means corrected for missing scores"
+# The normal quantile of 95 % intervals.
+_Z = 1.959963984540054
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 _FEWEST_UNITS = 20
 
@@ -205,11 +207,14 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
-    value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
+    value, correction, share, gap = scores.mean, np.zeros((n, data.n_items)), None, None
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
         share = effective_share(means.inverse * weight[:, None])
+        if propensity is not None:
+            # A complete model has no corrections; it was not chosen by the rounds that chose among the others.
+            gap = np.maximum(1 / share - (1 / share[correction.any(axis=0)]).min(initial=np.inf), 0)
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -221,7 +226,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     by_context = influence.by_context()
     rows = by_context if units.task is None else by_context.within(units.task)
     cluster = units.clusters.of_context if units.clusters else None
-    covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share))
+    covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share, gap))
     if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
         warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
@@ -246,7 +251,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
 
 
 def allowance_of_means(
-    estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
+    estimate: FloatArray,
+    influence: CentredInfluence,
+    cluster: IntArray | None,
+    share: FloatArray | None = None,
+    gap: FloatArray | None = None,
 ) -> FloatArray:
     """Return the covariance, (K, K), that intervals of means of prompts, or clusters, add to the sample's.
 
@@ -263,7 +272,15 @@ def allowance_of_means(
     Where scores are missing, n is the effective number of prompts with scores of a model, its ``share`` of all prompts,
     and the correction of a score, S / pi (Y - m), is multiplied by this share, so that it has the size of a residual.
 
-    Shapes: estimate (K,), cluster (n,), share (K,).
+    Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small a
+    standard error as well, and most of those that are too low are left out, so that errors of the two limits do not
+    balance: each has to hold by itself. Let s be (g / n) sum d^3 / sum d^2, which is (1 - 2 p) g / n for scores of 0
+    and 1, where the ``gap`` g is 1 / share less that of the model that was run most often. Wilson's limit on the side
+    of the skew is z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with
+    t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes between
+    models that were run equally often, whose skews cancel.
+
+    Shapes: estimate (K,), cluster (n,), share, gap (K,).
     """
     rows, _ = cluster_sums(influence, cluster)
     share = np.ones(len(estimate)) if share is None else share
@@ -283,7 +300,15 @@ def allowance_of_means(
     unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
     own, common = gaps or deviations or unit, deviations or gaps or unit
     allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
-    return np.asarray(allowance / np.outer(share, share) / len(rows) ** 2)
+    allowance = allowance / np.outer(share, share) / len(rows) ** 2
+    if gap is not None:
+        size, squares = len(rows) * rows * share, np.square(rows).sum(axis=0)
+        third, second = (size**3).sum(axis=0), np.square(size).sum(axis=0)
+        skew = np.divide(third, second, out=np.zeros(len(gap)), where=second > 0) * gap / len(rows)
+        half = _Z * np.abs(skew) / 2
+        limit = np.sign(skew) * np.sqrt(2 * half * (half + np.sqrt(squares + half**2)))
+        allowance = allowance + np.outer(limit, limit)
+    return np.asarray(allowance)
 
 
 def effective_share(weight: FloatArray) -> FloatArray:

@@ -29,7 +29,9 @@ and covariances of two models have no such part. The allocation takes (d + e) / 
 earlier rounds.
 
 R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
-m (1 - m)), with a factor for each model, and correlations are constant.
+m (1 - m)), with a factor for each model, and correlations are constant. Few residuals say little of variances. Where
+models are complete, the curve is also that of what others leave of the three of them with the closest scores, and their
+mean variance on a prompt counts as some scores of the model.
 
 References
 ----------
@@ -40,7 +42,7 @@ inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -53,7 +55,7 @@ from ..data.formula.parse import parse_formula
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
-from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
+from ..estimation.missing_scores import closest, ridge_out_of_fold, score_regressors
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import known_propensity
 from ..fit.estimates import Estimates
@@ -67,9 +69,11 @@ from .problem import DesignProblem, Pairs, PlanNames, drawn_together
 from .search import EarlierLabels, of_eigenvalues, solve
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
-_LEAST_VARIANCE = 0.1
+_LEAST_VARIANCE = 0.05
 # Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
 _PRIOR_SCORES = 20.0
+# Number of a model's own scores that the variances of complete models with close scores count as.
+_PRIOR_ALIKE = 60.0
 _LARGEST_CORRELATION = 0.95
 
 
@@ -242,16 +246,18 @@ def design_scores(
     further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
     is_complete = np.asarray((before >= 1).all(axis=0))
     names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
+    complete = np.flatnonzero(is_complete)
+    predicted = cache(partial(_predicted_by_others, steps, scores.mean, is_complete))
     if candidate is not None:
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
         # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
         proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
-        predicted, left = fitted[:, proxy], residual[:, proxy]
+        of_proxy, left = fitted[:, proxy], residual[:, proxy]
         if is_complete[proxy]:
-            predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
-            left = scores.mean[:, proxy] - predicted
-        fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
+            of_proxy = predicted(proxy)
+            left = scores.mean[:, proxy] - of_proxy
+        fitted, residual = np.column_stack([fitted, of_proxy]), np.column_stack([residual, left])
         further = np.column_stack([further, further[:, proxy]])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
@@ -264,8 +270,8 @@ def design_scores(
                 "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
                 "as missing='common'); leave candidate= out, or from_scratch="
             )
-        is_complete = np.zeros(len(names), dtype=bool)
-        fitted = np.stack([_predicted_by_others(steps, scores.mean, j, is_complete) for j in range(len(names))], axis=1)
+        is_complete, complete = np.zeros(len(names), dtype=bool), np.zeros(0, dtype=np.intp)
+        fitted = np.stack([_predicted_by_others(steps, scores.mean, is_complete, j) for j in range(len(names))], axis=1)
         residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
     if is_complete.all():
         raise OptionError(
@@ -288,9 +294,25 @@ def design_scores(
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
     squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
-    variance, of_one_run = (
-        residual_variances(part, fitted, drawn, is_complete) for part in (squares, squares + further)
-    )
+
+    def variances(more: FloatArray) -> FloatArray:
+        if len(complete) < 2:
+            return residual_variances(squares + more, fitted, drawn, is_complete)
+        found = np.zeros(squares.shape)
+        for j in is_open:
+            alike = complete[closest(estimate[complete] - estimate[j])]
+            m = np.stack([*(predicted(int(k)) for k in alike), fitted[:, j]], axis=1)
+            by_model = np.square(scores.mean[:, alike] - m[:, :-1]) + more[:, alike]
+            by_model = np.column_stack([by_model, np.where(is_there, squares + more, np.nan)[:, j]])
+            so_far = np.column_stack([np.ones(by_model[:, 1:].shape), drawn[:, j]])
+            by_model = residual_variances(by_model, m, so_far, np.zeros(m.shape[1], dtype=bool))
+            inverse = np.where(is_there, 1 / drawn, 0.0)[:, j]
+            n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
+            weights = [_PRIOR_ALIKE, n_own]
+            found[:, j] = np.average([by_model[:, :-1].mean(axis=1), by_model[:, -1]], axis=0, weights=weights)
+        return found
+
+    variance, of_one_run = variances(np.zeros(squares.shape)), variances(further)
     deviation = np.sqrt(variance)
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -325,18 +347,15 @@ def design_scores(
     return Plan(specification, solve(specification, options.budget))
 
 
-def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_complete: NDArray[np.bool_]) -> FloatArray:
-    """Return predictions of the scores of the model that stands for a candidate, (n,).
-
-    What other complete models say of this model, out of fold, is what all of them are expected to say of the candidate.
-    """
+def _predicted_by_others(steps: FitState, scores: FloatArray, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
+    """Return what other complete models say of the scores of a model, out of fold, (n,)."""
     data, others = steps.data, is_complete.copy()
-    others[proxy] = False
+    others[item] = False
     n_folds = min(steps.options.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
     regressors = score_regressors(scores[:, others], data.x, data.seed_order)
-    return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
+    return ridge_out_of_fold(scores[:, item], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
 def residual_variances(

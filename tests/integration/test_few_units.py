@@ -138,8 +138,14 @@ def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
     # Fewer scores of a model mean a larger allowance; those of the first two are what a table of their prompts has.
     allowance = res.estimates.covariance.allowance
     few = fit(y[is_drawn[:, 0]]).estimates.covariance.allowance
-    np.testing.assert_allclose(allowance[:2, :2], few[:2, :2], rtol=0.2)
+    contrast = np.array([1, -1])
+    np.testing.assert_allclose(contrast @ allowance[:2, :2] @ contrast, contrast @ few[:2, :2] @ contrast, rtol=0.2)
     assert allowance[2, 2] < allowance[0, 0] / 50
+    # A difference from the third model also reaches as far as Wilson's limit, on the side of the skew.
+    skew = (2 * res.params["a"] - 1) * (1 / n - 1 / is_drawn[:, 2].sum())
+    z, error = norm.isf(0.025), res.bse["a"]
+    reach = z**2 * skew / 2 + z * np.sqrt(error**2 + z**2 * skew**2 / 4)
+    np.testing.assert_allclose(allowance[0, 0] - few[0, 0], reach**2 / z**2 - error**2, rtol=0.25)
 
 
 def test_pairs_of_a_sequential_view_have_the_allowance_of_its_tests():
