@@ -110,7 +110,8 @@ class Diagnostics(Summarised):
         Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
         one, for means of scores; None where no model has two runs on a prompt.
     cluster_factor : float or None
-        Standard errors with clusters over those with independent prompts, median over models; None without clusters.
+        Standard errors with clusters over those with independent prompts, median over models; None without clusters, or
+        with clusters of two kinds, whose covariance counts what both share twice.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -679,7 +680,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
 
 def _cluster_factor(steps: FitState) -> float | None:
     """Return standard errors with clusters over those with independent prompts, the median over scores."""
-    if steps.units.clusters is None:
+    if steps.units.clusters is None or len(steps.options.clusters) > 1:
         return None
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
     with collected_warnings():

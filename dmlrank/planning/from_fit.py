@@ -20,6 +20,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
+from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.compared_pairs import finite_table
@@ -153,9 +154,13 @@ def design_fit(
         return replace(specify(problem, options, names, scores_of, above), earlier=earlier)
 
     specification = specification_with(functional, estimates.covariance.matrix)
-    present = functional.edge_weights
+    present, weights_follow = functional.edge_weights, False
     if steps.setup.edge_weights == "counts" and isinstance(functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if from_scratch else present
+        most = _by_context(specification, counts).max() + specification.smallest_propensity(options.budget)
+        # Where a pair has a label for every prompt, no propensity says what further labels add.
+        weights_follow = most < 1
+    if weights_follow:
         options_then = replace(steps.options, edge_weights=_counts_with_plan(specification, options.budget, counts))
         with collected_warnings():
             then = run(options_then, steps.source, steps)
@@ -171,7 +176,10 @@ def design_fit(
         if joins and specification.earlier is not None:
             specification = replace(specification, before=_by_context(specification, counts))
     has_contrasts = len(specification.contrasts) > 0
-    doubts = _doubts(estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts)
+    weights_held = steps.setup.edge_weights == "counts" and not weights_follow
+    doubts = _doubts(
+        estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts, weights_held=weights_held
+    )
     remarks = [*doubts, specification.remark]
     specification = replace(
         specification,
@@ -183,10 +191,13 @@ def design_fit(
     return Plan(specification, solve(specification, options.budget))
 
 
-def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool, has_contrasts: bool) -> Iterator[str]:
+def _doubts(
+    estimates: Estimates, steps: FitState, *, has_votes: bool, has_contrasts: bool, weights_held: bool
+) -> Iterator[str]:
     """Yield why labels may be less precise than a plan predicts or than they could be.
 
-    ``has_votes``: the plan's prompts are the fit's; ``has_contrasts``: the plan is for some differences.
+    ``has_votes``: the plan's prompts are the fit's; ``has_contrasts``: the plan is for some differences;
+    ``weights_held``: the plan has the fit's weights by counts.
     """
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
@@ -195,6 +206,12 @@ def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool, has_contr
         yield (
             f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit {say} why), "
             f"and what this plan predicts may not hold either."
+        )
+    n = steps.data.n_contexts
+    if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":
+        yield (
+            f"The plan is for further labels on the same {n} prompts. Scores from so few prompts say little about "
+            f"others, and further labels of the same prompts hardly change that: prefer new prompts (newdata=)."
         )
     if has_votes:
         yield (
@@ -207,7 +224,7 @@ def _doubts(estimates: Estimates, steps: FitState, *, has_votes: bool, has_contr
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             "with edge_weights='counts' needs fewer labels for a few differences."
         )
-    if steps.setup.edge_weights == "counts" and not is_bt:
+    if weights_held:
         yield (
             "Weights of pairs are held at the present counts of labels. A later fit with edge_weights='counts' counts "
             "the new labels, too, and has other scores."

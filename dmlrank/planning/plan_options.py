@@ -163,7 +163,10 @@ def remark_on(contrasts: ContrastsLike, models: list[str], scores: FloatArray, a
             return (
                 f"The contrasts are the differences of {best[0]}, which has the highest score, from all other models."
             )
-        return f"First place is not decided: {best[0]} has the highest score, but {some_of(others)} may be first."
+        return (
+            f"First place is not decided: {best[0]} has the highest score, and the plan is for its differences from "
+            f"the closest other model{'s' * (len(others) > 1)}, {some_of(others)}."
+        )
     if above is None:
         return f"The best {count} models are taken to be those with the highest scores: {some_of(best)}."
     if not others:

@@ -193,6 +193,7 @@ def _rows_of_pairs(
     chosen = candidates[:_MAX_PAIRS]
     rows = [(f"{models[first[p]]} vs. {models[second[p]]}", *[""] * 5, f"{total[p]:,.1f}") for p in chosen]
     others = np.delete(total, chosen)
+    others = others[others > 0]
     uniform = specification.uniform(solution.budget) * problem.n_contexts * (1 + problem.pairs.ordered)
     which = "the pairs with the most expected labels" if others.size else "all pairs"
     which += "" if len(in_table) == len(models) else " in which a model of the table is compared"

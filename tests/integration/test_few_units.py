@@ -340,3 +340,7 @@ def test_the_summary_says_whether_those_who_vote_matter(estimator):
         assert f"with clusters of 'worker' are {factor:.2f} times those of independent votes (median): " in said
         assert depends in said
         assert plain.diagnostics.cluster_factor is None
+    # Clusters of two kinds count twice what both share, so that their factor says nothing.
+    votes["shift"] = rng.integers(50, size=n)
+    both = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": ["worker", "shift"]}, **options)
+    assert both.diagnostics.cluster_factor is None

@@ -782,7 +782,8 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     leader, rival = res.params.nlargest(2).index
     assert plan.specification.contrast_labels == (f"{leader} - {rival}",)
     text, of_fit = (" ".join(str(one).split()) for one in (plan, res.summary()))
-    assert f"First place is not decided: {leader} has the highest score, but {rival} may be first." in text
+    assert f"First place is not decided: {leader} has the highest score" in text
+    assert f"the closest other model, {rival}." in text
     assert "(test of first place); deciding first place needs about " in text
     wanted = float(text.split("first place needs about ")[1].split()[0].replace(",", ""))
     of_summary = float(of_fit.split("were true, about ")[1].split()[0].replace(",", ""))
@@ -860,6 +861,28 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     assert few.power(*pair) < plan.power(*pair)
     tables = plan.specification.problem.mu[:1]
     np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
+
+
+def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():
+    """With five prompts and up to 60 labels of a pair, no propensity says what further labels add."""
+    rng, n = np.random.default_rng(5), 900
+    names, skill = np.array(["a", "b", "c", "d"]), np.array([0.4, 0.2, -0.2, -0.4])
+    first = rng.integers(4, size=n)
+    second = (first + rng.integers(1, 4, size=n)) % 4
+    wins = rng.random(n) < expit(skill[first] - skill[second])
+    votes = pd.DataFrame({"prompt": rng.integers(5, size=n), "model_a": names[first], "model_b": names[second]})
+    votes["winner"] = np.where(wins, "model_a", "model_b")
+    options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "position_bias": False, "rng": 0}
+    with pytest.warns(dr.DmlrankWarning):
+        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **options)
+    plan = res.design(12, contrasts=[("a", "b")])
+    assert plan.propensity.min() >= 0
+    assert plan.propensity.max() <= 1
+    precision = plan.predicted(("a", "b"))
+    assert (precision["std_error"] <= precision["uniform_std_error"] * (1 + 1e-9)).all()
+    text = " ".join(str(plan).split())
+    assert "Weights of pairs are held at the present counts" in text
+    assert "The plan is for further labels on the same 5 prompts" in text
 
 
 def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
