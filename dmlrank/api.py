@@ -152,6 +152,7 @@ def dml_rank(
         where every prompt has one vote, and clustered by prompt where prompts have several votes. With
         ``cov_type="cluster"`` it is clustered by the G clusters and multiplied by G / (G - 1). statsmodels also
         multiplies a clustered covariance by (v - 1) / (v - K + 1), for v votes and K models; dmlrank does not. The
+        variance of pairs whose votes all agree is added, which statsmodels' covariance lacks. The
         features of the formula do not enter "bt_mle". "bt_contextual" is the same model with scores that are linear in
         the features, r_j(x) = b_j + w_j'x: the parametric baseline of Frauen et al. Its estimates are the means of
         r_j(x) over all prompts. Its standard errors are sandwich estimates by the delta method, and contain the

@@ -20,6 +20,7 @@ from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, won_votes
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
@@ -107,6 +108,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         covariance = covariance if added is None else covariance.plus(added)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
+    if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
+        warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
     if setup.weights.mirrored:
         remedy = "estimator='debiased' with position_bias=True"
         warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)

@@ -275,7 +275,8 @@ def z_tests(
     z = alternative.statistics(effect - hypothesis.value, covariance.widened.std_errors)
     boundary = None if sequence is None else sequence.boundary()
     p = alternative.p_values(z if boundary else covariance.to_normal(z), boundary)
-    names = list(hypothesis.labels)
+    pairs = zip(hypothesis.labels, hypothesis.value, strict=True)
+    names = [label if value == 0 else f"{label} = {value:g}" for label, value in pairs]
     return kind(effect, covariance.std_errors, z, np.squeeze(p), names, covariance, alternative, sequence)
 
 
@@ -297,10 +298,11 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
             f"there is nothing to test about {about}, because the functional fixes the value whatever the data say: "
             f"{estimates.reason}. A test needs a combination that the functional leaves free, such as a difference"
         )
-    fewest = min(covariance.n_clusters, default=rank + 1)
+    fewest = min(covariance.n_clusters, default=covariance.df + 1)
     if fewest <= rank:
+        units = "clusters" if covariance.n_clusters else "prompts"
         raise HypothesisError(
-            f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no inverse; "
+            f"{rank} restrictions cannot be tested with {fewest:.0f} {units}, because their covariance has no inverse; "
             f"test fewer models at once, or use t_test"
         )
     fixed = left_vectors[:, rank:].T

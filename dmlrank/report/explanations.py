@@ -333,7 +333,7 @@ def _assumptions(results: Estimates) -> list[str]:
     is_linear = results.averages_preferences or (results.functional in FUNCTIONALS and results.kind.linear)
     squares = "" if is_linear else ", and of squares of the errors of the preference probabilities"
     normal = "Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
-    normal += f"the equivalent of at least {d.effective_contexts:,.0f} prompts."
+    normal += f"the equivalent of at least {np.floor(d.effective_contexts):,.0f} prompts."
     return [
         sampling,
         f"{choice}.",
@@ -498,8 +498,8 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
     ]
     if results.has_intervals:
         sentences.append(
-            f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts of equal "
-            f"influence."
+            f"Every standard error rests on the equivalent of at least {np.floor(d.effective_contexts):,.0f} prompts "
+            f"of equal influence."
         )
         if d.subsample:
             sentences.append(

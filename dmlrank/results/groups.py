@@ -27,7 +27,7 @@ from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance, degrees_of_freedom
 from ..inference.ranks import ranks_of
-from ..inference.simultaneous import Family
+from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test, z_statistics
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import band_plot, grouped_forest_plot
@@ -275,12 +275,17 @@ class GroupResults(JointBoards, Generic[Result]):
         Returns
         -------
         DataFrame
-            Columns ``group term estimate std_error statistic p_value conf_low conf_high``. Intervals are
-            simultaneous over all groups and models; the statistic compares a score with the neutral value. Numbers are
-            NaN where a model has no vote in a group.
+            Columns ``group term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
+            ``p_adjusted`` and intervals hold for all groups and models together, ``p_value`` for each test alone; the
+            statistic compares a score with the neutral value. Numbers are NaN where a model has no vote in a group.
         """
-        z = [z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))]
-        frame = self._tidy(np.concatenate(z), alpha, method)
+        z = np.concatenate([z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))])
+        max_t, n_models = None, len(self.models)
+        if self.estimates.neutral is None:
+            # A score is then compared with the mean score of its group.
+            centring = np.kron(np.eye(len(self)), np.eye(n_models) - 1 / n_models)
+            max_t = MaxT(self.joint.covariance.of_combinations(np.asarray(centring)), self.joint.seed)
+        frame = self._tidy(z, alpha, method, max_t)
         frame.loc[self._is_unseen, list(frame.columns[2:])] = np.nan
         return frame
 
@@ -505,9 +510,10 @@ class Projection(JointResults, ModelTable):
         Returns
         -------
         DataFrame
-            Columns ``coefficient term estimate std_error statistic p_value conf_low conf_high``. Intervals are
-            simultaneous over all coefficients and models. A coefficient is tested against zero. The constant is tested
-            against the neutral value of a score, and has no test where there is no such value.
+            Columns ``coefficient term estimate std_error statistic p_value p_adjusted conf_low conf_high interval``.
+            ``p_adjusted`` and intervals hold for all coefficients and models together. A coefficient is tested against
+            zero. The constant is tested against the neutral value of a score, and has no test where there is no such
+            value.
         """
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:

@@ -17,6 +17,7 @@ from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test, z_tests
+from ..report.fit_summary import INTERVAL_KINDS
 from ..report.page.render_page import Board, Weighting, check_page_extra, render_page, write_page
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, joined_names
@@ -174,16 +175,18 @@ class JointResults(Summarised):
         """
         return wald_test(self.joint, self.joint.hypothesis(hypothesis))
 
-    def _tidy(self, z: FloatArray, alpha: float | None, method: str) -> pd.DataFrame:
-        """Return a row per estimate with z statistics, (d,), p-values and intervals."""
+    def _tidy(self, z: FloatArray, alpha: float | None, method: str, max_t: MaxT | None = None) -> pd.DataFrame:
+        """Return a row per estimate with z statistics, (d,), p-values, adjusted by ``max_t``, and intervals."""
         joint, limits = self.joint, self.conf_int(alpha, method)
         columns = {
             "estimate": joint.estimate,
             "std_error": joint.covariance.std_errors,
             "statistic": z,
             "p_value": two_sided_p_values(z, joint.covariance),
+            "p_adjusted": (max_t or joint.max_t).adjusted_p_values(z, centred=False),
             "conf_low": limits["lower"],
             "conf_high": limits["upper"],
+            "interval": INTERVAL_KINDS[method],
         }
         frame = pd.DataFrame(columns, index=joint.index)
         return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()

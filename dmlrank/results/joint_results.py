@@ -407,10 +407,8 @@ class Changes(JointResults):
         errors = self.joint.covariance.widened.std_errors
         z = z_statistics(self.joint.estimate, errors)
         frame = self._tidy(z, alpha, method).rename(columns={"term": "model"})
-        adjusted = frame["p_value"].to_numpy()
-        if method == "max-t":
-            adjusted = self.joint.max_t.adjusted_p_values(z, centred=False)
-        elif method == "bonferroni":
+        adjusted = frame["p_adjusted" if method == "max-t" else "p_value"].to_numpy()
+        if method == "bonferroni":
             adjusted = np.minimum(1.0, adjusted * max(1, int((errors > 0).sum())))
         before, after = np.tile(self.before, len(self.after)), self.after.ravel()
         frame = frame.assign(before=before, after=after, p_adjusted=adjusted)

@@ -225,8 +225,8 @@ class JudgeAudit(JointResults, TitledTable):
         joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
         z = np.where(is_tested, z_statistics(joint.estimate, joint.covariance.std_errors), np.nan)
-        frame = self._tidy(z, alpha, "max-t").drop(columns=["statistic", "p_value"]).rename(columns={"term": "effect"})
-        return frame.assign(p_adjusted=joint.max_t.adjusted_p_values(z, centred=False))
+        frame = self._tidy(z, alpha, "max-t").rename(columns={"term": "effect"})
+        return frame[["judge", "effect", "estimate", "std_error", "conf_low", "conf_high", "p_adjusted"]]
 
     def test(self, judge: str | None = None) -> WaldTestResults:
         """Test by one Wald test that a judge, or all judges, prefer nothing more than humans do.

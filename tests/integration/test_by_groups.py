@@ -259,6 +259,32 @@ def test_intervals_hold_for_all_groups_at_once_and_are_wider_than_those_of_one(f
     assert list(tidy)[:4] == ["group", "term", "estimate", "std_error"]
     np.testing.assert_array_equal(tidy["conf_low"], joint["lower"])
     np.testing.assert_allclose(tidy["statistic"][:K], groups["odd one"].tvalues)
+    # Adjusted p-values and intervals say the same; one by one, more scores differ from 0.
+    assert set(tidy["interval"]) == {"simultaneous"}
+    excludes = (tidy["conf_low"] > 0) | (tidy["conf_high"] < 0)
+    np.testing.assert_array_equal(tidy["p_adjusted"] < 0.05, excludes)
+    assert (tidy["p_value"] < tidy["p_adjusted"]).all()
+
+
+def test_adjusted_p_values_of_scores_without_a_neutral_value_are_of_differences_from_the_mean_of_the_group():
+    rng, names = np.random.default_rng(4), ["a", "b", "c"]
+    n = 240
+    table = pd.DataFrame(
+        {"task": np.repeat(np.arange(n), 3), "model": names * n, "part": np.repeat(["x", "y"], n * 3 // 2)}
+    )
+    table["score"] = rng.normal(np.tile([0.3, 0.0, 0.0], n))
+    tidy = dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).by("part").tidy()
+    wide = table.pivot(index="task", columns="model", values="score").to_numpy()
+    gaps = wide - wide.mean(axis=1, keepdims=True)
+    halves = gaps[: n // 2], gaps[n // 2 :]
+    z = np.concatenate([part.mean(axis=0) / (part.std(axis=0) / np.sqrt(len(part))) for part in halves])
+    # Scores have an allowance beyond their standard errors.
+    np.testing.assert_allclose(tidy["statistic"], z, rtol=0.03)
+    correlation = np.corrcoef(gaps.T)
+    factor = np.linalg.cholesky(correlation + 1e-12 * np.eye(3))
+    draws = np.abs(np.concatenate([rng.normal(size=(200_000, 3)) @ factor.T for _ in halves], axis=1)).max(axis=1)
+    expected = (draws[:, None] >= np.abs(z)).mean(axis=0)
+    np.testing.assert_allclose(tidy["p_adjusted"], expected, atol=0.03)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])

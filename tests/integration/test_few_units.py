@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import f, norm, t
 
 import dmlrank as dr
+from dmlrank.exceptions import HypothesisError, IntervalWarning
 
 
 def table_of(y):
@@ -344,3 +345,16 @@ def test_the_summary_says_whether_those_who_vote_matter(estimator):
     votes["shift"] = rng.integers(50, size=n)
     both = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": ["worker", "shift"]}, **options)
     assert both.diagnostics.cluster_factor is None
+
+
+def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():
+    rng, n, names = np.random.default_rng(2), 2000, np.array([f"m{j}" for j in range(12)])
+    first = rng.integers(12, size=n)
+    second = (first + rng.integers(1, 12, size=n)) % 12
+    votes = pd.DataFrame({"left": names[first], "right": names[second], "prompt": rng.integers(8, size=n)})
+    votes["winner"] = np.where(rng.random(n) < 0.5 + 0.02 * (second - first), "left", "right")
+    with pytest.warns(IntervalWarning, match="collect votes or scores on more than 30 prompts"):
+        res = dr.dml_rank(VOTES, votes, context="prompt", estimator="bt_mle", functional="bt")
+    assert res.wald_test([("m0", "m1"), ("m0", "m2")]).law == "F"
+    with pytest.raises(HypothesisError, match="11 restrictions cannot be tested with 8 prompts"):
+        res.wald_test([("m0", name) for name in names[1:]])

@@ -168,7 +168,9 @@ def test_single_tests_with_margins(result):
     effect, error = float(plain.effect[0]), float(plain.sd.squeeze())
     two = result.t_test(pair, delta=0.1)
     assert float(two.statistic.squeeze()) == pytest.approx((effect - 0.1) / error)
-    assert result.t_test(f"{pair} = 0.1").pvalue == pytest.approx(float(two.pvalue))
+    shifted = result.t_test(f"{pair} = 0.1")
+    assert shifted.pvalue == pytest.approx(float(two.pvalue))
+    assert shifted.c_names == [f"{pair} = 0.1"]
     for side, z, tail in [
         ("larger", (effect - 0.1) / error, norm.sf),
         ("smaller", (effect - 0.1) / error, norm.cdf),

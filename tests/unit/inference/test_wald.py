@@ -73,7 +73,7 @@ def test_by_hand(summed):
     error = np.sqrt(row @ covariance.matrix @ row)
     assert made.statistic.item() == pytest.approx(0.05 / error)
     assert made.pvalue.item() == pytest.approx(2 * norm.sf(0.05 / error))
-    assert made.summary_frame().index.tolist() == ["a - b"]
+    assert made.summary_frame().index.tolist() == ["a - b = 0.05"]
 
 
 def test_redundant_rows_do_not_count(summed):
