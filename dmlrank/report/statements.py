@@ -189,8 +189,12 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     if results.diagnostics.models_dropped:
         sentences.append(f"These models are left out: {listed(results.diagnostics.models_dropped, MODELS_NAMED)}.")
     if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
-        name, bias, _ = results.diagnostics.largest_second_order
-        sentences.append(f"A bias of up to {bias:+.1f} standard errors was estimated and subtracted ({name}).")
+        name, bias, error = results.diagnostics.largest_second_order
+        size = f"{bias:+.1f} standard errors (own error {error:.1f})"
+        sentences.append(f"A bias of up to {size} was estimated and subtracted ({name}).")
+    if results.diagnostics.bias_subtracted:
+        size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
+        sentences.append(f"A bias of up to {size} was estimated and subtracted.")
     d = results.description
     sentences += scores_there(results)
     if results.are_means and d.n_dropped:
