@@ -534,6 +534,7 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b[Tt]he frame \.[a-z]+(?:\.[a-z]+)?", "--out check.json"),
     (r"compare\([^()]*independent=True\)", "--independent"),
     (r"\bTop\((-?\d+)\)", r"--top \1"),
+    (r"\bfold_names=True", "--fold-names"),
     (r"\bnewdata(?:=None\b|=|\b)", "--new"),
     (
         r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}",

@@ -413,7 +413,7 @@ def test_messages_name_every_option_as_it_is_typed(csv, capsys):
         ("one_pair=True with Top(3) and newdata=", "--one-pair with --top 3 and --new"),
         (
             "lower_is_better=True; fold_names=True; by() and .by()",
-            "--lower-is-better; --fold-names yes; --by and .by()",
+            "--lower-is-better; --fold-names; --by and .by()",
         ),
         ("independent=False, but k=3, 1=2 and A>B=0.75 stay", "without --independent, but k=3, 1=2 and A>B=0.75 stay"),
         ("cov_type='cluster', cov_kwds={'groups': ['q', 'user']}", "--groups q user"),

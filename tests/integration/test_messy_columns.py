@@ -31,7 +31,9 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
         warnings.simplefilter("always")
         dr.dml_rank(PLAIN, messy, **options)
     (note,) = [str(one.message) for one in caught if "differ only by" in str(one.message)]
-    assert re.match(r"24 names differ only by blanks.*; and 3 more\. fold_names=True makes them 8 models, ", note)
+    assert re.match(
+        r"24 names differ only by blanks.*are probably 8 models: .*; and 3 more\. fold_names=True counts", note
+    )
     notes = [problem for problem in dr.check(PLAIN, messy).problems if "differ only by" in problem]
     assert len(notes) == 1
     with warnings.catch_warnings():
@@ -43,6 +45,33 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
     named = dr.dml_rank(PLAIN, by_name, fold_names=True, **options)
     sides = messy["winner"].where(messy["winner"] == "model_a", "model_b")
     assert named.params.equals(dr.dml_rank(PLAIN, clean.assign(winner=sides), **options).params)
+
+
+@pytest.mark.filterwarnings("ignore:2 names differ only by")
+def test_a_leader_whose_votes_are_split_over_two_names_is_no_winner(tmp_path, capsys):
+    battles = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
+    leader = dr.dml_rank(PLAIN, battles, min_labels=1, rng=0).params.idxmax()
+    for side in ("model_a", "model_b"):
+        battles.loc[battles.index % 3 == 0, side] = battles[side].replace(leader, f"{leader} ")
+    file, page = tmp_path / "votes.csv", tmp_path / "board.html"
+    battles.to_csv(file, index=False)
+    call = ["fit", PLAIN, str(file), "--functional", "bt", "--min-labels", "1", "--context", "question_id"]
+    assert main([*call, "--report", str(page)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"'{leader} ' " in out.partition("=" * 20)[2]
+    assert "probably one model, but are ranked as different models (" in out
+    assert "--fold-names counts them as one. This fit does not say who is first" in out
+    shown = page.read_text(encoding="utf-8")
+    assert "would decide" not in out.partition("Warning")[0]
+    assert "dmlrank fit --fold-names counts them as one. This fit does not say" in shown
+    assert f"<bdi>&#39;{leader} &#39;</bdi>" in shown
+    # Another model's names leave the verdict as it is, after the sentence about them.
+    last = dr.dml_rank(PLAIN, battles, fold_names=True, functional="bt", min_labels=1, rng=0).params.idxmin()
+    tail = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
+    for side in ("model_a", "model_b"):
+        tail.loc[tail.index % 3 == 0, side] = tail[side].replace(last, last.upper())
+    said = dr.dml_rank(PLAIN, tail, functional="bt", min_labels=1, rng=0).verdict()
+    assert "fold_names=True counts them as one. First place is" in said
 
 
 @pytest.mark.parametrize(
