@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
+from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
@@ -440,6 +441,9 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     share = first / np.maximum(n_labels, 1)
     distance = np.abs(share - 0.5)
     uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
+    # A name that differs from another one by blanks or case alone may stand on one side only; another warning says so.
+    alike = {name for group in similar_names(data.items) for name in group}
+    uneven &= [name not in alike for name in data.items]
     if not uneven.any():
         return
     furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]

@@ -231,7 +231,12 @@ def _repetitions(check: Check, shared: tuple[str, ...]) -> Iterator[str]:
 def _order_effects(check: Check) -> Iterator[str]:
     """Report display orders that are not balanced, and an effect of the first position."""
     order, position = check.order, check.position
-    if order.p_value < _SIGNIFICANT:
+    if order.p_value < _SIGNIFICANT and check.similar_models:
+        yield (
+            "Whether display order is balanced within pairs can be said after names that look the same are one model: "
+            "where one side of a vote is spelt otherwise, such a name stands on this side only."
+        )
+    elif order.p_value < _SIGNIFICANT:
         consequence = (
             "Scores treat the two orders of a pair separately, so that they remain valid but are less precise."
             if check.position_bias
@@ -243,10 +248,15 @@ def _order_effects(check: Check) -> Iterator[str]:
             f"{consequence}"
         )
     if position.p_value < _SIGNIFICANT:
+        consequence = (
+            "A fit that ignores display order would mix this effect into the scores."
+            if order.p_value < _SIGNIFICANT
+            else "Both orders are shown about equally often, so that this hardly changes the scores of a fit that "
+            "ignores display order."
+        )
         yield (
             f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
-            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). A fit that "
-            f"ignores display order would mix this effect into the scores."
+            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). {consequence}"
         )
 
 
