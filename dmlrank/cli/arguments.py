@@ -672,7 +672,7 @@ def check_groups(arguments: argparse.Namespace, formula: str, frame: Frame | Der
     columns = getattr(arguments, "by", None) or ()
     if not columns or isinstance(frame, DerivedPairs):
         return
-    from ..results.context_variables import GAPS_IN_GROUPS
+    from ..results.context_variables import gaps_in_groups
 
     parts, available = parse_formula(formula), column_names(frame)
     require_columns(columns, available, "by()")
@@ -685,4 +685,4 @@ def check_groups(arguments: argparse.Namespace, formula: str, frame: Frame | Der
         table = table.dropna(subset=features)
     for name in columns:
         if n_missing := int(table[name].isna().sum()):
-            raise MissingDataError(GAPS_IN_GROUPS.format(name=name, where=f"{n_missing:,} rows"))
+            raise MissingDataError(gaps_in_groups(name, f"{n_missing:,} rows", formula))

@@ -1093,7 +1093,8 @@ def test_gaps_of_groups_are_found_before_the_fit(battles, tmp_path, capsys, monk
     for formula, missing in ((uses, ("--missing", "keep")), (plain, ()), (plain, ("--missing", "drop"))):
         assert main(["fit", formula, path, *call, *missing]) == 1
         said = capsys.readouterr().err
-        assert re.search("--by: 'category' is missing in [0-9]+ rows; .*: --missing drop does so where", said)
+        assert re.search("--by: 'category' is missing in [0-9]+ rows; fill the gaps, or leave these rows out", said)
+        assert f'with the formula "{uses}" and --missing drop (by itself, --missing drop leaves rows out' in said
     assert main(["fit", plain, path, "--by", "categoyr"]) == 1
     assert "did you mean 'category'" in capsys.readouterr().err
 
