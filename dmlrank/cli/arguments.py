@@ -99,14 +99,14 @@ COMMANDS = {
   dmlrank design "accuracy ~ 1 | model" scores.csv --context prompt --budget 500 --candidate new --out runs.csv""",
     ),
     "compare": (
-        "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [FILE ...] [OPTIONS]",
+        "FORMULA FILE [FILE ...] [OPTIONS]   or   dmlrank compare JSON JSON ... [OPTIONS]",
         "put results, or functionals of one fit, side by side",
-        "Put results side by side, with tests between them: results stored with fit --out, fits of several\n"
-        "files, or functionals of one fit. --independent says that no prompt is in two of the results. Stored\n"
+        "Put results side by side, with tests between them: fits of several files, functionals of one fit, or\n"
+        "results stored with fit --out. --independent says that no prompt is in two of the results. Stored\n"
         "results hold no prompts; where models or pairs differ, give the formula and the files of votes instead.",
         f"""examples:
-  dmlrank compare february.json march.json --independent --changes changes.csv --report months.html
-  dmlrank compare {_FORMULA} february.csv march.csv --independent --report months.html
+  dmlrank compare {_FORMULA} february.csv march.csv --independent --changes changes.csv --report months.html
+  dmlrank compare february.json march.json --independent --report months.html
   dmlrank compare {_FORMULA} battles.csv --context question_id --functional bt borda""",
     ),
     "report": (

@@ -630,13 +630,16 @@ def _formats(
 
 def _show(report: object, out: Sequence[str] | None, formats: _Formats, others: _Writers) -> None:
     """Write files, print the report, and raise at the end, when everything else is done, if a file failed."""
-    failed = []
+    failed: dict[str, str] = {}
+    written = []
     for path, write in [*others, *((path, formats[Path(path).suffix.lower()]) for path in out or ())]:
         if path is not None:
             try:
                 write(path)
+                written.append(path)
             except DmlrankError as error:
-                failed.append(str(error))
+                failed[path] = str(error)
     print(report)
     if failed:
-        raise FileWriteError("; ".join(failed))
+        others_are = f"; written: {', '.join(written)}" if written else ""
+        raise FileWriteError(f"{'; '.join(failed.values())}; not written: {', '.join(failed)}{others_are}")

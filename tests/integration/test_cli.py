@@ -752,6 +752,7 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
     shown = capsys.readouterr()
     assert "Nonparametric Ranking Results" in shown.out
     assert "out.csv' cannot be written: No space left on device" in shown.err
+    assert f"; not written: {tmp_path / 'out.csv'}; written: {out}\n" in shown.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
 
 
