@@ -602,7 +602,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     all_results = [*results, *named.values()]
     for result in all_results:
         if not isinstance(result, RankResults):
-            hint = "; give names as keywords: compare(human=res)" if isinstance(result, str) else ""
+            may_be_names = isinstance(result, str | list | tuple)
+            hint = "; to name the results, write compare(jan=a, feb=b)" if may_be_names else ""
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(result).__name__}{hint}")
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
