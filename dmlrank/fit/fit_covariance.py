@@ -277,6 +277,8 @@ def assess_validity(
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
+    votes, are_derived = data.pair_votes(), data.outcome_kind in DERIVED_KINDS
+    has_votes = not are_derived and len(covariance.std_errors) == data.n_items
     warn_about_intervals(
         validity,
         covariance.std_errors,
@@ -284,7 +286,8 @@ def assess_validity(
         data.n_contexts,
         not setup.functional.linear,
         remedies=remedies,
-        pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
+        votes=votes.sum(axis=0) + votes.sum(axis=1) if has_votes else None,
+        pairs_are_derived=are_derived,
         mu_hardly_matters=setup.functional.linear and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU),
     )
     return validity
