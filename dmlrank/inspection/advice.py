@@ -59,7 +59,12 @@ def find_problems(
         # Elsewhere the user gave a graph, and the settings do not decide which pairs are compared.
         yield from _better_settings(check)
     yield from (as_sentence(notice) for notice in notices)
-    if check.n_copies:
+    if check.n_copies and check.context:
+        yield (
+            f"{counted(check.n_copies, 'row')} equal an earlier row in every column. If they are copies, they hardly "
+            f"matter, because a fit averages the votes on a prompt and pair; only estimator='bt_mle' counts each."
+        )
+    elif check.n_copies:
         yield (
             f"{counted(check.n_copies, 'row')} equal an earlier row in every column, and a fit counts each of them "
             f"as a vote. If they are copies, drop them."
