@@ -132,7 +132,7 @@ def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
     assert "--independent does by itself" not in out
 
 
-def test_a_label_can_mean_that_there_is_no_vote():
+def test_a_label_can_mean_that_there_is_no_vote(tmp_path):
     battles, _ = with_messy_names()
     options = {"min_labels": 1, "position_bias": False, "rng": 0}
     none = battles.assign(winner=battles["winner"].where(battles.index % 10 > 0))
@@ -142,6 +142,14 @@ def test_a_label_can_mean_that_there_is_no_vote():
     assert dr.check(PLAIN, said, categories={"n/a": "missing"}).n_unlabelled == none["winner"].isna().sum()
     with pytest.raises(OutcomeError, match="'missing'"):
         dr.dml_rank(PLAIN, said, **options)
+    # pandas has read the word as a missing value; warnings are errors here.
+    file = tmp_path / "votes.csv"
+    said.to_csv(file, index=False)
+    read = pd.read_csv(file)
+    assert "n/a" not in set(read["winner"])
+    assert dr.dml_rank(PLAIN, read, categories={"n/a": "missing"}, **options).params.equals(found.params)
+    with pytest.warns(dr.DmlrankWarning, match="labels that do not occur: 'n/a'"):
+        dr.dml_rank(PLAIN, battles, categories={"n/a": "missing"}, **options)
     with pytest.warns(dr.DmlrankWarning, match="labels that do not occur: 'skip'"):
         dr.dml_rank(PLAIN, battles, categories={"skip": "missing"}, **options)
 
@@ -164,5 +172,14 @@ def test_copies_of_rows_are_counted():
     found = dr.check(PLAIN, copied)
     assert found.n_copies == 7
     assert any("7 rows equal an earlier row in every column" in problem for problem in found.problems)
+    assert any("fit counts each of them as a vote. If they are copies, drop" in problem for problem in found.problems)
+    # With identifiers of prompts copies are averaged.
+    by_prompt = {"context": "question_id", "functional": "bt", "min_labels": 1, "position_bias": False, "rng": 0}
+    known = dr.check(PLAIN, copied, context="question_id")
+    assert any("7 rows equal an earlier row in every column. If" in problem for problem in known.problems)
+    assert any("they hardly matter, because a fit averages the votes" in problem for problem in known.problems)
+    fits = [dr.dml_rank(PLAIN, frame, **by_prompt) for frame in (battles, copied)]
+    assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
+    pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)
     assert dr.check(PLAIN, battles).n_copies == 0
     assert dr.check(PLAIN, battles[["model_a", "model_b", "winner"]]).n_copies == 0
