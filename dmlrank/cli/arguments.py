@@ -615,7 +615,10 @@ def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = Fals
         short = "show the short table for publication: rank set, model, score, interval and votes"
         kinds = group.add_mutually_exclusive_group()
         kinds.add_argument("--slim", action="store_true", help=short)
-        sentences = "print a few sentences for those who decide in place of the table; files still have the table"
+        sentences = (
+            "print a few sentences for those who decide in place of the table, with --top N also who is shown to be in "
+        )
+        sentences += "the top N; files still have the table"
         kinds.add_argument("--verdict", action="store_true", help=sentences)
 
 

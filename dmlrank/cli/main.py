@@ -257,7 +257,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     text = "\n\n".join(map(str, tables))
     if arguments.verdict:
         parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
-        text = "\n\n".join(_typed_words(part.verdict()) for part in parts)
+        text = "\n\n".join(_typed_words(part.verdict(top=arguments.top)) for part in parts)
         if groups is not None and len(groups) > 1:
             text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
     formats = _formats(text, summary, csv, results.to_json, draw)

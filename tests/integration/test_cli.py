@@ -1216,6 +1216,8 @@ def test_the_verdict_in_place_of_the_table(battles, csv, capsys, tmp_path):
     said = capsys.readouterr().out
     assert said == dr.dml_rank(FORMULA, battles, rng=0).verdict() + "\n"
     assert text.read_text() == said
+    assert main(["fit", FORMULA, csv, "--verdict", "--top", "3"]) == 0
+    assert "Shown to be in the top 3 (95 % joint confidence): " in capsys.readouterr().out
     assert "|" in table.read_text()
 
 
