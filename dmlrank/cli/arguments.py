@@ -535,6 +535,10 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"compare\([^()]*independent=True\)", "--independent"),
     (r"\bTop\((-?\d+)\)", r"--top \1"),
     (r"\bfold_names=True", "--fold-names"),
+    (
+        r"\bbootstrap\('(\w+)'\) of the result is a view whose intervals, tests and ranks",
+        r"--bootstrap \1 gives intervals, tests and ranks that",
+    ),
     (r"\bnewdata(?:=None\b|=|\b)", "--new"),
     (
         r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}",

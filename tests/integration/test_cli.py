@@ -27,6 +27,7 @@ from dmlrank.cli.arguments import PASSED_ON, add_fit_options, as_typed
 from dmlrank.cli.main import build_parser, main
 from dmlrank.cli.read_files import ColumnRoles, read_frame
 from dmlrank.cli.write_files import write_figure
+from dmlrank.inference.covariance import WEBB_HINT
 from dmlrank.options import OPTIONS
 from dmlrank.report.statements import POINTERS_TO_METHODS
 
@@ -419,6 +420,10 @@ def test_messages_name_every_option_as_it_is_typed(csv, capsys):
         ("cov_type='cluster', cov_kwds={'groups': ['q', 'user']}", "--groups q user"),
         ("categories={'n/a': 'missing', 'A>B': 1}", "--categories n/a=missing 'A>B=1'"),
         ("the frame .pairs lists all", "--out check.json lists all"),
+        (
+            WEBB_HINT.removeprefix("; "),
+            "--bootstrap webb gives intervals, tests and ranks that allow for few clusters",
+        ),
     ):
         assert as_typed(message) == typed
     assert main(["check", FORMULA, csv, "--period", "week"]) == 1
