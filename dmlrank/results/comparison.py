@@ -495,7 +495,7 @@ class Comparison(JointBoards):
                         f"{counted(int(votes[j].sum() + votes[:, j].sum()), e.counts)}, too few on its pairs"
                     )
             if steps is not None and steps.options.min_votes > 1:
-                few = f"fewer than min_votes={steps.options.min_votes}"
+                few = f"fewer than {steps.options.min_votes:,} {e.counts}s"
                 absent = [model for other in self.as_given or self.results for model in other.models]
                 of_result |= {model: few for model in absent if model not in e.models and model not in of_result}
             reasons.append(of_result)

@@ -537,4 +537,4 @@ def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
     assert "Gone in" not in back
     feb = rank(few, formula, min_labels=1, min_votes=4)
     mar = rank(mar_votes, formula, min_labels=1)
-    assert "; feb: fewer than min_votes=4)." in dr.compare(feb, mar, independent=True).summary().notes[0]
+    assert "; feb: fewer than 4 votes)." in dr.compare(feb, mar, independent=True).summary().notes[0]
