@@ -253,15 +253,17 @@ def _order_effects(check: Check) -> Iterator[str]:
             f"{consequence}"
         )
     if position.p_value < _SIGNIFICANT:
-        consequence = (
-            "A fit that ignores display order would mix this effect into the scores."
-            if order.p_value < _SIGNIFICANT
-            else "Both orders are shown about equally often, so that this hardly changes the scores of a fit that "
-            "ignores display order."
-        )
+        consequence = " A fit that ignores display order would mix this effect into the scores."
+        if check.similar_models:
+            consequence = ""
+        elif order.p_value >= _SIGNIFICANT:
+            consequence = (
+                " Both orders are shown about equally often, so that this hardly changes the scores of a fit that "
+                "ignores display order."
+            )
         yield (
             f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
-            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). {consequence}"
+            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}).{consequence}"
         )
 
 
