@@ -59,9 +59,11 @@ from ..report.joint_tables import side_by_side_on_page
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from ..report.statements import (
     doubt_note,
+    enumerated,
     few_prompts_note,
     functional_unit,
     sequential_note,
+    some_of,
     unseen_note,
     verdict_sentences,
 )
@@ -1458,7 +1460,7 @@ class RankResults(Summarised):
             check_whole("top", top, 1, len(self.models))
             may_be, ends = self.best_set(top, alpha), self.ranks(alpha).result_frame["upper"]
             sets = [name for name in may_be if ends[name] <= top], [name for name in may_be if ends[name] > top]
-            are, others = (", ".join(names) or "none" for names in sets)
+            are, others = enumerated(sets[0]) or "none", some_of(sets[1]) or "none"
             level = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
             sentences.append(f"Shown to be in the top {top} ({level}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []

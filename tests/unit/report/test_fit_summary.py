@@ -15,7 +15,7 @@ from dmlrank._utils.number_text import decimals
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.report.statements import tie_weight
+from dmlrank.report.statements import enumerated, tie_weight
 from dmlrank.results.views import adjusted_p_values
 
 
@@ -295,7 +295,7 @@ def test_the_verdict_names_the_models_of_the_top(result):
         shown = ranks.index[ranks["upper"] <= top].tolist()
         others = ranks.index[(ranks["lower"] <= top) & (ranks["upper"] > top)].tolist()
         assert [*shown, *others] == sorted(result.best_set(top), key=[*shown, *others].index)
-        are, may_be = (", ".join(names) or "none" for names in (shown, others))
+        are, may_be = (enumerated(names) or "none" for names in (shown, others))
         said = f"Shown to be in the top {top} (95 % joint confidence): {are}; others that may be: {may_be}."
         assert said in result.verdict(top=top)
     assert "in the top" not in result.verdict()
