@@ -99,14 +99,14 @@ COMMANDS = {
   dmlrank design "accuracy ~ 1 | model" scores.csv --context prompt --budget 500 --candidate new --out runs.csv""",
     ),
     "compare": (
-        "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [FILE ...] [OPTIONS]",
+        "FORMULA FILE [FILE ...] [OPTIONS]   or   dmlrank compare JSON JSON ... [OPTIONS]",
         "put results, or functionals of one fit, side by side",
-        "Put results side by side, with tests between them: results stored with fit --out, fits of several\n"
-        "files, or functionals of one fit. --independent says that no prompt is in two of the results. Stored\n"
+        "Put results side by side, with tests between them: fits of several files, functionals of one fit, or\n"
+        "results stored with fit --out. --independent says that no prompt is in two of the results. Stored\n"
         "results hold no prompts; where models or pairs differ, give the formula and the files of votes instead.",
         f"""examples:
-  dmlrank compare february.json march.json --independent --changes changes.csv --report months.html
-  dmlrank compare {_FORMULA} february.csv march.csv --independent --report months.html
+  dmlrank compare {_FORMULA} february.csv march.csv --independent --changes changes.csv --report months.html
+  dmlrank compare february.json march.json --independent --report months.html
   dmlrank compare {_FORMULA} battles.csv --context question_id --functional bt borda""",
     ),
     "report": (
@@ -534,6 +534,11 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\b[Tt]he frame \.[a-z]+(?:\.[a-z]+)?", "--out check.json"),
     (r"compare\([^()]*independent=True\)", "--independent"),
     (r"\bTop\((-?\d+)\)", r"--top \1"),
+    (r"\bfold_names=True", "--fold-names"),
+    (
+        r"\bbootstrap\('(\w+)'\) of the result is a view whose intervals, tests and ranks",
+        r"--bootstrap \1 gives intervals, tests and ranks that",
+    ),
     (r"\bnewdata(?:=None\b|=|\b)", "--new"),
     (
         r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}",
@@ -614,7 +619,10 @@ def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = Fals
         short = "show the short table for publication: rank set, model, score, interval and votes"
         kinds = group.add_mutually_exclusive_group()
         kinds.add_argument("--slim", action="store_true", help=short)
-        sentences = "print a few sentences for those who decide in place of the table; files still have the table"
+        sentences = (
+            "print a few sentences for those who decide in place of the table, with --top N also who is shown to be in "
+        )
+        sentences += "the top N; files still have the table"
         kinds.add_argument("--verdict", action="store_true", help=sentences)
 
 
@@ -671,7 +679,7 @@ def check_groups(arguments: argparse.Namespace, formula: str, frame: Frame | Der
     columns = getattr(arguments, "by", None) or ()
     if not columns or isinstance(frame, DerivedPairs):
         return
-    from ..results.context_variables import GAPS_IN_GROUPS
+    from ..results.context_variables import gaps_in_groups
 
     parts, available = parse_formula(formula), column_names(frame)
     require_columns(columns, available, "by()")
@@ -684,4 +692,4 @@ def check_groups(arguments: argparse.Namespace, formula: str, frame: Frame | Der
         table = table.dropna(subset=features)
     for name in columns:
         if n_missing := int(table[name].isna().sum()):
-            raise MissingDataError(GAPS_IN_GROUPS.format(name=name, where=f"{n_missing:,} rows"))
+            raise MissingDataError(gaps_in_groups(name, f"{n_missing:,} rows", formula))

@@ -257,7 +257,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     text = "\n\n".join(map(str, tables))
     if arguments.verdict:
         parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
-        text = "\n\n".join(_typed_words(part.verdict()) for part in parts)
+        text = "\n\n".join(_typed_words(part.verdict(top=arguments.top)) for part in parts)
         if groups is not None and len(groups) > 1:
             text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
     formats = _formats(text, summary, csv, results.to_json, draw)
@@ -630,13 +630,16 @@ def _formats(
 
 def _show(report: object, out: Sequence[str] | None, formats: _Formats, others: _Writers) -> None:
     """Write files, print the report, and raise at the end, when everything else is done, if a file failed."""
-    failed = []
+    failed: dict[str, str] = {}
+    written = []
     for path, write in [*others, *((path, formats[Path(path).suffix.lower()]) for path in out or ())]:
         if path is not None:
             try:
                 write(path)
+                written.append(path)
             except DmlrankError as error:
-                failed.append(str(error))
+                failed[path] = str(error)
     print(report)
     if failed:
-        raise FileWriteError("; ".join(failed))
+        others_are = f"; written: {', '.join(written)}" if written else ""
+        raise FileWriteError(f"{'; '.join(failed.values())}; not written: {', '.join(failed)}{others_are}")

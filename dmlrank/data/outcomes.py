@@ -32,6 +32,8 @@ _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 # A label of this meaning is no vote: the row is a prompt without a vote.
 _MISSING = "missing"
+# Words in lower case that pandas.read_csv reads as missing values.
+_READ_AS_MISSING = frozenset({"n/a", "na", "nan", "null", "none", "<na>", "#n/a", "#na", "-nan"})
 
 # Spellings in public preference data, in lower case with one underscore between words; docs/data.md lists them.
 SPELLINGS = {
@@ -88,7 +90,9 @@ def without_missing(winner: CodedColumn, categories: Categories | None) -> Coded
     if not named:
         return winner
     texts = [name_of(level).strip().casefold() for level in winner.levels]
-    absent = [label for label in named if name_of(label).strip().casefold() not in texts]
+    # pandas reads some words as missing values, which is what they mean here.
+    known = {*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())}
+    absent = [label for label in named if name_of(label).strip().casefold() not in known]
     if absent:
         warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(winner.levels)}")
     wanted = {name_of(label).strip().casefold() for label in named}

@@ -142,8 +142,8 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
             f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
-            f"different models: {named}. fold_names=True makes them {len(groups)} model{'s' * (len(groups) > 1)}, each "
-            f"under its most frequent name",
+            f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
+            f"fold_names=True counts the names of each as one model, under the most frequent name",
         )
         return roles
     one_name = {name: group[0] for group in groups for name in group}

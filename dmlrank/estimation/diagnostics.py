@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .._utils.computation import warn
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import IntervalWarning
 from ..nuisance.smooth import minimise
@@ -18,6 +18,8 @@ from .influence import InfluenceFunction
 
 # Smallest effective number of contexts behind a standard error without a warning.
 _FEWEST_EFFECTIVE = 10.0
+# Models with fewer votes than this share of the median are rare.
+_RARE = 0.2
 # Largest second-order bias without a warning, in standard errors. At 0.5, coverage of 95 % falls to 92 %. Where a bias
 # of one standard error is removed, a remainder of half of it is possible.
 _LARGEST_BIAS = {"removed": 1.0, "partly removed": 0.5, "left in": 0.5}
@@ -137,16 +139,22 @@ def warn_about_intervals(
     interior: bool,
     *,
     remedies: Sequence[str] = (),
+    votes: IntArray | None = None,
     mu_hardly_matters: bool = False,
     pairs_are_derived: bool = False,
 ) -> None:
     """Warn where the intervals may not hold because labels are too few or too extreme for the functional.
 
-    Shapes: std_errors (d,).
+    Shapes: std_errors (d,), votes of each model (d,).
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
     outweighing = "Labels with rare outcomes or of rarely compared pairs outweigh all others"
-    if interior:
+    has_few = validity.effective_contexts < _FEWEST_EFFECTIVE
+    if votes is not None and has_few.any() and (votes[has_few] < _RARE * np.median(votes)).all():
+        bounded = ["a larger floor= bounds the influence of their labels"] * interior
+        without = f"min_votes={votes[has_few].max() + 1} leaves out models with so few votes"
+        advice = "; ".join([without, *bounded, *remedies])
+    elif interior:
         advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
         advice += remedy_text
     elif pairs_are_derived:

@@ -426,8 +426,8 @@ def votes_left_out(
     all_count = ""
     if choice.lost_with_ten is not None and equal_weights:
         all_count = (
-            f"Pairs with few labels are kept (min_labels='auto' is 1): without those with fewer than 10, "
-            f"{100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others; "
+            f"Pairs with few labelled prompts are kept (min_labels='auto' is 1): without pairs that have fewer than "
+            f"10, {100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others; "
             f"edge_weights='counts' gives them less weight"
         )
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):

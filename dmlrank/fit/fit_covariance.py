@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
+from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
@@ -276,6 +277,8 @@ def assess_validity(
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
+    votes, are_derived = data.pair_votes(), data.outcome_kind in DERIVED_KINDS
+    has_votes = not are_derived and len(covariance.std_errors) == data.n_items
     warn_about_intervals(
         validity,
         covariance.std_errors,
@@ -283,7 +286,8 @@ def assess_validity(
         data.n_contexts,
         not setup.functional.linear,
         remedies=remedies,
-        pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
+        votes=votes.sum(axis=0) + votes.sum(axis=1) if has_votes else None,
+        pairs_are_derived=are_derived,
         mu_hardly_matters=setup.functional.linear and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU),
     )
     return validity
@@ -440,6 +444,9 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     share = first / np.maximum(n_labels, 1)
     distance = np.abs(share - 0.5)
     uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
+    # A name that differs from another one by blanks or case alone may stand on one side only; another warning says so.
+    alike = {name for group in similar_names(data.items) for name in group}
+    uneven &= [name not in alike for name in data.items]
     if not uneven.any():
         return
     furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]

@@ -59,7 +59,12 @@ def find_problems(
         # Elsewhere the user gave a graph, and the settings do not decide which pairs are compared.
         yield from _better_settings(check)
     yield from (as_sentence(notice) for notice in notices)
-    if check.n_copies:
+    if check.n_copies and check.context:
+        yield (
+            f"{counted(check.n_copies, 'row')} equal an earlier row in every column. If they are copies, they hardly "
+            f"matter, because a fit averages the votes on a prompt and pair; only estimator='bt_mle' counts each."
+        )
+    elif check.n_copies:
         yield (
             f"{counted(check.n_copies, 'row')} equal an earlier row in every column, and a fit counts each of them "
             f"as a vote. If they are copies, drop them."
@@ -231,7 +236,12 @@ def _repetitions(check: Check, shared: tuple[str, ...]) -> Iterator[str]:
 def _order_effects(check: Check) -> Iterator[str]:
     """Report display orders that are not balanced, and an effect of the first position."""
     order, position = check.order, check.position
-    if order.p_value < _SIGNIFICANT:
+    if order.p_value < _SIGNIFICANT and check.similar_models:
+        yield (
+            "Whether display order is balanced within pairs can be said after names that look the same are one model: "
+            "where one side of a vote is spelt otherwise, such a name stands on this side only."
+        )
+    elif order.p_value < _SIGNIFICANT:
         consequence = (
             "Scores treat the two orders of a pair separately, so that they remain valid but are less precise."
             if check.position_bias
@@ -243,10 +253,17 @@ def _order_effects(check: Check) -> Iterator[str]:
             f"{consequence}"
         )
     if position.p_value < _SIGNIFICANT:
+        consequence = " A fit that ignores display order would mix this effect into the scores."
+        if check.similar_models:
+            consequence = ""
+        elif order.p_value >= _SIGNIFICANT:
+            consequence = (
+                " Both orders are shown about equally often, so that this hardly changes the scores of a fit that "
+                "ignores display order."
+            )
         yield (
             f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
-            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). A fit that "
-            f"ignores display order would mix this effect into the scores."
+            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}).{consequence}"
         )
 
 

@@ -127,9 +127,10 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     except (OptionError, GraphError) as error:
         errors.insert(0, as_sentence(str(error)))
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
-    said = (*([left_out] if left_out else []), *map(str, (*of_names, *notices)))
+    said = (*([left_out] if left_out else []), *map(str, notices))
     voters = () if rows.are_partitioned or scores is not None else _possible_voters(source, options, available, check)
-    problems = find_problems(check, shared, said, voters)
+    # What is said of names and labels comes first, because everything else depends on it.
+    problems = (*(as_sentence(str(note)) for note in of_names), *find_problems(check, shared, said, voters))
     return replace(check, problems=(*errors, *problems), errors=tuple(errors))
 
 

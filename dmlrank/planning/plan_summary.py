@@ -114,9 +114,11 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
     place = int(np.argmax(errors[0]))
     digits = decimals(np.array([errors[1][place]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
     of_new, of_all, of_fit = (fixed_text(error[place], digits) for error in errors)
+    follow = specification.precision_of_uniform is not None
+    own = "the fit, with pairs weighted as after the plan" if follow else "the fit"
     return (
         f"Standard error of {labels[place]}: {of_new} from the new prompts alone, {of_all} together with the data of "
-        f"the fit in one fit of all rows, each with the propensity of its own round (the fit: {of_fit})."
+        f"the fit in one fit of all rows, each with the propensity of its own round ({own}: {of_fit})."
     )
 
 

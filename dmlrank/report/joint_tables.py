@@ -290,7 +290,7 @@ def comparison_summary(
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
-MOVED, _NEW, _GONE, OVERALL = NEWS = ("What moved", "New in", "Gone in", "All prompts:")
+MOVED, _NEW, _GONE, _ONLY, OVERALL = NEWS = ("What moved", "New in", "Gone in", "Ranked only in", "All prompts:")
 
 
 def first_places(
@@ -327,14 +327,28 @@ def first_places(
     return f"{OVERALL} {overall} By {variable}: {places}; who is first is decided {where}.{differ}"
 
 
-def arrival_sentences(names: Sequence[str], of_results: Sequence[Mapping[str, str]]) -> list[str]:
-    """Say which models are new in a result, and which are gone; each mapping has what is said of a result's models."""
+def arrival_sentences(
+    names: Sequence[str], of_results: Sequence[Mapping[str, str]], unranked: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """Say which models are new in a result, which are gone, and which have votes in both results and one rank.
+
+    ``of_results`` has what is said of each result's models, and ``unranked`` why others have no score there.
+    """
     sentences = []
-    for name, before, after in zip(names[1:], of_results[:-1], of_results[1:], strict=True):
-        for word, some, others in ((_NEW, after, before), (_GONE, before, after)):
-            named = [f"{model} ({said})" for model, said in some.items() if model not in others]
-            if named:
-                sentences.append(f"{word} {name!r}: {_first_of(named, _CHANGES_NAMED)}.")
+    for after in range(1, len(names)):
+        for word, ranked, other in ((_NEW, after, after - 1), (_GONE, after - 1, after)):
+            alone = {model: said for model, said in of_results[ranked].items() if model not in of_results[other]}
+            reasons = unranked[other]
+            absent = [f"{model} ({said})" for model, said in alone.items() if model not in reasons]
+            if absent:
+                sentences.append(f"{word} {names[after]!r}: {_first_of(absent, _CHANGES_NAMED)}.")
+            present = [
+                f"{model} ({said}; {names[other]}: {reasons[model]})"
+                for model, said in alone.items()
+                if model in reasons
+            ]
+            if present:
+                sentences.append(f"{_ONLY} {names[ranked]!r}: {_first_of(present, _CHANGES_NAMED)}.")
     return sentences
 
 

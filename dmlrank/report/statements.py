@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause
+from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
@@ -347,6 +348,9 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         return []
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
+    alike, several = _models_of_several_names(results, on_page)
+    if not alike.isdisjoint([leader, *tied]):
+        return [f"{several} This fit does not say who is first, because one of the first models has several names."]
     thin = _models_with_few_votes(results)
     few = [name for name in tied if name in results.diagnostics.models_with_few_prompts or name in thin]
     enough = [name for name in tied if name not in few] or few
@@ -379,7 +383,25 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
         pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
+    lead = f"{several} {lead}".lstrip()
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
+
+
+def _models_of_several_names(results: Estimates, on_page: bool) -> tuple[set[str], str]:
+    """Return names that differ only by blanks, letter case or Unicode form, and a sentence about them."""
+    if results.diagnostics.outcome_kind in DERIVED_KINDS:
+        return set(), ""
+    ranked = [results.models[j] for j in np.argsort(-results.estimate, kind="stable")]
+    groups = similar_names([*ranked, *results.diagnostics.models_dropped])
+    groups = [group for group in groups if not set(ranked).isdisjoint(group)]
+    if not groups:
+        return set(), ""
+    named = "; ".join(" and ".join(map(repr, group)) for group in groups[:2]) + "; ..." * (len(groups) > 2)
+    remedy = "dmlrank fit --fold-names" if on_page else "fold_names=True"
+    return {name for group in groups for name in group}, (
+        f"Names that differ only by blanks, letter case or Unicode form are probably one model, but are ranked as "
+        f"different models ({named}); {remedy} counts them as one."
+    )
 
 
 def _models_with_few_votes(results: Estimates) -> dict[str, int]:

@@ -432,7 +432,10 @@ class Comparison(JointBoards):
         joint, further_notes = self.joint_or_reason, [self.samples]
         alpha = self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha
         # A change of rank may be noise: only those that are shown to be none stand in the table.
-        rank_changes, news = self.rank_changes * 0, arrival_sentences(self.names, self._places(alpha))
+        rank_changes, news = (
+            self.rank_changes * 0,
+            arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank()),
+        )
         if all(result.estimates.has_intervals for result in self.results):
             moves = self.moves()
             moves = moves[(moves["conf_low"] > 0) | (moves["conf_high"] < 0)]
@@ -476,6 +479,27 @@ class Comparison(JointBoards):
                 {model: f"too few {e.counts}s for a rank" if model in few else text for model, text in of_models}
             )
         return places
+
+    def _reasons_for_no_rank(self) -> list[dict[str, str]]:
+        """Return for each result why models of other results have votes there, but too few for a score."""
+        reasons = []
+        for result in self.as_given or self.results:
+            e, steps = result.estimates, result.steps
+            of_result = dict.fromkeys(e.diagnostics.models_dropped, f"too few {e.counts}s on its pairs")
+            if steps is not None and of_result and "data" in steps.kept:
+                read = steps.kept["data"].result
+                votes = read.pair_votes()
+                for model in of_result:
+                    j = read.items.index(model)
+                    of_result[model] = (
+                        f"{counted(int(votes[j].sum() + votes[:, j].sum()), e.counts)}, too few on its pairs"
+                    )
+            if steps is not None and steps.options.min_votes > 1:
+                few = f"fewer than {steps.options.min_votes:,} {e.counts}s"
+                absent = [model for other in self.as_given or self.results for model in other.models]
+                of_result |= {model: few for model in absent if model not in e.models and model not in of_result}
+            reasons.append(of_result)
+        return reasons
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
@@ -578,7 +602,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     all_results = [*results, *named.values()]
     for result in all_results:
         if not isinstance(result, RankResults):
-            hint = "; give names as keywords: compare(human=res)" if isinstance(result, str) else ""
+            may_be_names = isinstance(result, str | list | tuple)
+            hint = "; to name the results, write compare(jan=a, feb=b)" if may_be_names else ""
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(result).__name__}{hint}")
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")

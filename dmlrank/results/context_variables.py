@@ -100,11 +100,18 @@ class ContextDesign:
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
-# Why a column with missing values defines no groups.
-GAPS_IN_GROUPS = (
-    "by(): {name!r} is missing in {where}; fill the gaps, or leave these rows out: missing='drop' does so where the "
-    "formula uses {name!r}"
-)
+def gaps_in_groups(name: str, where: str, formula: str) -> str:
+    """Say why a column with missing values defines no groups, with the formula of a fit that drops these rows."""
+    outcome, _, rest = formula.partition("~")
+    features, _, items = rest.rpartition("|")
+    if name not in names_in(features.strip()).values:
+        term = f"C({name})" if name.isidentifier() else f"C(Q({name!r}))"
+        features = f" {term} " if features.strip() == "1" else f" {features.strip()} + {term} "
+    return (
+        f"by(): {name!r} is missing in {where}; fill the gaps, or leave these rows out with the formula "
+        f"\"{outcome}~{features}|{items}\" and missing='drop' (by itself, missing='drop' leaves rows out only where "
+        f"formula uses {name!r})"
+    )
 
 
 def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
@@ -116,7 +123,7 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
     for name in columns:
         column = table[name]
         if column.isna().any():
-            raise MissingDataError(GAPS_IN_GROUPS.format(name=name, where=f"{int(column.isna().sum()):,} contexts"))
+            raise MissingDataError(gaps_in_groups(name, f"{int(column.isna().sum()):,} contexts", steps.source.formula))
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)

@@ -59,9 +59,11 @@ from ..report.joint_tables import side_by_side_on_page
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from ..report.statements import (
     doubt_note,
+    enumerated,
     few_prompts_note,
     functional_unit,
     sequential_note,
+    some_of,
     unseen_note,
     verdict_sentences,
 )
@@ -626,10 +628,11 @@ class RankResults(Summarised):
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
     def best_set(self, n_best: int = 1, alpha: float | None = None) -> list[str]:
-        """Return the models that may be among the ``n_best`` best.
+        """Return the models that may be among the ``n_best`` best, of which not each is shown to be.
 
         With probability ``1 - alpha`` the set contains all models that truly are among the ``n_best`` best, for every
         ``n_best`` at once. The set consists of the models whose simultaneous rank set begins at ``n_best`` or better.
+        Those whose rank set also ends there are shown to be among the best: ``verdict(top=n_best)`` names them.
 
         Parameters
         ----------
@@ -1403,7 +1406,7 @@ class RankResults(Summarised):
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
-    def verdict(self, alpha: float | None = None) -> str:
+    def verdict(self, alpha: float | None = None, *, top: int | None = None) -> str:
         """Return the result in three to five sentences for those who decide.
 
         Who leads and whether first place is decided, by how much, how many pairs of models are separated, and how many
@@ -1414,6 +1417,9 @@ class RankResults(Summarised):
         ----------
         alpha : float, optional
             One minus the level; the fit's when None.
+        top : int, optional
+            Also say which models are shown to be among so many best, whose rank set ends there or earlier, and which
+            others may be.
 
         Returns
         -------
@@ -1423,7 +1429,7 @@ class RankResults(Summarised):
         Raises
         ------
         OptionError
-            If the estimates are not scores of models.
+            If the estimates are not scores of models, or there are fewer models than ``top``.
         NoIntervalError
             If the result is an estimate without intervals.
 
@@ -1450,6 +1456,13 @@ class RankResults(Summarised):
         sentences = verdict_sentences(e, summary_level(e, self.simultaneous, self._alpha(alpha)))
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
+        if top is not None:
+            check_whole("top", top, 1, len(self.models))
+            may_be, ends = self.best_set(top, alpha), self.ranks(alpha).result_frame["upper"]
+            sets = [name for name in may_be if ends[name] <= top], [name for name in may_be if ends[name] > top]
+            are, others = enumerated(sets[0]) or "none", some_of(sets[1]) or "none"
+            level = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
+            sentences.append(f"Shown to be in the top {top} ({level}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))

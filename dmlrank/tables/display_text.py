@@ -42,10 +42,16 @@ def undirected(text: str) -> str:
 def inert(text: str) -> str:
     """Return a text without control characters, without marks of direction and without line breaks.
 
-    Control characters become the replacement character, line breaks and tabs become blanks.
+    Control characters become the replacement character, line breaks and tabs become blanks. A text with blanks at its
+    start or end is in quotes, because nobody sees these blanks.
     """
-    shown = undirected(text)
+    shown = quoted(undirected(text))
     return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes where it starts or ends with a blank."""
+    return f"'{text}'" if text.startswith(" ") or text.endswith(" ") else text
 
 
 def isolated(text: str) -> str:

@@ -93,6 +93,7 @@ def test_a_position_effect_is_reported(frame):
     battles.loc[battles["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
     found = dr.check("winner ~ 1 | model_a + model_b", battles)
     assert "There is a position effect" in words(found)
+    assert "equally often, so that this hardly changes the scores of a fit that ignores display order" in words(found)
     wins, error = 100 * found.position.adjusted, 196 * found.position.std_error
     shown = " ".join(str(found).split())
     interval = f"95 % interval by itself {wins - error:.1f} to {wins + error:.1f}; p < 0.001"
@@ -106,6 +107,17 @@ def test_unbalanced_order_is_reported():
     found = dr.check("winner ~ 1 | model_a + model_b", battles[keep.fillna(True)])
     assert found.order.p_value < 1e-6
     assert "Display order is not balanced" in words(found)
+    # Names that are spelt otherwise on one side are no display order.
+    even = dr.datasets.simulate_arena(n=3000, rng=0)
+    even.loc[even["winner"].isin(["tie", "tie (bothbad)"]), "winner"] = "model_a"
+    even.loc[::3, "model_b"] += " "
+    found = dr.check("winner ~ 1 | model_a + model_b", even)
+    assert found.order.p_value < 1e-6
+    assert "Display order is not balanced" not in words(found)
+    assert "can be said after names that look the same are one model" in words(found)
+    assert "There is a position effect" in words(found)
+    assert "would mix this effect into the scores" not in words(found)
+    assert "differ only by blanks" in found.problems[0]
 
 
 def test_a_disconnected_graph_is_reported_not_raised():

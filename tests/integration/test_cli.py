@@ -27,6 +27,7 @@ from dmlrank.cli.arguments import PASSED_ON, add_fit_options, as_typed
 from dmlrank.cli.main import build_parser, main
 from dmlrank.cli.read_files import ColumnRoles, read_frame
 from dmlrank.cli.write_files import write_figure
+from dmlrank.inference.covariance import WEBB_HINT
 from dmlrank.options import OPTIONS
 from dmlrank.report.statements import POINTERS_TO_METHODS
 
@@ -384,7 +385,7 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
     plan = fit.design(60, "D", newdata=prompts, contrasts=dr.Top(3), **options)
     # The command line does not name functions of Python.
-    printed = " ".join(str(plan.summary()).split()).replace(" (mixture_propensity)", "")
+    printed = as_typed(" ".join(str(plan.summary()).split()).replace(" (mixture_propensity)", ""))
     assert " ".join(capsys.readouterr().out.split()) == printed
     sample = plan.sample(3)
     pd.testing.assert_frame_equal(
@@ -399,7 +400,7 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert str(by_length.summary()).splitlines()[6:20] == capsys.readouterr().out.splitlines()[6:20]
     assert main([*call, "--against", "gpt-4", "--out", out["json"], "--costs", "2"]) == 0
     own = fit.design(60, contrasts=dr.Against("gpt-4"), costs=2.0, **options)
-    assert capsys.readouterr().out.rstrip("\n") == own.summary().as_text()
+    assert " ".join(capsys.readouterr().out.split()) == as_typed(" ".join(str(own.summary()).split()))
     assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
     assert main([*call, "--contrasts", "gpt-4 - gpt4"]) == 1
     assert "gpt4" in capsys.readouterr().err
@@ -413,12 +414,16 @@ def test_messages_name_every_option_as_it_is_typed(csv, capsys):
         ("one_pair=True with Top(3) and newdata=", "--one-pair with --top 3 and --new"),
         (
             "lower_is_better=True; fold_names=True; by() and .by()",
-            "--lower-is-better; --fold-names yes; --by and .by()",
+            "--lower-is-better; --fold-names; --by and .by()",
         ),
         ("independent=False, but k=3, 1=2 and A>B=0.75 stay", "without --independent, but k=3, 1=2 and A>B=0.75 stay"),
         ("cov_type='cluster', cov_kwds={'groups': ['q', 'user']}", "--groups q user"),
         ("categories={'n/a': 'missing', 'A>B': 1}", "--categories n/a=missing 'A>B=1'"),
         ("the frame .pairs lists all", "--out check.json lists all"),
+        (
+            WEBB_HINT.removeprefix("; "),
+            "--bootstrap webb gives intervals, tests and ranks that allow for few clusters",
+        ),
     ):
         assert as_typed(message) == typed
     assert main(["check", FORMULA, csv, "--period", "week"]) == 1
@@ -752,6 +757,7 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
     shown = capsys.readouterr()
     assert "Nonparametric Ranking Results" in shown.out
     assert "out.csv' cannot be written: No space left on device" in shown.err
+    assert f"; not written: {tmp_path / 'out.csv'}; written: {out}\n" in shown.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
 
 
@@ -1093,7 +1099,8 @@ def test_gaps_of_groups_are_found_before_the_fit(battles, tmp_path, capsys, monk
     for formula, missing in ((uses, ("--missing", "keep")), (plain, ()), (plain, ("--missing", "drop"))):
         assert main(["fit", formula, path, *call, *missing]) == 1
         said = capsys.readouterr().err
-        assert re.search("--by: 'category' is missing in [0-9]+ rows; .*: --missing drop does so where", said)
+        assert re.search("--by: 'category' is missing in [0-9]+ rows; fill the gaps, or leave these rows out", said)
+        assert f'with the formula "{uses}" and --missing drop (by itself, --missing drop leaves rows out' in said
     assert main(["fit", plain, path, "--by", "categoyr"]) == 1
     assert "did you mean 'category'" in capsys.readouterr().err
 
@@ -1214,6 +1221,8 @@ def test_the_verdict_in_place_of_the_table(battles, csv, capsys, tmp_path):
     said = capsys.readouterr().out
     assert said == dr.dml_rank(FORMULA, battles, rng=0).verdict() + "\n"
     assert text.read_text() == said
+    assert main(["fit", FORMULA, csv, "--verdict", "--top", "3"]) == 0
+    assert "Shown to be in the top 3 (95 % joint confidence): " in capsys.readouterr().out
     assert "|" in table.read_text()
 
 

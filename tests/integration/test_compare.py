@@ -327,6 +327,8 @@ def test_what_is_no_result_is_refused(fitted):
         dr.compare(fitted("bt"), "borda")
     with pytest.raises(OptionTypeError):
         dr.compare(fitted("bt"), x={})
+    with pytest.raises(OptionTypeError, match=r"not a list; to name the results, write compare\(jan=a, feb=b\)"):
+        dr.compare(fitted("bt"), fitted("borda"), names=["jan", "feb"])
 
 
 def test_every_format_has_the_columns_and_odd_names_are_escaped(fitted):

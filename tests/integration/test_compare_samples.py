@@ -517,3 +517,24 @@ def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     with pytest.raises(HypothesisError):
         side.test_unchanged()
     assert any("There is no joint test of all changes" in note for note in side.summary().notes)
+
+
+def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
+    """It has votes in both samples, in one of them too few on each of its pairs."""
+    (feb_votes, mar_votes), rare = months.values(), "model-3"
+    has_rare = feb_votes[["model_a", "model_b"]].eq(rare).any(axis=1)
+    few = feb_votes[~has_rare | (has_rare.cumsum() <= 3)]
+    formula = "winner ~ 1 | model_a + model_b"
+    feb = rank(few, formula, min_labels=5, position_bias=False)
+    mar = rank(mar_votes, formula, min_labels=5, position_bias=False)
+    assert feb.diagnostics.models_dropped == (rare,)
+    news = dr.compare(feb, mar, independent=True).summary().notes[0]
+    assert f"Ranked only in 'mar': {rare} (score {mar.params[rare]:.3f}, rank set " in news
+    assert "; feb: 3 votes, too few on its pairs)." in news
+    assert "New in" not in news
+    back = dr.compare(mar, feb, independent=True).summary().notes[0]
+    assert f"Ranked only in 'mar': {rare}" in back
+    assert "Gone in" not in back
+    feb = rank(few, formula, min_labels=1, min_votes=4)
+    mar = rank(mar_votes, formula, min_labels=1)
+    assert "; feb: fewer than 4 votes)." in dr.compare(feb, mar, independent=True).summary().notes[0]

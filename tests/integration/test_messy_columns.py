@@ -31,7 +31,9 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
         warnings.simplefilter("always")
         dr.dml_rank(PLAIN, messy, **options)
     (note,) = [str(one.message) for one in caught if "differ only by" in str(one.message)]
-    assert re.match(r"24 names differ only by blanks.*; and 3 more\. fold_names=True makes them 8 models, ", note)
+    assert re.match(
+        r"24 names differ only by blanks.*are probably 8 models: .*; and 3 more\. fold_names=True counts", note
+    )
     notes = [problem for problem in dr.check(PLAIN, messy).problems if "differ only by" in problem]
     assert len(notes) == 1
     with warnings.catch_warnings():
@@ -43,6 +45,33 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
     named = dr.dml_rank(PLAIN, by_name, fold_names=True, **options)
     sides = messy["winner"].where(messy["winner"] == "model_a", "model_b")
     assert named.params.equals(dr.dml_rank(PLAIN, clean.assign(winner=sides), **options).params)
+
+
+@pytest.mark.filterwarnings("ignore:2 names differ only by")
+def test_a_leader_whose_votes_are_split_over_two_names_is_no_winner(tmp_path, capsys):
+    battles = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
+    leader = dr.dml_rank(PLAIN, battles, min_labels=1, rng=0).params.idxmax()
+    for side in ("model_a", "model_b"):
+        battles.loc[battles.index % 3 == 0, side] = battles[side].replace(leader, f"{leader} ")
+    file, page = tmp_path / "votes.csv", tmp_path / "board.html"
+    battles.to_csv(file, index=False)
+    call = ["fit", PLAIN, str(file), "--functional", "bt", "--min-labels", "1", "--context", "question_id"]
+    assert main([*call, "--report", str(page)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"'{leader} ' " in out.partition("=" * 20)[2]
+    assert "probably one model, but are ranked as different models (" in out
+    assert "--fold-names counts them as one. This fit does not say who is first" in out
+    shown = page.read_text(encoding="utf-8")
+    assert "would decide" not in out.partition("Warning")[0]
+    assert "dmlrank fit --fold-names counts them as one. This fit does not say" in shown
+    assert f"<bdi>&#39;{leader} &#39;</bdi>" in shown
+    # Another model's names leave the verdict as it is, after the sentence about them.
+    last = dr.dml_rank(PLAIN, battles, fold_names=True, functional="bt", min_labels=1, rng=0).params.idxmin()
+    tail = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
+    for side in ("model_a", "model_b"):
+        tail.loc[tail.index % 3 == 0, side] = tail[side].replace(last, last.upper())
+    said = dr.dml_rank(PLAIN, tail, functional="bt", min_labels=1, rng=0).verdict()
+    assert "fold_names=True counts them as one. First place is" in said
 
 
 @pytest.mark.parametrize(
@@ -103,7 +132,7 @@ def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
     assert "--independent does by itself" not in out
 
 
-def test_a_label_can_mean_that_there_is_no_vote():
+def test_a_label_can_mean_that_there_is_no_vote(tmp_path):
     battles, _ = with_messy_names()
     options = {"min_labels": 1, "position_bias": False, "rng": 0}
     none = battles.assign(winner=battles["winner"].where(battles.index % 10 > 0))
@@ -113,6 +142,14 @@ def test_a_label_can_mean_that_there_is_no_vote():
     assert dr.check(PLAIN, said, categories={"n/a": "missing"}).n_unlabelled == none["winner"].isna().sum()
     with pytest.raises(OutcomeError, match="'missing'"):
         dr.dml_rank(PLAIN, said, **options)
+    # pandas has read the word as a missing value; warnings are errors here.
+    file = tmp_path / "votes.csv"
+    said.to_csv(file, index=False)
+    read = pd.read_csv(file)
+    assert "n/a" not in set(read["winner"])
+    assert dr.dml_rank(PLAIN, read, categories={"n/a": "missing"}, **options).params.equals(found.params)
+    with pytest.warns(dr.DmlrankWarning, match="labels that do not occur: 'n/a'"):
+        dr.dml_rank(PLAIN, battles, categories={"n/a": "missing"}, **options)
     with pytest.warns(dr.DmlrankWarning, match="labels that do not occur: 'skip'"):
         dr.dml_rank(PLAIN, battles, categories={"skip": "missing"}, **options)
 
@@ -135,5 +172,14 @@ def test_copies_of_rows_are_counted():
     found = dr.check(PLAIN, copied)
     assert found.n_copies == 7
     assert any("7 rows equal an earlier row in every column" in problem for problem in found.problems)
+    assert any("fit counts each of them as a vote. If they are copies, drop" in problem for problem in found.problems)
+    # With identifiers of prompts copies are averaged.
+    by_prompt = {"context": "question_id", "functional": "bt", "min_labels": 1, "position_bias": False, "rng": 0}
+    known = dr.check(PLAIN, copied, context="question_id")
+    assert any("7 rows equal an earlier row in every column. If" in problem for problem in known.problems)
+    assert any("they hardly matter, because a fit averages the votes" in problem for problem in known.problems)
+    fits = [dr.dml_rank(PLAIN, frame, **by_prompt) for frame in (battles, copied)]
+    assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
+    pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)
     assert dr.check(PLAIN, battles).n_copies == 0
     assert dr.check(PLAIN, battles[["model_a", "model_b", "winner"]]).n_copies == 0

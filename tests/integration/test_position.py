@@ -215,6 +215,12 @@ def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estim
         # Without an effect, or with orders in balance, nothing is lost.
         assert not warned(uneven_votes(0.0, 0.8))
         assert not warned(uneven_votes(0.15, 0.5))
+        # A name that is spelt otherwise on one side is warned of as such.
+        spelt = uneven_votes(0.15, 0.5)
+        spelt.loc[(spelt["model_a"] == "d") & (spelt.index % 2 == 0), "model_a"] = "d "
+        said = dr.dml_rank("winner ~ 1 | model_a + model_b", spelt, **options).diagnostics.warnings
+        assert "differ only by blanks" in said[0]
+        assert not any("display order is ignored" in text for text in said)
 
 
 @pytest.mark.parametrize("share_first", [0.5, 0.9])

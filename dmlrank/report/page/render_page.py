@@ -22,7 +22,7 @@ from ...exceptions import MissingExtraError, OptionError
 from ...fit.estimates import Estimates
 from ...inference.ranks import rank_bounds
 from ...inference.simultaneous import PairTests
-from ...tables.display_text import printable, undirected
+from ...tables.display_text import printable, quoted, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
 from ..fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -242,7 +242,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": undirected(verdict),
         "columns": columns,
-        "rows": [[(*of_column[j], kind) for kind, of_column in cells] for j in board.order],
+        "rows": [[(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells] for j in board.order],
         "forest": forest,
         "matrix": matrix,
         "pictures": [(title, picture, list(map(undirected, texts))) for title, picture, texts in board.pictures],
@@ -307,7 +307,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
         ],
         "rows": [
             [
-                (printable(row[0]), "", ""),
+                (quoted(printable(row[0])), "", ""),
                 *(
                     (_HYPHEN.sub("\u2212", cell), _sort_key(cell), shade)
                     for cell, shade in zip(row[1:], of_row, strict=True)

@@ -139,7 +139,7 @@ GOOD = {
 }
 
 
-def warnings_of(interior=True, **changes):
+def warnings_of(interior=True, votes=None, **changes):
     parts = GOOD | changes
     validity = Validity(
         np.array(parts["effective_contexts"]),
@@ -151,7 +151,7 @@ def warnings_of(interior=True, **changes):
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_about_intervals(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000, interior)
+        warn_about_intervals(validity, np.array([0.1, 0.1]), ["ada", "bob"], 1000, interior, votes=votes)
     assert all(issubclass(w.category, DmlrankWarning) for w in caught)
     return [str(w.message) for w in caught]
 
@@ -168,6 +168,16 @@ def warnings_of(interior=True, **changes):
             {"effective_contexts": [2.0, 6.0]},
             "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",
         ),
+        # Where the model is rare, to leave it out; the other functional would say the same of it.
+        (
+            {"effective_contexts": [50.0, 6.0], "votes": np.array([900, 60])},
+            "far too short; min_votes=61 leaves out models with so few votes; a larger floor= bounds the influence",
+        ),
+        (
+            {"effective_contexts": [50.0, 6.0], "votes": np.array([900, 60]), "interior": False},
+            "far too short; min_votes=61 leaves out models with so few votes$",
+        ),
+        ({"effective_contexts": [50.0, 6.0], "votes": np.array([900, 700])}, "functional='borda' depends least"),
         (
             {"effective_contexts": [2.0, 6.0], "interior": False},
             "leave pairs with few labels out [(]min_labels=[)]",

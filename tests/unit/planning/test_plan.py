@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -861,6 +862,10 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     assert few.power(*pair) < plan.power(*pair)
     tables = plan.specification.problem.mu[:1]
     np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
+    # The fit that a plan for new prompts names is weighted otherwise than the result's own.
+    further = res.design(1500, contrasts=[pair], newdata=pd.DataFrame({"prompt": [f"next-{i}" for i in range(3000)]}))
+    said = " ".join(str(further).split())
+    assert float(re.search(r"\(the fit, with pairs weighted as after the plan: ([\d.]+)\)", said)[1]) > 1.1 * present
 
 
 def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():

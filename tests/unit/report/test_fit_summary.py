@@ -12,9 +12,10 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils.number_text import decimals
+from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.report.statements import tie_weight
+from dmlrank.report.statements import enumerated, tie_weight
 from dmlrank.results.views import adjusted_p_values
 
 
@@ -286,3 +287,17 @@ def test_the_last_note_is_short_and_explain_has_the_rest(result, options):
     assert all(len(line) <= 78 for line in text.splitlines())
     assert f"log-loss is {changed.diagnostics.log_loss:.3f}" in " ".join(text.split())
     assert dr.read_json(changed.to_json()).explain() == text
+
+
+def test_the_verdict_names_the_models_of_the_top(result):
+    ranks = result.ranks().result_frame
+    for top in (1, 2, len(result.models)):
+        shown = ranks.index[ranks["upper"] <= top].tolist()
+        others = ranks.index[(ranks["lower"] <= top) & (ranks["upper"] > top)].tolist()
+        assert [*shown, *others] == sorted(result.best_set(top), key=[*shown, *others].index)
+        are, may_be = (enumerated(names) or "none" for names in (shown, others))
+        said = f"Shown to be in the top {top} (95 % joint confidence): {are}; others that may be: {may_be}."
+        assert said in result.verdict(top=top)
+    assert "in the top" not in result.verdict()
+    with pytest.raises(OptionError, match="top"):
+        result.verdict(top=99)
