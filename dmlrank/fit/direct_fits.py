@@ -156,6 +156,8 @@ _MODELLED = "means corrected for missing scores"
 _Z = 1.959963984540054
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 _FEWEST_UNITS = 20
+# Scores with an effective number below this share of their number were drawn with very different propensities.
+_UNEVEN = 0.25
 
 
 def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
@@ -215,6 +217,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         if propensity is not None:
             # A complete model has no corrections; it was not chosen by the rounds that chose among the others.
             gap = np.maximum(1 / share - (1 / share[correction.any(axis=0)]).min(initial=np.inf), 0)
+            _warn_of_uneven_draws(data.items, n_scores, n * share)
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -248,6 +251,20 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
     )
+
+
+def _warn_of_uneven_draws(models: tuple[str, ...], n_scores: IntArray, effective: FloatArray) -> None:
+    """Warn of models whose scores with small propensities outweigh all others. Shapes: n_scores, effective (K,)."""
+    uneven = np.flatnonzero(effective < _UNEVEN * n_scores)
+    if len(uneven):
+        worst = uneven[np.argmin(effective[uneven] / n_scores[uneven])]
+        warn(
+            f"scores of {listed([models[j] for j in uneven])} come from rounds with other propensities for other "
+            f"prompts, and few scores with small propensities outweigh all others: {n_scores[worst]:,} scores of "
+            f"{models[worst]!r} are worth {effective[worst]:.0f} with equal propensities. Fit the prompts of each "
+            f"round by themselves; one fit may be less precise than that of the largest round alone",
+            kind=IntervalWarning,
+        )
 
 
 def allowance_of_means(

@@ -112,11 +112,23 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
         for sigma in (alone, both, earlier.sigma)
     ]
     place = int(np.argmax(errors[0]))
-    digits = decimals(np.array([errors[1][place]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
-    of_new, of_all, of_fit = (fixed_text(error[place], digits) for error in errors)
+    of_place = [float(error[place]) for error in errors]
+    new, fit_alone = of_place[::2]
+    weighted = 1 / float(np.hypot(1 / new, 1 / fit_alone)) if all(of_place) else 0.0
+    digits = decimals(np.array([of_place[1]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
+    of_new, of_all, of_fit, of_weighted = (fixed_text(error, digits) for error in (*of_place, weighted))
+    start = f"Standard error of {labels[place]}: {of_new} from the new prompts alone, "
+    # For votes a note names the mixture of all rounds' propensities.
+    if specification.problem.of_scores and of_place[1] > of_place[2]:
+        return (
+            f"{start}{of_fit} from the fit alone. Do not fit the rows of both together, each with the propensity of "
+            f"its own round: that gives {of_all}, because every prompt then counts the same, and the new ones have "
+            f"fewer runs. Fit the new rows by themselves; the mean of the two independent estimates, weighted by "
+            f"1 / (standard error)^2, has the standard error {of_weighted}."
+        )
     return (
-        f"Standard error of {labels[place]}: {of_new} from the new prompts alone, {of_all} together with the data of "
-        f"the fit in one fit of all rows, each with the propensity of its own round (the fit: {of_fit})."
+        f"{start}{of_all} together with the data of the fit in one fit of all rows, each with the propensity of its "
+        f"own round (the fit: {of_fit})."
     )
 
 
