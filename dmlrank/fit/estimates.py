@@ -543,6 +543,7 @@ def _description(steps: FitState) -> FitDescription:
         score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
     n_filled, runs_there, derived = 0, "", steps.source.data
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
+        derived = derived.with_enough(options.min_votes) if steps.estimator is MEANS else derived
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
         runs_there = derived.runs_there if isinstance(options.missing, str) else ""
     return FitDescription(

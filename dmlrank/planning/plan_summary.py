@@ -12,6 +12,7 @@ from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import smallest_gap
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
@@ -266,6 +267,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
             *_slack_of_runs(solution),
+            *_thin_note(specification, solution),
         ]
     source, earlier = "from the planned labels alone", specification.earlier
     if earlier is not None:
@@ -302,6 +304,26 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             "position_bias=False."
         )
     return notes
+
+
+def thin_models(specification: PlanSpecification, solution: PlanSolution) -> tuple[str, ...]:
+    """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
+    problem = specification.problem
+    if not problem.of_scores or problem.spent or specification.candidate or not len(specification.contrasts):
+        return ()
+    is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
+    has_contrast = (specification.contrasts != 0).any(axis=0)
+    names = specification.names.models
+    return () if (is_thin & has_contrast).any() else tuple(names[j] for j in np.flatnonzero(is_thin))
+
+
+def _thin_note(specification: PlanSpecification, solution: PlanSolution) -> list[str]:
+    """Say which models a fit should leave out, because their few runs make the intervals of all others wide."""
+    thin = thin_models(specification, solution)
+    return [
+        f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
+        f"{FEWEST_PROMPTS}), where the fewest runs set the t quantiles of all intervals."
+    ] * bool(thin)
 
 
 def _slack_of_runs(solution: PlanSolution) -> list[str]:

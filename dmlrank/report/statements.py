@@ -349,6 +349,13 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
     apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
+    if not first.decided and leader in thin:
+        others = [j for j in np.argsort(-results.estimate, kind="stable") if results.models[j] not in thin]
+        return [
+            f"First place is not decided: {some_of([*thin])} {'has' if len(thin) == 1 else 'have'} too few "
+            f"{results.counts}s to say (at most {max(thin.values()):,}). Of the others {results.models[others[0]]} has "
+            f"the highest score" + ("." if on_page else f"; a fit with min_votes={max(thin.values()) + 1} ranks them.")
+        ]
     p = "" if on_page else f" ({question}: P {p_value_clause(float(first.p.max()))})"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
@@ -369,7 +376,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
         if thin := {name: thin[name] for name in tied if name in thin}:
             most, is_one = max(thin.values()), len(thin) == 1
-            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, 'vote')}"
+            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, results.counts)}"
             lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
@@ -379,11 +386,13 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
 
 
 def _models_with_few_votes(results: Estimates) -> dict[str, int]:
-    """Return the votes of models that have less than a fifth of those of a typical model."""
-    if results.votes is None or results.counts != "vote":
+    """Return the votes of models that have less than a fifth of those of a typical model, or of the most scores."""
+    if results.votes is None or results.counts == "comparison":
         return {}
     total = results.votes.total
-    return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * np.median(total))}
+    # A plan for few models runs most of them hardly at all.
+    usual = np.max(total) if results.are_means else np.median(total)
+    return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * usual)}
 
 
 def some_of(names: Sequence[str]) -> str:

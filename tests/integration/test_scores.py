@@ -578,9 +578,15 @@ def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     draw().to_csv(tmp_path / "log.csv", index=False)
     design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
     assert main([*design, "--budget", "60", "--from-scratch", "--out", str(tmp_path / "runs.csv")]) == 0
-    assert "those without a model too" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "those without a model too" in printed
     runs = pd.read_csv(tmp_path / "runs.csv")
+    assert "--min-votes" not in printed
     assert abs(runs["model"].count() - 60) <= 3
+    assert main([*design, "--budget", "60", "--contrast", "m02 - m01", "--from-scratch"]) == 0
+    printed = capsys.readouterr().out
+    assert "'m00' will have too few runs for intervals" in " ".join(printed.split())
+    assert "--propensity plan.json --min-votes 20 (write the plan" in printed
     assert runs["task"].nunique() == 99
     assert main([*design, "--budget", "60"]) == 1
     assert "--from-scratch" in capsys.readouterr().err
