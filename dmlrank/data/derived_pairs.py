@@ -268,6 +268,21 @@ class DerivedPairs:
         return f"{there.sum():,} of {expected.sum():,} runs have a score; {fewest}"
 
     @property
+    def runs_missing(self) -> str:
+        """How many of the expected runs have no score, and which shares of the models' runs; empty where all have one.
+
+        The shares are those of the models that lack the fewest and the most.
+        """
+        if not self.runs_there or self.runs is None:
+            return ""
+        expected = self.runs.expected.sum(axis=0)
+        shares = 100 * self.n_missing / expected
+        return (
+            f"{self.n_missing.sum():,} of {expected.sum():,} runs, {shares.min():.1f} to {shares.max():.1f} % by model"
+            f"{', by more than chance' if self.unequal_gaps else ''}"
+        )
+
+    @property
     def unequal_gaps(self) -> str:
         """Which models lack materially more of their runs than the model that lacks fewest; empty where none does.
 

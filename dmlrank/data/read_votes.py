@@ -284,7 +284,8 @@ def _without_few_scores(derived: DerivedPairs, min_votes: int) -> DerivedPairs:
 def warn_of_unequal_gaps(data: object, options: Options) -> None:
     """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
     is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
-    if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(options.min_votes).unequal_gaps):
+    fewest = options.min_votes if options.functional == "mean" else 1
+    if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
             f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
             f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "

@@ -499,6 +499,28 @@ def test_bounds_contain_the_mean_whatever_the_missing_scores_are():
         fit(draw()).sensitivity()
 
 
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_bounds_of_runs_that_were_lost(are_absent):
+    table = draw(n=60)
+    is_lost = table.index.isin([0, 7, 8, 20])
+    res = fit(table[~is_lost] if are_absent else table.assign(accuracy=table.accuracy.mask(is_lost)))
+    bounds = res.sensitivity(["m00", "m01 - m00"])
+    ends = {value: wide(table.assign(accuracy=table.accuracy.mask(is_lost, value))).mean() for value in (0.0, 1.0)}
+    expected = [[ends[0.0]["m00"], ends[1.0]["m00"]]]
+    lost = [wide(table.assign(accuracy=is_lost))[name].mean() for name in ("m00", "m01")]
+    least = ends[0.0]["m01"] - ends[0.0]["m00"] - lost[0]
+    expected.append([least, least + sum(lost)])
+    np.testing.assert_allclose(bounds.result_frame[["lower", "upper"]], expected, atol=1e-12)
+    assert bounds.n_missing == 4
+    with pytest.warns(IntervalWarning, match="without features"):
+        gone = fit(table[table.index > 1], missing="model")
+    assert gone.sensitivity("m00").n_missing == 2
+    with pytest.raises(OptionError, match=r"this fit has none$"):
+        fit(table, missing="model").sensitivity()
+    with pytest.raises(OptionError, match=r"with its gaps \(missing='model'\)"):
+        fit(table[~is_lost], missing=0.0).sensitivity()
+
+
 def test_a_check_of_scores_speaks_of_scores(tmp_path):
     table = draw(n=30, n_models=3, n_runs=2)
     table["task"], table["prompt"] = np.where(table.task < 20, "algebra", "code"), table.task
@@ -621,6 +643,10 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         assert main([command, FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
+        assert "No problems were found" not in said
+        if command == "check":
+            assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
+            assert "3 runs without a score are left out" in said
     assert fit(table).estimates.description.runs_there == ""
 
 
