@@ -648,6 +648,11 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
             assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
             assert "3 runs without a score are left out" in said
     assert fit(table).estimates.description.runs_there == ""
+    # Beside the counts above the table, and under "Data".
+    page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()
+    said = "591 of 594 runs have a score; fewest: m00 (195 of 198)."
+    assert page.count(said) == 2
+    assert f"591 scores on 99 prompts. {said}" in page
 
 
 @pytest.mark.parametrize("are_absent", [True, False])

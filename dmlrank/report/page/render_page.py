@@ -34,6 +34,7 @@ from ..statements import (
     fit_warnings,
     part_note,
     score_words,
+    scores_there,
     untested_note,
     verdict_sentences,
     without_code,
@@ -232,6 +233,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "facts": _facts(fit_facts(results)),
         "lead": printable(
             f"{d.n_votes:,} {results.counts}s on {d.n_contexts - d.n_unlabelled:,} {units}{dates}. "
+            f"{''.join(f'{text} ' for text in scores_there(results))}"
             f"Scores: {score_words(results, on_page=True)}.{looks}"
         ),
         "about": undirected(board.about),
