@@ -336,7 +336,7 @@ def position_sentence(results: Estimates, level: SummaryLevel) -> str:
 def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool = False) -> list[str]:
     """Say who leads, by how much, what is undecided and what would decide it, from the tests behind the table.
 
-    A page, which has the p-values below, says so without statistical terms.
+    A page says so without statistical terms; of the p-values it has that of a decision, which is not in its tables.
     """
     first, separation = level.first, level.separation
     if first is None or separation is None:
@@ -361,14 +361,14 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
-        lead = f"First place is decided: {leader} is above every other model{p}."
+        lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
         includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
         if first.is_single and (tied or includes_zero):
-            apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
-            lead += (
-                f" This tests one question, who is first; rank sets and simultaneous intervals test all {n_pairs:,} "
-                f"pairs of models at once, which takes stronger evidence{f', and there {apart}' if tied else ''}."
-            )
+            stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
+            if tied:
+                lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(tied)} open."
+            else:
+                lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
         unknown = [name for name in few if name not in thin]
@@ -414,14 +414,16 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     def interval(low: str, high: str) -> str:
         return f"{level.confidence} simultaneous interval {low} to {high}"
 
-    if is_share and (results.are_means or results.functional == "borda"):
+    if is_share and results.functional == "borda":
         digits = max(digits - 2, 0)
         points = [fixed_text(100 * number, digits) for number in (score, gap, *ends)]
         opponents = "the other models" if results.graph.complete else "its opponents"
         what = f"wins {points[0]} of 100 comparisons with {opponents}"
-        if results.are_means:
-            what = f"has a mean {results.description.outcome} of {points[0]} points of 100"
         return f"{leader} {what}, {points[1]} more than {rival} ({interval(*points[2:])})."
+    if results.are_means:
+        own, *texts = (fixed_text(number, digits) for number in (score, gap, *ends))
+        what = f"has a mean {results.description.outcome} of {own}, {texts[0]} more than {rival}"
+        return f"{leader} {what} ({interval(*texts[1:])})."
     texts = [fixed_text(number, digits) for number in (gap, *ends)]
     unit = " Elo points" if results.scale.name == "elo" else ""
     if results.kind.link == "logit":

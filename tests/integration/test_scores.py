@@ -230,6 +230,11 @@ def test_tables_and_page_speak_of_scores(n_models, tmp_path):
     ]
     for text in (*texts, page.partition("<script")[0]):
         assert not {"votes", "vote", "labels", "nan"} & set(text.lower().replace(".", " ").split())
+    assert ">Runs" in page
+    assert ">Scores</" not in page
+    # The verdict has the unit of the table.
+    best = res.params.max()
+    assert f"{res.params.idxmax()} has a mean accuracy of {best:.3f}, " in " ".join(texts[0].split())
     assert f"No. Scores: {99 * n_models * 2:,}" in " ".join(texts[0].split())
 
 

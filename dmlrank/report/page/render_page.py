@@ -369,6 +369,9 @@ def board_data(board: Board) -> dict[str, object]:
         best, worst = rank_bounds(board.level.separation.above)
         data |= {"best": best[order].tolist(), "worst": worst[order].tolist()}
         data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
+    first = board.level.first
+    if first is not None and first.decided and first.is_single and order[0] == first.leader:
+        data["first"] = float(first.p.max())
     if board.tests is None and results.has_intervals:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]
