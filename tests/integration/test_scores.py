@@ -126,8 +126,20 @@ def test_pass_at_k_by_enumeration():
         for key, part in table.groupby(["task", "model"])["solved"]:
             subsets = [max(subset) for subset in itertools.combinations(part, k)]
             np.testing.assert_allclose(found.loc[key, "solved"], np.mean(subsets), atol=1e-12)
-    with pytest.raises(DataError, match="k=7"):
-        dr.pass_at_k(table, 7, prompt="task", model="model", score="solved")
+    call = {"prompt": "task", "model": "model", "score": "solved"}
+    with pytest.raises(DataError, match=r"k=7 .*use a smaller k$"):
+        dr.pass_at_k(table, 7, missing="keep", **call)
+    n_runs = table.groupby(["task", "model"])["solved"].size()
+    assert n_runs.min() == 3
+    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* or missing='keep'"):
+        dr.pass_at_k(table, 4, **call)
+    kept = dr.pass_at_k(table, 4, missing="keep", **call).set_index(["task", "model"])["solved"]
+    assert kept.isna().to_dict() == (n_runs < 4).to_dict()
+    whole = table[(table.set_index(["task", "model"]).index.map(n_runs) >= 4)]
+    expected = dr.pass_at_k(whole, 4, **call).set_index(["task", "model"])["solved"]
+    np.testing.assert_array_equal(kept.dropna(), expected)
+    with pytest.raises(OptionError, match="'keep'"):
+        dr.pass_at_k(table, 3, missing="drop", **call)
     with pytest.raises(DataError, match="succeed"):
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
 
