@@ -230,12 +230,12 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     rows = by_context if units.task is None else by_context.within(units.task)
     cluster = units.clusters.of_context if units.clusters else None
     covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share, gap))
-    # Some models have too few prompts for reliable intervals, and others have enough.
+    # Some models have too few prompts for reliable intervals, and others have many more.
     n_effective = n * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
     if is_uneven.any():
         _warn_of_uneven_draws(data.items, n_scores, n_effective, is_uneven)
-    is_thin = (n_effective < FEWEST_PROMPTS) & (n_effective.max() >= FEWEST_PROMPTS) & ~is_uneven
+    is_thin = (n_effective < FEWEST_PROMPTS) & (n_effective.max() >= 2 * FEWEST_PROMPTS) & ~is_uneven
     if is_thin.any():
         _warn_of_thin_models(data.items, scores.n_runs.sum(axis=0), n_effective, is_thin)
     others = np.flatnonzero(~is_thin)
@@ -288,8 +288,8 @@ def _warn_of_thin_models(
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}. The fewest, equivalent to "
-        f"{effective[few].min():.0f}, set the t quantiles of all intervals and tests, so that those of the other "
-        f"models are wider than their own scores would make them; {advice}",
+        f"{np.floor(effective[few].min()):.0f}, set the t quantiles of all intervals and tests, so that those of the "
+        f"other models are wider than their own scores would make them; {advice}",
         kind=IntervalWarning,
     )
 
@@ -426,6 +426,8 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                     raise NuisanceError(
                         f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the scores; pass the "
                         f"propensities of all {what} of the table"
+                        + "; where new prompts took the places of a plan's, fit with the column of its sample that has "
+                        "the propensities (propensity='propensity')" * (what == "prompts")
                     )
                 if what == "prompts" and len(known) < len(index):
                     raise NuisanceError(

@@ -35,6 +35,12 @@ _MAX_PAIRS = 10
 _PAIRS = 30
 _LONGEST_NAME = 22
 
+_NEW_PROMPTS = (
+    "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier of one "
+    "new prompt in the place of each, at random, also in rows without a model, and fit with the column of propensities "
+    "(propensity='propensity') in place of the plan, which does not know the new identifiers."
+)
+
 
 def plan_summary(
     specification: PlanSpecification, solution: PlanSolution, alpha: float, *, models: object = None, top: object = None
@@ -267,6 +273,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
             *_slack_of_runs(solution),
+            *[_NEW_PROMPTS] * (specification.earlier is not None),
             *_thin_note(specification, solution),
         ]
     source, earlier = "from the planned labels alone", specification.earlier

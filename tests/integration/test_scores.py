@@ -621,6 +621,20 @@ def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     assert "those without a model too" in printed
     runs = pd.read_csv(tmp_path / "runs.csv")
     assert "--min-votes" not in printed
+    # New prompts take the places of those of the log.
+    assert "(--propensity propensity) in place of the plan" in " ".join(printed.split())
+    scores = draw()[["task", "model", "run", "accuracy"]]
+    later = runs.merge(scores, how="left").assign(task=lambda table: table["task"] + 1000)
+    later.to_csv(tmp_path / "later.csv", index=False)
+    assert main([*design, "--budget", "60", "--from-scratch", "--out", str(tmp_path / "plan.json")]) == 0
+    fit_later = ["fit", FORMULA, str(tmp_path / "later.csv"), *OF_RUNS, "--propensity"]
+    capsys.readouterr()
+    assert main([*fit_later, str(tmp_path / "plan.json")]) == 1
+    assert "99 prompts, but not '100" in (said := capsys.readouterr().err)
+    assert "(--propensity propensity)" in said
+    assert main([*fit_later, "propensity"]) == 0
+    assert main([*design, "--budget", "60", "--new", str(tmp_path / "later.csv")]) == 1
+    assert "take the places of those in the sample" in capsys.readouterr().err
     assert abs(runs["model"].count() - 60) <= 3
     assert main([*design, "--budget", "60", "--contrast", "m02 - m01", "--from-scratch"]) == 0
     printed = capsys.readouterr().out
