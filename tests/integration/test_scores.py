@@ -684,6 +684,15 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
     said = "591 of 594 runs have a score; fewest: m00 (195 of 198)."
     assert page.count(said) == 2
     assert f"591 scores on 99 prompts. {said}" in page
+    # The same prompts are in all counts: the one without a score of m00 is left out.
+    with_gap = table[~is_lost & ~table.index.isin([1, 18])]
+    text = " ".join(str(fit(with_gap, run="run", missing="common").summary()).split())
+    assert "No. Scores: 585 (" in text
+    assert "585 of 588 runs have a score" in text
+    table[~is_lost].to_csv(tmp_path / "lost.csv", index=False)
+    question = ["--candidate", "m00", "--baseline", "m01", "--margin", "0.5"]
+    main(["gate", FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS, *question])
+    assert "of 396 runs, as many as either has on a prompt, have a score" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
@@ -707,7 +716,7 @@ def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, 
     assert "Models lack different shares of their runs" in " ".join(capsys.readouterr().out.split())
     with pytest.warns(IntervalWarning, match="different shares of their runs"):
         main(["gate", *file, "--candidate", "m02", "--baseline", "m01", "--margin", "0.05"])
-    assert "runs have a score; fewest: m01 (" in capsys.readouterr().out
+    assert "runs, as many as either has on a prompt, have a score; fewest: m01 (" in capsys.readouterr().out
     assert "fewest: m01" in n_missing
     filled = fit(lost, run="run", missing=0.0)
     wanted = lost.groupby(["task", "model"])["accuracy"].sum().unstack() / 2
