@@ -216,9 +216,10 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         now, runs, prompts = (
             fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
         )
+        cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
         sentences.append(
-            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}, twice the prompts at the same price "
-            f"of runs: {prompts}."
+            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
+            f"price of runs: {prompts}."
         )
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
