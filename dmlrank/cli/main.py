@@ -24,10 +24,8 @@ from .._utils.computation import collected_warnings, warn, warnings_as_lines
 from .._version import __version__
 from ..data.formula.parse import parse_formula
 from ..exceptions import DmlrankError, FileWriteError, OptionError
-from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
-from ..planning.plan_summary import thin_models
 from ..tables.summary_table import Summarised, Summary
 from . import arguments as words
 from . import gate
@@ -297,6 +295,9 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
+    from ..fit.direct_fits import FEWEST_PROMPTS
+    from ..planning.plan_summary import thin_models
+
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)

@@ -269,11 +269,11 @@ def _warn_of_uneven_draws(
     """Warn of models whose scores with small propensities outweigh all others. Shapes: all (K,)."""
     worst = int(np.argmin(np.where(is_uneven, effective / n_scores, np.inf)))
     warn(
-        f"scores of {listed([models[j] for j in np.flatnonzero(is_uneven)])} come from rounds with other propensities "
-        f"for other prompts, and few scores with small propensities outweigh all others: {n_scores[worst]:,} scores of "
-        f"{models[worst]!r} are worth {effective[worst]:.0f} with equal propensities. Fit the prompts of each round by "
-        f"themselves; one fit may be less precise than that of the largest round alone",
-        kind=IntervalWarning,
+        f"scores of {listed([models[j] for j in np.flatnonzero(is_uneven)])} were drawn with very different "
+        f"propensities, and few scores with small ones outweigh all others: {n_scores[worst]:,} scores of "
+        f"{models[worst]!r} are worth {effective[worst]:.0f} with equal propensities. If the propensities are those of "
+        f"rounds on different prompts, fit the prompts of each round by themselves: one fit of all may be less precise "
+        f"than that of the largest round alone",
     )
 
 

@@ -13,7 +13,14 @@ import scipy
 
 import dmlrank as dr
 from dmlrank.estimation.missing_scores import drawn_means, ridge_out_of_fold, score_regressors
-from dmlrank.exceptions import IntervalWarning, MissingDataError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.exceptions import (
+    DmlrankWarning,
+    IntervalWarning,
+    MissingDataError,
+    NuisanceError,
+    OptionError,
+    OptionTypeError,
+)
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
@@ -311,7 +318,7 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     rows.loc[has_run, "score"] = fresh[rows["prompt"][has_run], np.searchsorted(MODELS, rows["model"][has_run])]
     every = pd.concat([every[: N * 4], rows.drop(columns="propensity").assign(prompt=rows["prompt"] + N)])
     few = pytest.warns(IntervalWarning, match="few prompts determine the standard error of 'c'")
-    with few, pytest.warns(IntervalWarning, match="of 'c', 'd' come from rounds with other propensities"):
+    with few, pytest.warns(DmlrankWarning, match="of 'c', 'd' were drawn with very different propensities"):
         both = dr.dml_rank("score ~ 1 | model", every, context="prompt", propensity=pd.concat([known, drawn]), rng=0)
     assert both.t_test("a - b").sd[0] > full.t_test("a - b").sd[0]
 
