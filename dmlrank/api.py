@@ -177,7 +177,7 @@ def dml_rank(
         are left out, however many they are.
     min_votes : int
         Number of votes that a model needs to be ranked. Models with fewer are left out with their votes, until every
-        model has as many votes against models that are ranked.
+        model has as many votes against models that are ranked. For means of scores, the number of scores.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.

@@ -330,9 +330,9 @@ class Options:
     )
     min_votes: int = _option(
         1,
-        "votes that a model needs to be ranked (default 1); models with fewer are left out with their votes",
+        "votes, or scores, that a model needs to be ranked (default 1); models with fewer are left out with them",
         check=at_least(1),
-        used_by=ESTIMATORS,
+        used_by=_EVERY,
         metavar="N",
         parse=partial(_number_or_word, kind=int),
     )

@@ -295,6 +295,9 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
+    from ..fit.direct_fits import FEWEST_PROMPTS
+    from ..planning.plan_summary import thin_models
+
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
@@ -330,11 +333,12 @@ def _design(arguments: argparse.Namespace) -> None:
     others: _Writers = [(arguments.counts, lambda path: plan.export(path, seed, counts=True))]
     summary = str(_without_python(plan.summary(results.estimates.alpha)))
     if results.estimates.are_means:
-        summary += f"\n{_how_to_fit(arguments, formula)}"
+        leave_out = thin_models(plan.specification, plan.solution)
+        summary += f"\n{_how_to_fit(arguments, formula, f' --min-votes {FEWEST_PROMPTS}' if leave_out else '')}"
     _show(summary, arguments.out, formats, others)
 
 
-def _how_to_fit(arguments: argparse.Namespace, formula: str) -> str:
+def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> str:
     """Say how the runs of a plan for scores are fitted, in one line."""
     rows = (
         "their rows alone, those without a model too" if arguments.from_scratch else "their rows and those of this file"
@@ -344,9 +348,9 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str) -> str:
         if value := getattr(arguments, name):
             words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
-    plan = path or "plan.json (write the plan with --out plan.json)"
-    command = f"dmlrank fit {shlex.quote(formula)} RUNS{words_of_options} --propensity {plan}"
-    return f"To fit the runs, when RUNS has {rows}: {command}"
+    hint = "" if path else " (write the plan with --out plan.json)"
+    command = f"dmlrank fit {shlex.quote(formula)} RUNS{words_of_options} --propensity {path or 'plan.json'}{leave_out}"
+    return f"To fit the runs, when RUNS has {rows}: {command}{hint}"
 
 
 def _add_compare_options(command: argparse.ArgumentParser) -> None:

@@ -63,6 +63,13 @@ class Runs:
         record = (np.cumsum(is_used) - 1)[self.record[inside]]
         return Runs(record, self.item[inside], self.value[inside], self.n_lost[is_used])
 
+    def of_items(self, items: IntArray) -> Runs:
+        """Return the runs of some of the items."""
+        code = np.full(self.shape[1], -1)
+        code[items] = np.arange(len(items))
+        inside = code[self.item] >= 0
+        return Runs(self.record[inside], code[self.item[inside]], self.value[inside], self.n_lost[:, items])
+
     @property
     def expected(self) -> IntArray:
         """Expected number of runs, (n, K): as many as any item has on the record, and as the item has on any record."""
@@ -230,6 +237,21 @@ class DerivedPairs:
         return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used], runs=runs)
 
     @property
+    def n_numbers(self) -> IntArray:
+        """Number of numbers of each model, (K,): of runs where the data are a table of runs."""
+        if self.runs is None:
+            return np.asarray(np.isfinite(self.values).sum(axis=0))
+        return np.bincount(self.runs.item, minlength=len(self.models))
+
+    def with_enough(self, fewest: int) -> DerivedPairs:
+        """Return the same records with only the models that have so many numbers; all with ``fewest`` = 1."""
+        kept = np.flatnonzero((self.n_numbers >= fewest) | (fewest == 1))
+        if len(kept) == len(self.models):
+            return self
+        runs = None if self.runs is None else self.runs.of_items(kept)
+        return replace(self, models=tuple(self.models[j] for j in kept), values=self.values[:, kept], runs=runs)
+
+    @property
     def n_missing(self) -> IntArray:
         """Number of missing numbers of each model, (K,): of runs, and of models on records without a run."""
         return np.asarray((np.isnan(self.values) if self.runs is None else self.runs.n_missing).sum(axis=0))
@@ -244,6 +266,21 @@ class DerivedPairs:
         j = int(np.argmin(there / expected))
         fewest = f"fewest: {self.models[j]} ({there[j]:,} of {expected[j]:,})"
         return f"{there.sum():,} of {expected.sum():,} runs have a score; {fewest}"
+
+    @property
+    def runs_missing(self) -> str:
+        """How many of the expected runs have no score, and which shares of the models' runs; empty where all have one.
+
+        The shares are those of the models that lack the fewest and the most.
+        """
+        if not self.runs_there or self.runs is None:
+            return ""
+        expected = self.runs.expected.sum(axis=0)
+        shares = 100 * self.n_missing / expected
+        return (
+            f"{self.n_missing.sum():,} of {expected.sum():,} runs, {shares.min():.1f} to {shares.max():.1f} % by model"
+            f"{', by more than chance' if self.unequal_gaps else ''}"
+        )
 
     @property
     def unequal_gaps(self) -> str:

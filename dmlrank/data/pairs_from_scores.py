@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_flag, check_text, check_whole, number_in
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, check_choice, listed
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs, Runs
@@ -210,7 +210,9 @@ def further_scores(source: DerivedPairs, column: str) -> FloatArray:
     return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
 
 
-def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str) -> pd.DataFrame:
+def pass_at_k(
+    frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str, missing: str = "raise"
+) -> pd.DataFrame:
     r"""Return unbiased estimates of pass@k: the chance that at least one of k runs of a model solves a prompt.
 
     Parameters
@@ -225,6 +227,9 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
         The column with the model's name.
     score : str
         The column with the result of the run: 1 or true for a success, 0 or false for a failure.
+    missing : {"raise", "keep"}
+        What happens where a model has fewer than k runs with a score on a prompt: an error, or a missing score, for
+        ``missing=`` of the fit.
 
     Returns
     -------
@@ -235,7 +240,9 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
     Raises
     ------
     DataError
-        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt.
+        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt and missing is "raise", or on all.
+    OptionError
+        If missing is another word.
     MissingDataError
         If a row has no prompt or no model.
 
@@ -254,6 +261,7 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
     0   t1     a     0.5
     """
     check_whole("k", k, 1)
+    check_choice(missing, ("raise", "keep"), "missing")
     keys = [*_named(prompt, "prompt"), model]
     table = _take(frame, [*keys, score])
     _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
@@ -263,17 +271,22 @@ def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str,
         raise DataError(f"column {score!r} holds {wrong[0]:g}; pass@k needs runs that succeed (1) or fail (0)")
     by_cell = table[keys].assign(**{score: values}).groupby(keys, sort=False, observed=True)[score]
     n_runs, n_solved = by_cell.count(), by_cell.sum()
-    if (n_runs < k).any():
-        names = n_runs.index[int(np.argmax((n_runs < k).to_numpy()))]
+    has_few = (n_runs < k).to_numpy()
+    if has_few.all() or (has_few.any() and missing == "raise"):
+        names = n_runs.index[int(np.argmax(has_few))]
         where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
+        keep = (
+            ", or missing='keep', with which these scores are missing and a fit keeps all prompts (missing='model', "
+            "with features that say which scores are missing)"
+        )
         raise DataError(
-            f"{int((n_runs < k).sum())} pairs of prompt and model have fewer than k={k} runs with a score, first "
-            f"{where} ({int(n_runs.min())} at the least); use a smaller k, or leave these prompts out for all models"
+            f"{int(has_few.sum())} pairs of prompt and model have fewer than k={k} runs with a score, first {where} "
+            f"({int(n_runs.min())} at the least); use a smaller k{keep * (not has_few.all())}"
         )
     failed, left = (n_runs - n_solved).to_numpy(), np.ones(len(n_runs))
     for drawn in range(k):
-        left = left * np.maximum(failed - drawn, 0) / (n_runs.to_numpy() - drawn)
-    return pd.DataFrame({score: 1 - left}, index=n_runs.index).reset_index()
+        left = left * np.maximum(failed - drawn, 0) / np.maximum(n_runs.to_numpy() - drawn, 1)
+    return pd.DataFrame({score: np.where(has_few, np.nan, 1 - left)}, index=n_runs.index).reset_index()
 
 
 def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:

@@ -159,6 +159,8 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
+    if all_rows.derived is not None and not compares:
+        all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
@@ -261,10 +263,29 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     return data.restrict(kept)
 
 
+def _without_few_scores(derived: DerivedPairs, min_votes: int) -> DerivedPairs:
+    """Return the scores of models with enough of them; a warning names the others."""
+    kept, number = derived.with_enough(min_votes), derived.n_numbers
+    if len(kept.models) < 2:
+        raise DataError(
+            f"min_votes={min_votes} leaves {len(kept.models)} models with so many scores, and a ranking needs two; the "
+            f"model with the most scores has {number.max():,}; give a smaller number"
+        )
+    if kept is not derived:
+        few = np.flatnonzero(number < min_votes)
+        named = ", ".join(f"{derived.models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
+        warn(
+            f"min_votes={min_votes} leaves out {len(few)} of {len(number)} models with {number[few].sum():,} of "
+            f"{number.sum():,} scores ({named}{', ...' if len(few) > _MOST_NAMED else ''})",
+        )
+    return kept
+
+
 def warn_of_unequal_gaps(data: object, options: Options) -> None:
     """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
     is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
-    if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.unequal_gaps):
+    fewest = options.min_votes if options.functional == "mean" else 1
+    if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
             f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
             f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "

@@ -158,7 +158,9 @@ _MODELLED = "means corrected for missing scores"
 # The normal quantile of 95 % intervals.
 _Z = 1.959963984540054
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
-_FEWEST_UNITS = 20
+FEWEST_PROMPTS = 20
+# Scores with an effective number below this share of their number were drawn with very different propensities.
+_UNEVEN = 0.25
 
 
 def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
@@ -174,6 +176,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     options, scores, source = stages.options, data.scores, stages.source.data
     assert scores is not None
     assert isinstance(source, DerivedPairs)
+    source = source.with_enough(options.min_votes)
     propensity = known_propensity(options.propensity, data, stages.source)
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
@@ -230,8 +233,18 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     rows = by_context if units.task is None else by_context.within(units.task)
     cluster = units.clusters.of_context if units.clusters else None
     covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share, gap))
-    if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
-        warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
+    # Some models have too few prompts for reliable intervals, and others have many more.
+    n_effective = n * (np.ones(data.n_items) if share is None else share)
+    is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
+    if is_uneven.any():
+        _warn_of_uneven_draws(data.items, n_scores, n_effective, is_uneven)
+    is_thin = (n_effective < FEWEST_PROMPTS) & (n_effective.max() >= 2 * FEWEST_PROMPTS) & ~is_uneven
+    if is_thin.any():
+        _warn_of_thin_models(data.items, scores.n_runs.sum(axis=0), n_effective, is_thin)
+    others = np.flatnonzero(~is_thin)
+    if not FEWEST_PROMPTS <= covariance.df + 1 < FEW_UNITS:
+        effective, names = effective_contexts(influence)[others], [data.items[j] for j in others]
+        warn_of_few_prompts(effective, names, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
     if constant:
         warn(
@@ -250,6 +263,37 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         win_share=np.full(data.n_items, np.nan),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
+    )
+
+
+def _warn_of_uneven_draws(
+    models: tuple[str, ...], n_scores: IntArray, effective: FloatArray, is_uneven: NDArray[np.bool_]
+) -> None:
+    """Warn of models whose scores with small propensities outweigh all others. Shapes: all (K,)."""
+    worst = int(np.argmin(np.where(is_uneven, effective / n_scores, np.inf)))
+    warn(
+        f"scores of {listed([models[j] for j in np.flatnonzero(is_uneven)])} were drawn with very different "
+        f"propensities, and few scores with small ones outweigh all others: {n_scores[worst]:,} scores of "
+        f"{models[worst]!r} are worth {effective[worst]:.0f} with equal propensities. If the propensities are those of "
+        f"rounds on different prompts, fit the prompts of each round by themselves: one fit of all may be less precise "
+        f"than that of the largest round alone",
+    )
+
+
+def _warn_of_thin_models(
+    models: tuple[str, ...], n_scores: IntArray, effective: FloatArray, is_thin: NDArray[np.bool_]
+) -> None:
+    """Warn of models with scores on few prompts, which make all intervals wide. Shapes: all (K,)."""
+    few = np.flatnonzero(is_thin)
+    advice = "run them on more prompts"
+    if n_scores[few].max() < n_scores[~is_thin].min():
+        advice += f", or leave them out: min_votes={n_scores[few].max() + 1}"
+    warn(
+        f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
+        f"reliable intervals, which need at least {FEWEST_PROMPTS}. The fewest, equivalent to "
+        f"{np.floor(effective[few].min()):.0f}, set the t quantiles of all intervals and tests, so that those of the "
+        f"other models are wider than their own scores would make them; {advice}",
+        kind=IntervalWarning,
     )
 
 
@@ -385,6 +429,8 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                     raise NuisanceError(
                         f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the scores; pass the "
                         f"propensities of all {what} of the table"
+                        + "; where new prompts took the places of a plan's, fit with the column of its sample that has "
+                        "the propensities (propensity='propensity')" * (what == "prompts")
                     )
                 if what == "prompts" and len(known) < len(index):
                     raise NuisanceError(
@@ -416,7 +462,7 @@ def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> 
     advice = "; missing='model' estimates propensities from features"
     require_columns([column], [] if rows is None else list(map(str, rows)), "propensity= of a table of scores", advice)
     assert rows is not None
-    has_score = rows[formula.outcome].notna()
+    has_score = rows[formula.outcome].notna() & rows[formula.first].map(name_of).isin(data.items)
     rows = rows[has_score]
     ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))
     prompt = pd.Index(list(data.context_ids), tupleize_cols=False).get_indexer(pd.Index(ids, tupleize_cols=False))

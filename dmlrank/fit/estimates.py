@@ -544,6 +544,10 @@ def _description(steps: FitState) -> FitDescription:
         score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
     n_filled, runs_there, derived = 0, "", steps.source.data
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
+        if steps.estimator is MEANS:
+            # The same prompts and models as in the numbers of prompts and scores.
+            is_used = np.isin(np.arange(len(derived.values)), data.row_index)
+            derived = derived.with_enough(options.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
         runs_there = derived.runs_there if isinstance(options.missing, str) else ""
     return FitDescription(

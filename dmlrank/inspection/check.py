@@ -116,9 +116,9 @@ class ScoreCheck:
     most_runs : int
         Most runs of a model on a prompt.
     n_lost : int
-        Runs without a score of a model that has a score on the prompt from another run.
-    runs_there : str
-        How many runs have a score, and of which model the fewest; empty where all have one.
+        Runs without a score of a model that has a score on the prompt from another run, also those without a row.
+    runs_there, runs_missing : str
+        How many runs have a score, and of which model the fewest; how many have none; empty where all have one.
     models : DataFrame
         By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
         ``errors`` (rows without a score that name an error, in a column of this name) and the ``mean`` over prompts.
@@ -132,6 +132,7 @@ class ScoreCheck:
     most_runs: int
     n_lost: int
     runs_there: str
+    runs_missing: str
     models: pd.DataFrame
     tasks: pd.DataFrame
 
@@ -151,6 +152,7 @@ class ScoreCheck:
         cells = rows.groupby([*keys, model], sort=False, observed=True).agg(
             scores=("score", "count"), runs=("score", "size"), mean=("score", "mean"), errors=("error", "sum")
         )
+        runs = scores.runs
         by_prompt = cells["scores"].unstack(fill_value=0)
         mean, errors = cells["mean"].unstack(), cells["errors"].unstack(fill_value=0)
 
@@ -167,8 +169,9 @@ class ScoreCheck:
             n_common=int((by_prompt > 0).all(axis=1).sum()),
             n_scores=int(known.sum()),
             most_runs=int(by_prompt.to_numpy().max()),
-            n_lost=int((cells["runs"] - cells["scores"])[cells["scores"] > 0].sum()),
+            n_lost=0 if runs is None else int(runs.n_missing[runs.table().n_runs > 0].sum()),
             runs_there=scores.runs_there,
+            runs_missing=scores.runs_missing,
             models=counted_by_model(np.ones(len(by_prompt), dtype=bool)),
             tasks=pd.concat(by_task, names=["task"]).swaplevel() if by_task else pd.DataFrame(),
         )
@@ -179,10 +182,11 @@ class ScoreCheck:
         n_missing, n_errors = int(self.models["missing"].sum()), int(self.models["errors"].sum())
         runs = f"; at most {self.most_runs} runs of a model on a prompt" if self.most_runs > 1 else ""
         errors = f"; {counted(n_errors, 'row')} with an error in place of a score" if n_errors else ""
+        missing = f"{self.runs_missing}; no model lacks a prompt" if self.runs_missing else "none"
         return [
             ("Models:", f"{len(self.models)}"),
             ("Scores:", f"{self.runs_there or f'{self.n_scores:,}'}{runs}{errors}"),
-            ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else "none"),
+            ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else missing),
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
         ]
 
@@ -206,7 +210,7 @@ class ScoreCheck:
             yield (
                 f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
                 f"because the model has a score on the prompt from another run, unless missing=0.0 counts them as "
-                f"failures."
+                f"failures; sensitivity() of the fit bounds what they could change."
             )
         n_cells = int(self.models["prompts"].sum())
         if self.n_scores > _MANY_RUNS * max(n_cells, 1):

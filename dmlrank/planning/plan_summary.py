@@ -12,6 +12,7 @@ from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import smallest_gap
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
@@ -33,6 +34,12 @@ _MAX_PAIRS = 10
 # Number of pairs in a picture, and letters of the name of a model in the name of a pair.
 _PAIRS = 30
 _LONGEST_NAME = 22
+
+_NEW_PROMPTS = (
+    "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier of one "
+    "new prompt in the place of each, at random, also in rows without a model, and fit with the column of propensities "
+    "(propensity='propensity') in place of the plan, which does not know the new identifiers."
+)
 
 
 def plan_summary(
@@ -112,13 +119,25 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
         for sigma in (alone, both, earlier.sigma)
     ]
     place = int(np.argmax(errors[0]))
-    digits = decimals(np.array([errors[1][place]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
-    of_new, of_all, of_fit = (fixed_text(error[place], digits) for error in errors)
+    of_place = [float(error[place]) for error in errors]
+    new, fit_alone = of_place[::2]
+    weighted = 1 / float(np.hypot(1 / new, 1 / fit_alone)) if all(of_place) else 0.0
+    digits = decimals(np.array([of_place[1]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
+    of_new, of_all, of_fit, of_weighted = (fixed_text(error, digits) for error in (*of_place, weighted))
+    start = f"Standard error of {labels[place]}: {of_new} from the new prompts alone, "
+    # For votes a note names the mixture of all rounds' propensities.
+    if specification.problem.of_scores and of_place[1] > of_place[2]:
+        return (
+            f"{start}{of_fit} from the fit alone. Do not fit the rows of both together, each with the propensity of "
+            f"its own round: that gives {of_all}, because every prompt then counts the same, and the new ones have "
+            f"fewer runs. Fit the new rows by themselves; the mean of the two independent estimates, weighted by "
+            f"1 / (standard error)^2, has the standard error {of_weighted}."
+        )
     follow = specification.precision_of_uniform is not None
     own = "the fit, with pairs weighted as after the plan" if follow else "the fit"
     return (
-        f"Standard error of {labels[place]}: {of_new} from the new prompts alone, {of_all} together with the data of "
-        f"the fit in one fit of all rows, each with the propensity of its own round ({own}: {of_fit})."
+        f"{start}{of_all} together with the data of the fit in one fit of all rows, each with the propensity of its "
+        f"own round ({own}: {of_fit})."
     )
 
 
@@ -257,6 +276,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"The plan meets the conditions of an optimum with a relative error of "
             f"{solution.optimum.kkt_residual:.1e}.",
             *_slack_of_runs(solution),
+            *[_NEW_PROMPTS] * (specification.earlier is not None),
+            *_thin_note(specification, solution),
         ]
     source, earlier = "from the planned labels alone", specification.earlier
     if earlier is not None:
@@ -293,6 +314,26 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             "position_bias=False."
         )
     return notes
+
+
+def thin_models(specification: PlanSpecification, solution: PlanSolution) -> tuple[str, ...]:
+    """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
+    problem = specification.problem
+    if not problem.of_scores or problem.spent or specification.candidate or not len(specification.contrasts):
+        return ()
+    is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
+    has_contrast = (specification.contrasts != 0).any(axis=0)
+    names = specification.names.models
+    return () if (is_thin & has_contrast).any() else tuple(names[j] for j in np.flatnonzero(is_thin))
+
+
+def _thin_note(specification: PlanSpecification, solution: PlanSolution) -> list[str]:
+    """Say which models a fit should leave out, because their few runs make the intervals of all others wide."""
+    thin = thin_models(specification, solution)
+    return [
+        f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
+        f"{FEWEST_PROMPTS}), where the fewest runs set the t quantiles of all intervals."
+    ] * bool(thin)
 
 
 def _slack_of_runs(solution: PlanSolution) -> list[str]:

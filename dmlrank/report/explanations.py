@@ -30,6 +30,7 @@ from .statements import (
     percentage,
     position_sentence,
     score_definition,
+    scores_there,
     sequential_note,
     tie_weight,
     unit_sentences,
@@ -357,7 +358,7 @@ def _data_sentences(results: Estimates) -> list[str]:
     what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
     return [
-        f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}",
+        " ".join([f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}", *scores_there(results)]),
         *_left_out_note(results),
         *_outcome_note(results),
         *_judge_note(results),

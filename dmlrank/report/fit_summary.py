@@ -222,9 +222,10 @@ def leaderboard_columns(
         texts = [f"{used:,}" if used == total else f"{used:,}/{total:,}" for used, total in votes]
         keys = ["" if text == str(used) else str(used) for text, (used, _) in zip(texts, votes, strict=True)]
         head = f"{results.counts}s"
-        said = "Scores of the model" if results.are_means else f"{head.capitalize()} with the model"
+        said = "Runs of the model that have a score" if results.are_means else f"{head.capitalize()} with the model"
         said = "Votes on the model's comparisons" if head == "votes" else said
-        columns["votes"] = Column(head, head.capitalize(), [(text,) for text in texts], keys, said)
+        title = "Runs" if results.are_means else head.capitalize()
+        columns["votes"] = Column(head, title, [(text,) for text in texts], keys, said)
     for name, column in columns.items():
         if results.is_unseen.any() and name not in ("name", "votes"):
             cells = zip(column.cells, results.is_unseen, strict=True)

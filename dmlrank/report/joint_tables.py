@@ -137,12 +137,14 @@ def _equality_note(
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
     what = "every model has the same score in all groups"
+    hardness = ""
     if fit.are_means:
-        what = "differences between models are the same in all groups, whose prompts may differ in difficulty (each "
-        what += "model's score less the mean score of all models)"
+        what = "differences between models are the same in all groups (each model's score less the mean score of all "
+        what += "models)"
+        hardness = " Whether the prompts of some groups are harder for all models is another question, and not tested."
     note = (
         f'Test that {what}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model '
-        f"at a time, adjusted for all models by Holm's method."
+        f"at a time, adjusted for all models by Holm's method.{hardness}"
     )
     smallest = min(groups, key=lambda group: group.n_independent)
     has_own_law = equality.law == "F" and is_partition and not fit.covariance.n_clusters

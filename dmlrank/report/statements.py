@@ -221,9 +221,10 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         now, runs, prompts = (
             fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
         )
+        cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
         sentences.append(
-            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}, twice the prompts at the same price "
-            f"of runs: {prompts}."
+            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
+            f"price of runs: {prompts}."
         )
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
@@ -341,7 +342,7 @@ def position_sentence(results: Estimates, level: SummaryLevel) -> str:
 def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool = False) -> list[str]:
     """Say who leads, by how much, what is undecided and what would decide it, from the tests behind the table.
 
-    A page, which has the p-values below, says so without statistical terms.
+    A page says so without statistical terms; of the p-values it has that of a decision, which is not in its tables.
     """
     first, separation = level.first, level.separation
     if first is None or separation is None:
@@ -357,19 +358,26 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
     apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
+    if not first.decided and leader in thin:
+        others = [j for j in np.argsort(-results.estimate, kind="stable") if results.models[j] not in thin]
+        return [
+            f"First place is not decided: {some_of([*thin])} {'has' if len(thin) == 1 else 'have'} too few "
+            f"{results.counts}s to say (at most {max(thin.values()):,}). Of the others {results.models[others[0]]} has "
+            f"the highest score" + ("." if on_page else f"; a fit with min_votes={max(thin.values()) + 1} ranks them.")
+        ]
     p = "" if on_page else f" ({question}: P {p_value_clause(float(first.p.max()))})"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
-        lead = f"First place is decided: {leader} is above every other model{p}."
+        lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
         includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
         if first.is_single and (tied or includes_zero):
-            apart = f"{some_of(tied)} {'is' if len(tied) == 1 else 'are'} not separated from {leader}"
-            lead += (
-                f" This tests one question, who is first; rank sets and simultaneous intervals test all {n_pairs:,} "
-                f"pairs of models at once, which takes stronger evidence{f', and there {apart}' if tied else ''}."
-            )
+            stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
+            if tied:
+                lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(tied)} open."
+            else:
+                lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
     else:
         lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
         unknown = [name for name in few if name not in thin]
@@ -377,7 +385,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
         if thin := {name: thin[name] for name in tied if name in thin}:
             most, is_one = max(thin.values()), len(thin) == 1
-            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, 'vote')}"
+            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, results.counts)}"
             lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
@@ -405,11 +413,13 @@ def _models_of_several_names(results: Estimates, on_page: bool) -> tuple[set[str
 
 
 def _models_with_few_votes(results: Estimates) -> dict[str, int]:
-    """Return the votes of models that have less than a fifth of those of a typical model."""
-    if results.votes is None or results.counts != "vote":
+    """Return the votes of models that have less than a fifth of those of a typical model, or of the most scores."""
+    if results.votes is None or results.counts == "comparison":
         return {}
     total = results.votes.total
-    return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * np.median(total))}
+    # A plan for few models runs most of them hardly at all.
+    usual = np.max(total) if results.are_means else np.median(total)
+    return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * usual)}
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -431,14 +441,16 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     def interval(low: str, high: str) -> str:
         return f"{level.confidence} simultaneous interval {low} to {high}"
 
-    if is_share and (results.are_means or results.functional == "borda"):
+    if is_share and results.functional == "borda":
         digits = max(digits - 2, 0)
         points = [fixed_text(100 * number, digits) for number in (score, gap, *ends)]
         opponents = "the other models" if results.graph.complete else "its opponents"
         what = f"wins {points[0]} of 100 comparisons with {opponents}"
-        if results.are_means:
-            what = f"has a mean {results.description.outcome} of {points[0]} points of 100"
         return f"{leader} {what}, {points[1]} more than {rival} ({interval(*points[2:])})."
+    if results.are_means:
+        own, *texts = (fixed_text(number, digits) for number in (score, gap, *ends))
+        what = f"has a mean {results.description.outcome} of {own}, {texts[0]} more than {rival}"
+        return f"{leader} {what} ({interval(*texts[1:])})."
     texts = [fixed_text(number, digits) for number in (gap, *ends)]
     unit = " Elo points" if results.scale.name == "elo" else ""
     if results.kind.link == "logit":

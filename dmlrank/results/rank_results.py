@@ -725,8 +725,9 @@ class RankResults(Summarised):
     ) -> SensitivityResults | ScoreBounds:
         """Bound contrasts of scores if those who vote differ from those who do not, or a variable was omitted.
 
-        For means of scores of which some are missing (``missing="model"``), the bounds hold whatever the missing scores
-        are: all of them the worst for the contrast, or all the best [1]_.
+        For means of scores of which some are missing, of a model on a prompt (``missing="model"``) or of some of its
+        runs there, the bounds hold whatever the missing scores are: all of them the worst for the contrast, or all the
+        best [1]_.
 
         Shown battles without a vote are rows with two models and a missing winner. Given the label that a voter would
         give, the odds of voting are assumed to be within 1/gamma and gamma of the odds given the prompt and the pair;

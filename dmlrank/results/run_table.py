@@ -38,6 +38,13 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
     variance = np.maximum(np.einsum("pj,jk,pk->p", contrasts, e.covariance.matrix, contrasts), 0.0)
     of_runs, of_one_run = (part * e.scale.factor**2 for part in variance_from_runs(steps, contrasts))
     of_prompts = np.where(np.isnan(of_runs), np.nan, np.maximum(variance - of_runs, 0.0))
+    is_cut = of_runs > variance
+    if is_cut.any():
+        warn(
+            f"runs(): share_runs is cut at 1 and se_unlimited_runs at 0 for "
+            f"{listed([name for name, cut in zip(names, is_cut, strict=True) if cut], 3)}: the variance of runs was "
+            f"estimated as larger than the whole variance, so that the data do not tell the part of prompts from none",
+        )
     share = np.full(len(variance), np.nan)
     np.divide(variance - of_prompts, variance, out=share, where=variance > 0)
     frame = pd.DataFrame(

@@ -292,7 +292,7 @@ class ScoreBounds(TitledTable):
     score_range : tuple of float
         The smallest and the largest score that a missing score may have.
     n_missing : int
-        Number of missing scores, a score of a model on a prompt each.
+        Number of missing scores: of runs, in a table of runs.
 
     Examples
     --------
@@ -520,14 +520,21 @@ def score_bounds(
     """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
     assert steps.data.scores is not None
     scores = steps.data.scores.mean
-    is_missing = np.isnan(scores)
-    if not is_missing.any():
+    options, source = steps.options, steps.source.data
+    missing, known, has_score = np.isnan(scores).astype(float), scores, np.isfinite(scores)
+    n_missing = int(missing.sum())
+    runs = source.with_enough(options.min_votes).runs if isinstance(source, DerivedPairs) else None
+    if runs is not None and isinstance(options.missing, str) and options.estimates_propensity:
+        # Of a prompt on which some of the runs were lost, the others have their share of the mean.
+        expected, lost = (table[steps.data.row_index] for table in (runs.expected, runs.n_missing))
+        missing = np.divide(lost, expected, out=missing, where=expected > 0)
+        known, n_missing = runs.value[np.isfinite(runs.value)], int(lost.sum())
+    if not missing.any():
+        gaps = "" if options.missing in ("raise", "model") else "; fit the table with its gaps (missing='model')"
         raise OptionError(
-            "sensitivity() of means of scores bounds what missing scores could change, and this fit has none; fit the "
-            "table with its gaps (missing='model')"
+            f"sensitivity() of means of scores bounds what missing scores could change, and this fit has none{gaps}"
         )
-    known = scores[~is_missing]
-    low, high = float(known.min()), float(known.max())
+    low, high = float(np.nanmin(known)), float(np.nanmax(known))
     if score_range is not None:
         given = [real_number(end) for end in score_range] if isinstance(score_range, (tuple, list)) else []
         numbers = [end for end in given if end is not None]
@@ -542,9 +549,9 @@ def score_bounds(
             )
         low, high = numbers
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
-    matrix, filled = contrasts.matrix, np.where(is_missing, 0.0, scores)
+    matrix, filled = contrasts.matrix, np.where(has_score, scores, 0.0) * (1 - missing)
     ends = np.stack([matrix * low, matrix * high])
-    values = [filled @ matrix.T + is_missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
+    values = [filled @ matrix.T + missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
     n = len(scores)
     weight = np.ones(n) if steps.units.context_weight is None else steps.units.context_weight
     influence = Influence(np.hstack(values), np.zeros((n, 2 * len(matrix))), np.arange(n), np.ones(n), weight)
@@ -564,7 +571,7 @@ def score_bounds(
             "conf_upper": upper + shift + critical * of_upper,
         }
     )
-    return ScoreBounds(frame, (low, high), int(is_missing.sum()))
+    return ScoreBounds(frame, (low, high), n_missing)
 
 
 def _read_gammas(gamma: object) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import ColumnError, MissingDataError, NuisanceError
+from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, IntervalWarning, MissingDataError, NuisanceError
 
 MODELS = np.array(["a", "b", "c", "d"])
 FORMULA = "score ~ 1 | model"
@@ -76,6 +76,50 @@ def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     weighted = (drawn["score"] / drawn["pi"]).groupby(drawn["model"]).sum()
     share = (1 / drawn["pi"]).groupby(drawn["model"]).sum()
     assert res.params.to_numpy() == pytest.approx((weighted / share).to_numpy(), abs=0.01)
+
+
+def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
+    scores, propensity, _ = simulated(7)
+    propensity = np.array([[0.5, 0.5, 0.02, 0.02]]) * np.ones_like(propensity)
+    scores[:, 3] = 1.0 - 0.4 * (np.arange(300) % 37 == 0)
+    is_drawn = np.random.default_rng(9).random((300, 1)) < propensity
+    table = table_of(scores, propensity, is_drawn)
+    few = int((table["model"] == "c").sum())
+    every = pd.DataFrame(propensity, columns=MODELS)
+    empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), table["prompt"])})
+    table = pd.concat([table, empty], ignore_index=True)
+    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}, .*: min_votes={few + 1}"
+    with pytest.warns(IntervalWarning, match=call):
+        res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
+    said = f"First place is not decided: c and d have too few scores to say (at most {few}). Of the others "
+    assert res.params.idxmax() == "d"
+    assert said in " ".join(str(res.summary()).split())
+    for given, left_out in (("pi", few + 1), (every, 30)):
+        options = {"context": "prompt", "propensity": given, "min_votes": left_out, "rng": 0}
+        with pytest.warns(DmlrankWarning, match=rf"min_votes={left_out} leaves out 2 of 4 models with {2 * few} of"):
+            kept = dr.dml_rank(FORMULA, table, **options)
+        two = table.copy()
+        two.loc[two["model"].isin(["c", "d"]), ["model", "score", "pi"]] = None
+        two = two.drop_duplicates(["prompt", "model"])
+        alone = dr.dml_rank(FORMULA, two, context="prompt", propensity="pi", rng=0)
+        np.testing.assert_allclose(kept.params, alone.params, atol=1e-12)
+        np.testing.assert_allclose(kept.conf_int(), alone.conf_int(), atol=1e-9)
+    # The interval of the two models with many scores is not that of seven scores.
+    wide, narrow = (np.diff(r.t_test("a - b").conf_int())[0, 0] for r in (res, kept))
+    assert narrow < 0.85 * wide
+    with pytest.raises(DataError, match="min_votes=900 leaves 0 models with so many scores"):
+        dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", min_votes=900)
+
+
+def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None:
+    scores, propensity, _ = simulated(8)
+    is_there = np.ones((300, 4), bool)
+    is_there[20:, 3] = False
+    table = table_of(scores, propensity, is_there)
+    with pytest.warns(DmlrankWarning, match=r"min_votes=50 leaves out 1 of 4 models with 20 of 920 scores \(d 20\)"):
+        res = dr.dml_rank(FORMULA, table, context="prompt", missing="common", min_votes=50, rng=0)
+    assert res.nobs == 300
+    np.testing.assert_allclose(res.params, scores[:, :3].mean(axis=0), atol=1e-12)
 
 
 @pytest.mark.long

@@ -9,7 +9,14 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import ColumnError, DmlrankWarning, MissingDataError, OptionError, OptionTypeError
+from dmlrank.exceptions import (
+    ColumnError,
+    DmlrankWarning,
+    IntervalWarning,
+    MissingDataError,
+    OptionError,
+    OptionTypeError,
+)
 
 from ..support import from_benchmarks
 
@@ -258,7 +265,8 @@ def test_scores_that_are_mostly_missing_have_the_quantiles_of_the_fit():
     table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "x": rng.normal(size=60)[task]})
     score = np.where((model == 2) & (rng.random(180) < 0.85), np.nan, rng.normal(size=180))
     table = table.assign(score=score, cost=rng.uniform(1, 2, size=180))
-    res = dr.dml_rank("score ~ x | model", table, context="task", missing="model", rng=0)
+    with pytest.warns(IntervalWarning, match=r"'c' has scores on too few prompts .*: min_votes=8"):
+        res = dr.dml_rank("score ~ x | model", table, context="task", missing="model", rng=0)
     known, random = (res.pareto(cost).tests for cost in (dict(zip("abc", (1, 2, 3), strict=True)), "cost"))
     # Six differences at once need wider intervals than three of them.
     width = [(tests["conf_high"] - tests["conf_low"])[:3].to_numpy() for tests in (known, random)]

@@ -75,7 +75,7 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
             assert (lead["first"], lead["second"], lead["conf_low"] < 0) == ("gpt-4", "claude-v1", True)
             said = strengths.verdict()
             assert "First place is decided" in said
-            assert "test all 190 pairs of models at once, which takes stronger evidence. gpt-4 would" in said
+            assert "it belongs to the stricter check of all 190 pairs of models at once. gpt-4 would" in said
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
                 ignored = default.update(position_bias=False)
             pd.testing.assert_series_equal(default.params, ignored.params)

@@ -126,8 +126,20 @@ def test_pass_at_k_by_enumeration():
         for key, part in table.groupby(["task", "model"])["solved"]:
             subsets = [max(subset) for subset in itertools.combinations(part, k)]
             np.testing.assert_allclose(found.loc[key, "solved"], np.mean(subsets), atol=1e-12)
-    with pytest.raises(DataError, match="k=7"):
-        dr.pass_at_k(table, 7, prompt="task", model="model", score="solved")
+    call = {"prompt": "task", "model": "model", "score": "solved"}
+    with pytest.raises(DataError, match=r"k=7 .*use a smaller k$"):
+        dr.pass_at_k(table, 7, missing="keep", **call)
+    n_runs = table.groupby(["task", "model"])["solved"].size()
+    assert n_runs.min() == 3
+    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* or missing='keep'"):
+        dr.pass_at_k(table, 4, **call)
+    kept = dr.pass_at_k(table, 4, missing="keep", **call).set_index(["task", "model"])["solved"]
+    assert kept.isna().to_dict() == (n_runs < 4).to_dict()
+    whole = table[(table.set_index(["task", "model"]).index.map(n_runs) >= 4)]
+    expected = dr.pass_at_k(whole, 4, **call).set_index(["task", "model"])["solved"]
+    np.testing.assert_array_equal(kept.dropna(), expected)
+    with pytest.raises(OptionError, match="'keep'"):
+        dr.pass_at_k(table, 3, missing="drop", **call)
     with pytest.raises(DataError, match="succeed"):
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
 
@@ -230,6 +242,11 @@ def test_tables_and_page_speak_of_scores(n_models, tmp_path):
     ]
     for text in (*texts, page.partition("<script")[0]):
         assert not {"votes", "vote", "labels", "nan"} & set(text.lower().replace(".", " ").split())
+    assert ">Runs" in page
+    assert ">Scores</" not in page
+    # The verdict has the unit of the table.
+    best = res.params.max()
+    assert f"{res.params.idxmax()} has a mean accuracy of {best:.3f}, " in " ".join(texts[0].split())
     assert f"No. Scores: {99 * n_models * 2:,}" in " ".join(texts[0].split())
 
 
@@ -275,7 +292,8 @@ def test_groups_that_differ_in_difficulty_alone_are_equal():
         np.testing.assert_allclose(test.df_denom, welch.df, rtol=0.05)
         assert welch.pvalue < test.pvalue < welch.pvalue + 0.05
     said = " ".join(str(shifted).split())
-    assert "Test that differences between models are the same in all groups, whose prompts may differ in diff" in said
+    assert "Test that differences between models are the same in all groups (each" in said
+    assert "harder for all models is another question, and not tested" in said
     assert "rejects too often" not in said
     # Clusters may lie in both groups.
     assert (
@@ -344,12 +362,23 @@ def test_the_best_number_of_runs_is_finite_and_at_least_one():
     task, model, run = (a.ravel() for a in np.indices((60, 3, 4)))
     table = pd.DataFrame({"task": task, "model": model.astype(str), "run": run, "accuracy": rng.normal(size=720)})
     res = fit(table)
-    assert (res.runs()["se_unlimited_runs"] == 0).any()
-    with pytest.warns(DmlrankWarning, match="is cut at 40, 10 times the runs of the data: nearly all of the variance"):
+    cut = pytest.warns(DmlrankWarning, match=r"share_runs is cut at 1 and se_unlimited_runs at 0 for '\d")
+    with cut:
+        runs = res.runs()
+    assert ((runs["se_unlimited_runs"] == 0) == (runs["share_runs"] == 1)).all()
+    assert 0 < (runs["se_unlimited_runs"] == 0).sum() < len(runs)
+    said = "the part of prompts, estimated below zero, counts as zero" in " ".join(str(res.summary()).split())
+    leaders = res.params.sort_values(ascending=False).index
+    assert said == (runs.loc[f"{leaders[0]} - {leaders[1]}", "share_runs"] == 1)
+    with (
+        cut,
+        pytest.warns(DmlrankWarning, match="is cut at 40, 10 times the runs of the data: nearly all of the variance"),
+    ):
         best = res.runs(prompt_cost=1, run_cost=1)["best_runs"]
     assert best.max() == 40
     assert best.min() >= 1
-    assert (res.runs(prompt_cost=0, run_cost=1)["best_runs"] == 1).all()
+    with cut:
+        assert (res.runs(prompt_cost=0, run_cost=1)["best_runs"] == 1).all()
     for costs, allowed in (
         ({"prompt_cost": -1, "run_cost": 1}, "at least 0"),
         ({"prompt_cost": 1, "run_cost": 0}, "a posi"),
@@ -499,6 +528,28 @@ def test_bounds_contain_the_mean_whatever_the_missing_scores_are():
         fit(draw()).sensitivity()
 
 
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_bounds_of_runs_that_were_lost(are_absent):
+    table = draw(n=60)
+    is_lost = table.index.isin([0, 7, 8, 20])
+    res = fit(table[~is_lost] if are_absent else table.assign(accuracy=table.accuracy.mask(is_lost)))
+    bounds = res.sensitivity(["m00", "m01 - m00"])
+    ends = {value: wide(table.assign(accuracy=table.accuracy.mask(is_lost, value))).mean() for value in (0.0, 1.0)}
+    expected = [[ends[0.0]["m00"], ends[1.0]["m00"]]]
+    lost = [wide(table.assign(accuracy=is_lost))[name].mean() for name in ("m00", "m01")]
+    least = ends[0.0]["m01"] - ends[0.0]["m00"] - lost[0]
+    expected.append([least, least + sum(lost)])
+    np.testing.assert_allclose(bounds.result_frame[["lower", "upper"]], expected, atol=1e-12)
+    assert bounds.n_missing == 4
+    with pytest.warns(IntervalWarning, match="without features"):
+        gone = fit(table[table.index > 1], missing="model")
+    assert gone.sensitivity("m00").n_missing == 2
+    with pytest.raises(OptionError, match=r"this fit has none$"):
+        fit(table, missing="model").sensitivity()
+    with pytest.raises(OptionError, match=r"with its gaps \(missing='model'\)"):
+        fit(table[~is_lost], missing=0.0).sensitivity()
+
+
 def test_a_check_of_scores_speaks_of_scores(tmp_path):
     table = draw(n=30, n_models=3, n_runs=2)
     table["task"], table["prompt"] = np.where(table.task < 20, "algebra", "code"), table.task
@@ -578,9 +629,29 @@ def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     draw().to_csv(tmp_path / "log.csv", index=False)
     design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
     assert main([*design, "--budget", "60", "--from-scratch", "--out", str(tmp_path / "runs.csv")]) == 0
-    assert "those without a model too" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "those without a model too" in printed
     runs = pd.read_csv(tmp_path / "runs.csv")
+    assert "--min-votes" not in printed
+    # New prompts take the places of those of the log.
+    assert "(--propensity propensity) in place of the plan" in " ".join(printed.split())
+    scores = draw()[["task", "model", "run", "accuracy"]]
+    later = runs.merge(scores, how="left").assign(task=lambda table: table["task"] + 1000)
+    later.to_csv(tmp_path / "later.csv", index=False)
+    assert main([*design, "--budget", "60", "--from-scratch", "--out", str(tmp_path / "plan.json")]) == 0
+    fit_later = ["fit", FORMULA, str(tmp_path / "later.csv"), *OF_RUNS, "--propensity"]
+    capsys.readouterr()
+    assert main([*fit_later, str(tmp_path / "plan.json")]) == 1
+    assert "99 prompts, but not '100" in (said := capsys.readouterr().err)
+    assert "(--propensity propensity)" in said
+    assert main([*fit_later, "propensity"]) == 0
+    assert main([*design, "--budget", "60", "--new", str(tmp_path / "later.csv")]) == 1
+    assert "take the places of those in the sample" in capsys.readouterr().err
     assert abs(runs["model"].count() - 60) <= 3
+    assert main([*design, "--budget", "60", "--contrast", "m02 - m01", "--from-scratch"]) == 0
+    printed = capsys.readouterr().out
+    assert "'m00' will have too few runs for intervals" in " ".join(printed.split())
+    assert "--propensity plan.json --min-votes 20 (write the plan" in printed
     assert runs["task"].nunique() == 99
     assert main([*design, "--budget", "60"]) == 1
     assert "--from-scratch" in capsys.readouterr().err
@@ -615,7 +686,25 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         assert main([command, FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
+        assert "No problems were found" not in said
+        if command == "check":
+            assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
+            assert "3 runs without a score are left out" in said
     assert fit(table).estimates.description.runs_there == ""
+    # Beside the counts above the table, and under "Data".
+    page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()
+    said = "591 of 594 runs have a score; fewest: m00 (195 of 198)."
+    assert page.count(said) == 2
+    assert f"591 scores on 99 prompts. {said}" in page
+    # The same prompts are in all counts: the one without a score of m00 is left out.
+    with_gap = table[~is_lost & ~table.index.isin([1, 18])]
+    text = " ".join(str(fit(with_gap, run="run", missing="common").summary()).split())
+    assert "No. Scores: 585 (" in text
+    assert "585 of 588 runs have a score" in text
+    table[~is_lost].to_csv(tmp_path / "lost.csv", index=False)
+    question = ["--candidate", "m00", "--baseline", "m01", "--margin", "0.5"]
+    main(["gate", FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS, *question])
+    assert "of 396 runs, as many as either has on a prompt, have a score" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
@@ -639,7 +728,7 @@ def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, 
     assert "Models lack different shares of their runs" in " ".join(capsys.readouterr().out.split())
     with pytest.warns(IntervalWarning, match="different shares of their runs"):
         main(["gate", *file, "--candidate", "m02", "--baseline", "m01", "--margin", "0.05"])
-    assert "runs have a score; fewest: m01 (" in capsys.readouterr().out
+    assert "runs, as many as either has on a prompt, have a score; fewest: m01 (" in capsys.readouterr().out
     assert "fewest: m01" in n_missing
     filled = fit(lost, run="run", missing=0.0)
     wanted = lost.groupby(["task", "model"])["accuracy"].sum().unstack() / 2

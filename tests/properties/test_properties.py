@@ -259,6 +259,7 @@ CHANGES = st.sampled_from(
         {"floor": 0.0}, {"second_order": False},
         {"subsample": 15}, {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
         {"missing": "drop"},
+        {"min_votes": 3},
         {"votes": "first"}, {"alpha": 0.3}, {"rng": 9}, {"n_jobs": 2}, {"fold_names": True}, {"mu": None},
     ]
 )  # fmt: skip

@@ -34,6 +34,7 @@ from ..statements import (
     fit_warnings,
     part_note,
     score_words,
+    scores_there,
     untested_note,
     verdict_sentences,
     without_code,
@@ -232,6 +233,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "facts": _facts(fit_facts(results)),
         "lead": printable(
             f"{d.n_votes:,} {results.counts}s on {d.n_contexts - d.n_unlabelled:,} {units}{dates}. "
+            f"{''.join(f'{text} ' for text in scores_there(results))}"
             f"Scores: {score_words(results, on_page=True)}.{looks}"
         ),
         "about": undirected(board.about),
@@ -367,6 +369,9 @@ def board_data(board: Board) -> dict[str, object]:
         best, worst = rank_bounds(board.level.separation.above)
         data |= {"best": best[order].tolist(), "worst": worst[order].tolist()}
         data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
+    first = board.level.first
+    if first is not None and first.decided and first.is_single and order[0] == first.leader:
+        data["first"] = float(first.p.max())
     if board.tests is None and results.has_intervals:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]

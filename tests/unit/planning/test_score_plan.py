@@ -13,7 +13,14 @@ import scipy
 
 import dmlrank as dr
 from dmlrank.estimation.missing_scores import drawn_means, ridge_out_of_fold, score_regressors
-from dmlrank.exceptions import MissingDataError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.exceptions import (
+    DmlrankWarning,
+    IntervalWarning,
+    MissingDataError,
+    NuisanceError,
+    OptionError,
+    OptionTypeError,
+)
 from dmlrank.planning.plan import Plan
 from dmlrank.planning.score_plan import ScoreProblem
 
@@ -295,6 +302,25 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
     assert both.t_test(contrast).sd[0] < 0.9 * after.t_test(contrast).sd[0]
     with pytest.raises(NuisanceError, match="add a row without a model"):
         dr.dml_rank("score ~ 1 | model", rows[has_run], context="prompt", propensity=plan, rng=0)
+    # A small round has too few scores for one fit of all rows, which is less precise than the fit of the earlier ones.
+    small = full.design(100, contrasts=["a - b"], from_scratch=True)
+    said = (
+        r"Standard error of a - b: ([\d.]+) from the new prompts alone, ([\d.]+) from the fit alone. Do not fit the "
+        r"rows of both together, .* gives ([\d.]+), .* has the standard error ([\d.]+)\."
+    )
+    alone, before, together, weighted = map(float, re.search(said, " ".join(str(small).split())).groups())
+    assert before == pytest.approx(full.t_test("a - b").sd[0], abs=1e-3)
+    assert weighted < before < together < alone
+    assert weighted == pytest.approx((alone**-2 + before**-2) ** -0.5, abs=2e-3)
+    drawn = pd.DataFrame(small.propensity, index=range(N, 2 * N), columns=list(MODELS))
+    rows = small.sample(rng=2)
+    has_run = rows["model"].notna()
+    rows.loc[has_run, "score"] = fresh[rows["prompt"][has_run], np.searchsorted(MODELS, rows["model"][has_run])]
+    every = pd.concat([every[: N * 4], rows.drop(columns="propensity").assign(prompt=rows["prompt"] + N)])
+    few = pytest.warns(IntervalWarning, match="few prompts determine the standard error of 'c'")
+    with few, pytest.warns(DmlrankWarning, match="of 'c', 'd' were drawn with very different propensities"):
+        both = dr.dml_rank("score ~ 1 | model", every, context="prompt", propensity=pd.concat([known, drawn]), rng=0)
+    assert both.t_test("a - b").sd[0] > full.t_test("a - b").sd[0]
 
 
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import string
 
@@ -181,9 +182,7 @@ def test_a_page_says_so_in_words_without_statistics(result):
 
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
-    assert re.search(
-        r"First place is decided: \S+ is above every other model \(test of first place: P = [\d.]+\)", text
-    )
+    assert re.search(r"First place is decided: \S+ is first \(test of first place: P = [\d.]+\)", text)
     assert "would decide it" not in text
     assert "smallest true lead" not in text
 
@@ -198,10 +197,16 @@ def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
             break
     leader = fit.params.idxmax()
     assert re.search(
-        r"This tests one question, who is first; rank sets and simultaneous intervals test all 15 pairs of models at "
-        rf"once, which takes stronger evidence, and there .* not separated from {leader}\.",
+        rf"First place is decided: {leader} is first \(test of first place: P = [\d.]+\)\. Only the stricter check of "
+        r"all 15 pairs of models at once, behind rank sets and simultaneous intervals, leaves .* open\.",
         said,
     )
+    # The page says it with the p-value, and its comparison of two models as well.
+    page = fit.report()
+    p = re.search(r"first place: P = ([\d.]+)\)", said)[1]
+    assert f"{leader} is first (test of first place: P = {p}). Only the stricter check" in page
+    numbers = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    assert numbers["boards"][0]["first"] == pytest.approx(float(p), abs=6e-4)
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):

@@ -59,6 +59,11 @@ class Board {
     if (t.separated && t.low <= 0 && t.high >= 0) {
       text += " The rank sets rest on a sharper test of all pairs, which separates them although this interval contains zero.";
     }
+    if (!t.separated && this.first !== undefined && (a === 0 || b === 0)) {
+      const head = ["Not separated by the stricter check of all pairs, which leaves ", a === 0 ? other() : one(), " open: "];
+      return [[...head, isolated(this.names[0]), " is first by the test of first place (p " + pText(this.first) + ")."],
+        [one(), " minus ", other(), text]];
+    }
     if (!t.separated) text += " Among all pairs at once the data do not show which of them is better; this does not show that they are equal.";
     return [head, [one(), " minus ", other(), text]];
   }

@@ -201,7 +201,7 @@ def test_names_do_not_turn_sentences_around():
         FORMULA, simulated_votes(3, 600, names=names), context="prompt", position_bias=False, min_labels=1, rng=0
     )
     page = result.report()
-    assert "First place is decided: left is above every other model" in page
+    assert "First place is decided: left is first (test of first place: P" in page
     for place in (found.start() for found in re.finditer("[\u202e\u2067]", page)):
         assert page[:place].endswith("<bdi>")
 
