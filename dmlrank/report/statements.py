@@ -468,7 +468,13 @@ def without_code(text: str) -> str:
     """
     without_brackets = re.sub(r" \([^()]*\)", lambda match: "" if _CODE.search(match[0]) else match[0], text)
     first, *others = re.split(r"(?<=[.;])\s+", without_brackets)
-    kept = [_OPTION.sub("", first), *(clause for clause in others if not _CODE.search(clause))]
+    kept = [_OPTION.sub("", first)]
+    for clause in others:
+        if not _CODE.search(clause):
+            kept.append(clause)
+        elif clause.endswith("."):
+            # The sentence ends before the clause that is left out.
+            kept[-1] = f"{kept[-1][:-1]}."
     shown = " ".join(kept)
     return f"{shown[:-1]}." if shown.endswith(";") else shown
 

@@ -395,6 +395,7 @@ def test_more_than_20_models_have_no_letters():
             "2 of 9 pairs have fewer than 5 prompts.",
         ),
         ("Not used. More labels help (n_folds=2); update(learner=x) does not.", "Not used. More labels help."),
+        ("Two causes: one; another; look at min_votes=2. Scores stay.", "Two causes: one; another. Scores stay."),
         ("No model 'k=3' has a vote.", "No model 'k=3' has a vote."),
         ("ant - dog: 0.2, not decided.", "ant - dog: 0.2, not decided."),
     ],
