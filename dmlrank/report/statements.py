@@ -288,7 +288,8 @@ def few_units_words(results: Estimates) -> str:
         return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.
     are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
-    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' of ')[0]}"
+    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}"
+    units += "clusters" if results.description.clusters else _independent_units(results)[0]
     pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
     return f" ({units}: t quantiles{pseudo})"
 
@@ -375,7 +376,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
         pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
-    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
+    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page, few)]
 
 
 def _models_with_few_votes(results: Estimates) -> dict[str, int]:
@@ -423,18 +424,27 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     return f"{leader} leads {rival} by {texts[0]}{unit} ({interval(*texts[1:])})."
 
 
-def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> list[str]:
-    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided."""
+def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few: Sequence[str]) -> list[str]:
+    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided.
+
+    Models with few votes are left aside where the others need less.
+    """
     if first.decided:
         return []
     if results.sequence is not None:
         return ["A later look may decide it."]
-    times = first.times_more(POWER)
+    has_few = np.isin(np.array(results.models)[first.others], few)
+    is_short, times = first.p > first.alpha, first.times_more(POWER)
+    aside = ""
+    if 0 < (of_others := first.times_more(POWER, ~has_few)) < times:
+        names = [results.models[k] for k in first.others[is_short & has_few]]
+        aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
+        is_short, times = is_short & ~has_few, of_others
     wanted = data_wanted(results, times)
     wanted = wanted.replace(f"(power {POWER:.2f})", f"with a chance of {100 * POWER:.0f} %") if on_page else wanted
     if not wanted:
         return []
-    rivals = [first.leader, *first.others[first.p > first.alpha]]
+    rivals = [first.leader, *first.others[is_short]]
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
@@ -444,15 +454,15 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> 
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
         return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
     if not is_targeted or not 0 < 2 * involved < n_used:
-        return [f"{wanted} if the estimated leads were true."]
+        return [f"{wanted} if the estimated leads were true{aside}."]
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     targeted = f"about {further:,} further votes on pairs with the leader or {closest} would decide it"
     if on_page:
-        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %."]
+        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %{aside}."]
     return [
         f"If the estimated leads were true, {targeted} (power {POWER:.2f}); with pairs drawn as so far, "
-        f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}."
+        f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}{aside}."
     ]
 
 
@@ -503,8 +513,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
         return "prompts" if d.context else "rows", d.n_contexts, ""
     remark = ""
     if len(d.clusters) > 1:
-        remark = f" The number of clusters of {d.clusters[1]!r} is assumed to grow in proportion."
-    return f"clusters of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
+        remark = f" The number of values of {d.clusters[1]!r} is assumed to grow in proportion."
+    return f"values of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:

@@ -149,7 +149,8 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     rare[3, 0], rare[0, 3] = 12, 12
     votes = draw_votes(rare)
     with pytest.warns(
-        dr.DmlrankWarning, match=r"37 of the 61 votes of 'm03'.*fewer than min_labels=10.*in one of the two orders"
+        dr.DmlrankWarning,
+        match=r"fewer than 10 votes in one of the two orders \(min_labels=10\), among them 37 of the 61 .* 'm03'",
     ) as caught:
         res = rank(votes, position_bias=True, min_labels=10)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
@@ -255,9 +256,10 @@ def thin():
     counts = np.full((7, 7), 30) * ~np.eye(7, dtype=bool)
     counts[6], counts[:, 6] = (6, 2, 2, 2, 0, 0, 0), (6, 2, 2, 2, 0, 0, 0)
     votes = draw_votes(counts)
-    chance = 0.6 - 0.03 * votes["model_a"].str[1:].astype(int) + 0.03 * votes["model_b"].str[1:].astype(int)
-    draw = np.random.default_rng(1).random(len(votes))
-    votes["winner"] = np.where(draw < 0.3, "tie", np.where(draw < 0.3 + 0.7 * chance, "model_a", "model_b"))
+    skill = pd.Series([1.0, 0.8, 0.0, -0.2, -0.4, -0.6, 0.7], index=sorted({*votes["model_a"]}))
+    ahead = 1 / (1 + np.exp(skill[votes["model_b"]].to_numpy() - skill[votes["model_a"]].to_numpy()))
+    draw = np.random.default_rng(2).random(len(votes))
+    votes["winner"] = np.where(draw < 0.3, "tie", np.where(draw < 0.3 + 0.7 * ahead, "model_a", "model_b"))
     odd = pd.DataFrame({"model_a": ["m00"] * 20 + ["x"] * 2, "model_b": ["m00"] * 20 + ["m00"] * 2, "winner": "tie"})
     return pd.concat([votes, odd], ignore_index=True).assign(user=lambda frame: np.arange(len(frame)) // 2)
 
@@ -280,6 +282,24 @@ def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_pag
         "votes of 'm06'; 2 votes are on 1 model that compared pairs do not connect with the others ('x'). 20 rows "
         "compare a model with itself ('m00' 20) and count as no vote. Scores are computed from the other pairs only."
     ) in text_of(thin_page)
+
+
+def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
+    wanted = (
+        r"About ([\d,]+) values of 'user' in all \(463 so far; about 2 votes of each\) would decide it with a chance"
+    )
+    found = re.search(
+        wanted + " of 80 % if the estimated leads were true; this leaves aside m06, on which more", text_of(thin_page)
+    )
+    assert found
+    usual = rank(
+        thin[~thin[["model_a", "model_b"]].isin(["m06", "x"]).any(axis=1)],
+        cov_type="cluster",
+        cov_kwds={"groups": "user"},
+    )
+    without = re.search(r"About ([\d,]+) values of 'user' in all", usual.verdict())
+    assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
+    assert "leaves aside" not in usual.verdict()
 
 
 def test_many_votes_are_not_left_out(odd_rows):
