@@ -28,6 +28,8 @@ POWER = 0.8
 _NARROW = 3
 # A model with less than this share of the median votes has few.
 _THIN = 0.2
+# The start of the warning that an interval may be too short because few prompts count.
+_FEW = "few prompts determine"
 # Clusters that raise standard errors by a factor above this are said to matter.
 _MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
@@ -385,6 +387,13 @@ def _models_with_few_votes(results: Estimates) -> dict[str, int]:
         return {}
     total = results.votes.total
     return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * np.median(total))}
+
+
+def models_to_mark(results: Estimates) -> list[str]:
+    """Return the models with few votes, and those of which a warning says that few prompts determine the interval."""
+    thin, warned = _models_with_few_votes(results), [text for text in results.diagnostics.doubts if _FEW in text]
+    few = results.diagnostics.models_with_few_prompts
+    return [name for name in results.names if name in thin or name in few or any(repr(name) in text for text in warned)]
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -302,6 +302,15 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
     assert "leaves aside" not in usual.verdict()
 
 
+def test_models_with_few_votes_are_marked_on_a_page(thin_page):
+    marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
+    assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
+    assert thin_page.count('<g class="few">') == 1
+    assert "simultaneous intervals; † few votes" in text_of(thin_page)
+    assert "† Models with few votes, in grey: their scores, ranks and intervals say little." in text_of(thin_page)
+    assert "†" not in rank(draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))).report()
+
+
 def test_many_votes_are_not_left_out(odd_rows):
     apart = pd.concat([odd_rows, *[odd_rows[-2:]] * 20], ignore_index=True)
     with pytest.raises(GraphError, match=r"the largest has 90.\d % of the votes, and 95 % have to stay; component='la"):

@@ -32,6 +32,7 @@ from ..statements import (
     as_sentence,
     bootstrap_sentence,
     fit_warnings,
+    models_to_mark,
     part_note,
     score_words,
     untested_note,
@@ -219,7 +220,9 @@ def _view(board: Board) -> Mapping[str, object]:
     dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
     dates += f"; computed on {d.date}" if d.date else ""
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
-    forest, matrix = _plots(board)
+    marked = models_to_mark(results) if results.of_models else []
+    few = [results.names[j] in marked for j in board.order]
+    forest, matrix = _plots(board, few)
     warnings = [without_code(text) for text in fit_warnings(results)]
     verdict = " ".join(verdict_sentences(results, level, on_page=True))
     found = leaderboard_columns(results, level)
@@ -242,7 +245,11 @@ def _view(board: Board) -> Mapping[str, object]:
         "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": undirected(verdict),
         "columns": columns,
-        "rows": [[(*of_column[j], kind) for kind, of_column in cells] for j in board.order],
+        "rows": [
+            (is_few, [(*of_column[j], kind) for kind, of_column in cells])
+            for j, is_few in zip(board.order, few, strict=True)
+        ],
+        "few": f"few {results.counts}s" if any(few) else "",
         "forest": forest,
         "matrix": matrix,
         "pictures": [(title, picture, list(map(undirected, texts))) for title, picture, texts in board.pictures],
@@ -259,7 +266,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
-def _plots(board: Board) -> tuple[str, str]:
+def _plots(board: Board, few: Sequence[bool]) -> tuple[str, str]:
     """Return the forest plot and the matrix of differences; empty without intervals, and without tests of pairs."""
     results, level, order = board.results, board.level, board.order
     if not results.has_intervals:
@@ -277,6 +284,7 @@ def _plots(board: Board) -> tuple[str, str]:
         label=f"{unit}: {printable(score_words(results, on_page=True).split(';')[0])}",
         description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
         "above has the same numbers.",
+        few=few,
     )
     if board.tests is None or level.separation is None:
         return forest, ""

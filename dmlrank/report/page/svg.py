@@ -55,8 +55,9 @@ def forest_svg(
     digits: int,
     label: str,
     description: str,
+    few: Sequence[bool] = (),
 ) -> str:
-    """Draw intervals as SVG beside their names, one row per name.
+    """Draw intervals as SVG beside their names, one row per name; rows of models with few votes are grey.
 
     Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
     Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
@@ -71,7 +72,8 @@ def forest_svg(
         return f"{100 * (value - start) / (end - start):.2f}%"
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
-    labels = "".join(f"<div>{_label(name, _LABEL_LENGTH)}</div>" for name in names)
+    kinds = [' class="few"' * is_few for is_few in few or [False] * len(names)]
+    labels = "".join(f"<div{kind}>{_label(name, _LABEL_LENGTH)}</div>" for name, kind in zip(names, kinds, strict=True))
     grid = "".join(_line(position(x), position(x), ROWS_TOP, bottom) for x in ticks)
     numbers = "".join(
         f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
@@ -81,11 +83,11 @@ def forest_svg(
     x = "" if neutral is None else position(neutral)
     reference = x and _line(x, x, ROWS_TOP, bottom, ' class="neutral"')
     marks = "".join(
-        f"<g><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
+        f"<g{kind}><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
         f"{_line(position(lower), position(upper), y, y)}"
         f'<circle cx="{position(score)}" cy="{y}" r="4"/></g>'
-        for y, score, lower, upper in zip(
-            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
+        for y, kind, score, lower, upper in zip(
+            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), kinds, estimate, low, high, strict=True
         )
     )
     height = bottom + _BOTTOM
