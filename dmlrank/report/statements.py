@@ -346,7 +346,9 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         return []
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
-    thin = _models_with_few_votes(results)
+    # Models that no test puts below another one may be first.
+    may_lead = [results.models[k] for k in first.others if not separation.above[:, k].any()]
+    thin = {name: n for name, n in _models_with_few_votes(results).items() if name in may_lead}
     few = [name for name in tied if name in results.diagnostics.models_with_few_prompts or name in thin]
     enough = [name for name in tied if name not in few] or few
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
@@ -372,8 +374,9 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
         if thin := {name: thin[name] for name in tied if name in thin}:
             most, is_one = max(thin.values()), len(thin) == 1
-            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, 'vote')}"
-            lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
+            lead += f" {some_of([*thin])} may be first, too: {'it has only' if is_one else 'they have at most'} "
+            lead += f"{counted(most, 'vote')}, too few to tell"
+            lead += "." if on_page else f"; a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:

@@ -302,6 +302,11 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
     assert "leaves aside" not in usual.verdict()
 
 
+def test_a_page_says_that_models_with_few_votes_may_be_first(thin_page):
+    said = "m00 is not separated from it. m06 may be first, too: it has only 24 votes, too few to tell."
+    assert said in text_of(thin_page)
+
+
 def test_models_with_few_votes_are_marked_on_a_page(thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
@@ -450,7 +455,8 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     votes.to_csv(path, index=False)
     assert main(["fit", SIDES, str(path), "--functional", "bt"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"new has only {n_few} votes: a fit with --min-votes {n_few + 1} ranks the others." in said
+    named = f"new may be first, too: it has only {n_few} votes, too few to tell"
+    assert f"{named}; a fit with --min-votes {n_few + 1} ranks the others." in said
     expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
     with pytest.warns(dr.DmlrankWarning, match=rf"out 1 of 5 models with {n_few} of 3,000 votes \(new {n_few}\)"):
         res = dr.dml_rank(SIDES, votes, functional="bt", min_votes=n_few + 1, rng=0)
