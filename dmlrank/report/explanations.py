@@ -23,6 +23,7 @@ from .statements import (
     as_sentence,
     counted,
     features_of,
+    fewest_opponents,
     gap_note,
     interval_method,
     neutral_text,
@@ -103,6 +104,8 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         return [meaning, *tested]
     n_others = len(results.models) - 1
     opponents = f"the other {n_others} models" if results.graph.complete else "the models that it is compared with"
+    if fewest := fewest_opponents(results):
+        opponents += f" (a dash stands for fewer than {fewest})"
     # Win probabilities are about the votes, which scores at equal style are not.
     is_equal = results.style is not None and results.style.kind == "equal"
     unadjusted = ", without the adjustment for style" if is_equal else ""

@@ -45,6 +45,8 @@ _STYLE_WORDS = {"equal": ", at equal style", "balanced": ", battles of equal sty
 _LOG_ODDS_OF_60 = 0.4
 # At the head of the win probabilities where models have different opponents.
 MET = "met"
+# Opponents over which a win probability is averaged, at least; 2 for up to four models.
+_FEWEST_OPPONENTS = 3
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -138,6 +140,12 @@ def win_head(results: Estimates) -> str:
     if not results.of_models or results.are_means or np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
         return ""
     return "win" if results.graph.complete else f"win vs {MET}"
+
+
+def fewest_opponents(results: Estimates) -> int:
+    """Return the number of opponents below which a win probability is about them; 0 where all models have as many."""
+    fewest = min(max(len(results.models) - 2, 2), _FEWEST_OPPONENTS)
+    return fewest if results.graph.degrees.min() < fewest and not results.graph.complete else 0
 
 
 def features_of(results: Estimates) -> str:
@@ -264,7 +272,9 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         f"Scores: {score_words(results)}." if results.of_models else "Rows: outputs of a user-defined functional."
     ]
     if MET in win_head(results):
-        sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ.")
+        fewest = fewest_opponents(results)
+        dash = f' ("-": fewer than {fewest})' if fewest else ""
+        sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ{dash}.")
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")

@@ -307,6 +307,18 @@ def test_a_page_says_that_models_with_few_votes_may_be_first(thin_page):
     assert said in text_of(thin_page)
 
 
+def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
+    summary = rank(thin).summary()
+    assert {row[0]: row[-1] == "-" for row in summary.rows} == {f"m0{j}": j == 6 for j in range(7)}
+    assert 'was compared with, which differ ("-": fewer than 3).' in summary.notes[-1]
+    assert re.search(r'<bdi>m06</bdi><td.*<td data-sort="-1">–<td', thin_page)
+    assert "averaged over the models that it is compared with (a dash stands for fewer than 3)" in text_of(thin_page)
+    # Of four models, one that has met two of the three others has a probability.
+    counts = np.full((4, 4), 30) * ~np.eye(4, dtype=bool)
+    counts[0, 3] = counts[3, 0] = 0
+    assert not any("-" in row for row in rank(draw_votes(counts)).summary().rows)
+
+
 def test_models_with_few_votes_are_marked_on_a_page(thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
