@@ -128,6 +128,14 @@ def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in weights.items())
 
 
+def tie_sentence(results: Estimates) -> str:
+    """Say on a page how ties count and how many there are, after a blank; empty without ties."""
+    d = results.description
+    if not d.tie_share or results.part or tie_weight(d.tie_weights) != "1/2":
+        return ""
+    return f" A tie counts as half a win; {100 * d.tie_share:.2g} % of the {results.counts}s are ties."
+
+
 def functional_unit(results: Estimates) -> str:
     """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
     average = " of mean preferences" if results.averages_preferences else ""

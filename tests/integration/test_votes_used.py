@@ -319,6 +319,21 @@ def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
     assert not any("-" in row for row in rank(draw_votes(counts)).summary().rows)
 
 
+def test_a_page_says_what_became_of_every_row_and_how_many_votes_are_ties(thin):
+    pytest.importorskip("jinja2")
+    later = pd.concat([thin, thin[:3].assign(winner="none")], ignore_index=True)
+    text = text_of(rank(later, categories={"none": "missing"}).report())
+    assert (
+        "949 rows: 20 of a model against itself, 3 without a vote, 2 with a vote on a model that is left out, 12 with "
+        "a vote on a pair that is not compared; the votes of the other 912 are used."
+    ) in text
+    assert "912 votes used, of 949 rows (see Data below)" in text
+    share = (thin["winner"][thin["model_a"] != thin["model_b"]][:924] == "tie").mean()
+    assert text.count(f"A tie counts as half a win; {100 * share:.2g} % of the votes are ties.") == 1
+    no_ties = rank(draw_votes(np.full((3, 3), 30) * ~np.eye(3, dtype=bool)).query("winner != 'tie'")).report()
+    assert "tie" not in re.sub(r"title", "", text_of(no_ties).split("Leaderboard Filter")[0])
+
+
 def test_models_with_few_votes_are_marked_on_a_page(thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
@@ -424,7 +439,9 @@ def test_votes_on_a_model_that_is_left_out_are_no_prompts_without_a_vote():
     counts[3], counts[:, 3] = (2, 0, 0, 0), 0
     res = rank(draw_votes(counts), component="largest")
     assert res.diagnostics.models_dropped == ("m03",)
-    assert "2 prompts without a vote between these models" in " ".join(res.explain().split())
+    assert "122 rows: 2 with a vote on a model that is left out; the votes of the other 120 are used." in " ".join(
+        res.explain().split()
+    )
 
 
 def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes():

@@ -31,10 +31,12 @@ from ..statements import (
     SummaryLevel,
     as_sentence,
     bootstrap_sentence,
+    counted,
     fit_warnings,
     models_to_mark,
     part_note,
     score_words,
+    tie_sentence,
     untested_note,
     verdict_sentences,
     without_code,
@@ -216,7 +218,6 @@ def _compact(text: str) -> str:
 def _view(board: Board) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
     results, level, d = board.results, board.level, board.results.description
-    units = "prompts" if d.context else "rows"
     dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
     dates += f"; computed on {d.date}" if d.date else ""
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
@@ -234,8 +235,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} {results.counts}s on {d.n_contexts - d.n_unlabelled:,} {units}{dates}. "
-            f"Scores: {score_words(results, on_page=True)}.{looks}"
+            f"{_size(results)}{dates}. Scores: {score_words(results, on_page=True)}.{tie_sentence(results)}{looks}"
         ),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
@@ -259,6 +259,16 @@ def _view(board: Board) -> Mapping[str, object]:
             (title, [undirected(without_code(text)) for text in paragraphs]) for title, paragraphs in sections
         ],
     }
+
+
+def _size(results: Estimates) -> str:
+    """Return how many votes the scores rest on, of how many rows or on how many prompts."""
+    d, votes = results.description, results.votes
+    n_used = d.n_votes if votes is None or results.are_means else votes.n_used
+    on = f" on {d.n_contexts - d.n_unlabelled:,} {'prompts' if d.context else 'rows'}"
+    if d.rows_lost and not results.part and n_used < d.n_rows:
+        return f"{counted(n_used, results.counts)}{on * bool(d.context)} used, of {d.n_rows:,} rows (see Data below)"
+    return f"{counted(d.n_votes, results.counts)}{on}"
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
