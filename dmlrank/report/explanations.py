@@ -21,7 +21,9 @@ from .statements import (
     NO_ORDER,
     SummaryLevel,
     as_sentence,
+    certain_words,
     counted,
+    doubt_words,
     features_of,
     fewest_opponents,
     gap_note,
@@ -190,7 +192,7 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
-        *[f"Warnings {where} say why intervals, tests and ranks may not hold for these data."]
+        *[f"{doubt_words(results)}: warnings {where} say why.{certain_words(results)}"]
         * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
         f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"

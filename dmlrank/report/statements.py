@@ -184,7 +184,7 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         all_warnings = results.diagnostics.warnings
         numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
         places = f"warning{'s' * (len(numbers) > 1)} {enumerated(numbers)}" if len(all_warnings) > 1 else "the warning"
-        doubtful = [f"Intervals, tests and ranks may not hold for these data (see {places} below)."]
+        doubtful = [f"{doubt_words(results)} (see {places} below).{certain_words(results)}"]
         doubtful += bootstrap_sentence(level)
     labels = ["Warning"] if n_warnings == 1 else [f"Warning {n} of {n_warnings}" for n in range(1, n_warnings + 1)]
     return (
@@ -576,11 +576,36 @@ def sequential_note(results: Estimates) -> list[str]:
     return [] if results.sequence is None else [results.sequence.promise]
 
 
+def doubtful_models(results: Estimates) -> list[str]:
+    """Return the models whose intervals alone may not hold; empty where others may not hold either."""
+    named: set[str] = set()
+    for text in results.diagnostics.doubts:
+        found = re.match(
+            rf"{_FEW} the standard error of (.*): their effective number is [\d to]+ of [\d,]+ prompts", text
+        )
+        if found is None or "further have fewer" in text or "number of prompts is the cause" in text:
+            return []
+        named |= {name for name in results.names if repr(name) in found[1]}
+    return [name for name in results.names if name in named] if len(named) < len(results.names) - 1 else []
+
+
+def doubt_words(results: Estimates) -> str:
+    """Say that intervals, tests and ranks may not hold, and of which models where this is known; no full stop."""
+    names = doubtful_models(results)
+    return f"Intervals, tests and ranks {f'of {enumerated(names)} ' if names else ''}may not hold for these data"
+
+
+def certain_words(results: Estimates) -> str:
+    """Say after a blank that warnings are not about the other models; empty where they are."""
+    n_others = len(results.names) - len(names) if (names := doubtful_models(results)) else 0
+    return f" This does not concern comparisons among the other {n_others} models." if n_others else ""
+
+
 def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    doubts = f"Intervals, tests and ranks may not hold for these data: {reasons}.{_IN_SUMMARY}"
+    doubts = f"{doubt_words(results)}: {reasons}.{certain_words(results)}{_IN_SUMMARY}"
     return [doubts] * bool(n_warnings and results.has_intervals)
 
 

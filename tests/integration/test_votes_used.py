@@ -334,6 +334,16 @@ def test_a_page_says_what_became_of_every_row_and_how_many_votes_are_ties(thin):
     assert "tie" not in re.sub(r"title", "", text_of(no_ties).split("Leaderboard Filter")[0])
 
 
+def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
+    said = "Intervals, tests and ranks of m06 may not hold for these data"
+    rest = "This does not concern comparisons among the other 6 models."
+    res = rank(thin)
+    assert f"{said} (see warning 2 below). {rest}" in " ".join(res.summary().notes)
+    assert f"{said}: 1 warning of the fit says why. {rest}" in res.verdict()
+    assert text_of(thin_page).count(f"{said}. {rest}") == 1
+    assert "tests behind these sentences" not in text_of(thin_page)
+
+
 def test_models_with_few_votes_are_marked_on_a_page(thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]

@@ -31,7 +31,10 @@ from ..statements import (
     SummaryLevel,
     as_sentence,
     bootstrap_sentence,
+    certain_words,
     counted,
+    doubt_words,
+    doubtful_models,
     fit_warnings,
     models_to_mark,
     part_note,
@@ -241,7 +244,10 @@ def _view(board: Board) -> Mapping[str, object]:
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
-        "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
+        "doubted": f"{doubt_words(results)}.{certain_words(results)}"
+        if results.diagnostics.doubts and results.has_intervals
+        else "",
+        "are_some": bool(doubtful_models(results)),
         "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": undirected(verdict),
         "columns": columns,

@@ -165,6 +165,10 @@ def warnings_of(interior=True, **changes):
             "number is 9 of 1,000 prompts, and a reliable interval needs at least 10",
         ),
         (
+            {"effective_contexts": [8.0, 6.0]},
+            "error of 'bob', 'ada': their effective number is 6 to 8 of 1,000 prompts",
+        ),
+        (
             {"effective_contexts": [2.0, 6.0]},
             "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",
         ),
