@@ -126,7 +126,8 @@ def warn_of_few_prompts(
         warn(
             f"few prompts determine the standard error of {', '.join(repr(models[j]) for j in named)}: their effective "
             f"number is {' to '.join(dict.fromkeys(numbers))} of {n_contexts:,} prompts, and a reliable interval "
-            f"needs at least {_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too short; {advice}",
+            f"needs at least {_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too "
+            f"short; {advice}",
             kind=IntervalWarning,
         )
 

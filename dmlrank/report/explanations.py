@@ -229,6 +229,8 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> l
         f" Models without a common {sign} in {column} are separated. Models that share a {sign} may still differ. A "
         f"dash stands for all {sign}s from the first to the last."
         if any(level.letters)
+        else ""
+        if on_page
         else " Groups of models that are not separated have letters where there are at most 20 models."
     )
     return [

@@ -248,8 +248,8 @@ def _view(board: Board) -> Mapping[str, object]:
         if results.diagnostics.doubts and results.has_intervals
         else "",
         "are_some": bool(doubtful_models(results)),
-        "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "verdict": undirected(verdict),
+        "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
+        "verdict": _said(verdict),
         "columns": columns,
         "rows": [
             (is_few, [(*of_column[j], kind) for kind, of_column in cells])
@@ -258,13 +258,16 @@ def _view(board: Board) -> Mapping[str, object]:
         "few": f"few {results.counts}s" if any(few) else "",
         "forest": forest,
         "matrix": matrix,
-        "pictures": [(title, picture, list(map(undirected, texts))) for title, picture, texts in board.pictures],
+        "pictures": [(title, picture, list(map(_said, texts))) for title, picture, texts in board.pictures],
         "confidence": level.confidence,
-        "notes": [undirected(text) for text in notes],
-        "sections": [
-            (title, [undirected(without_code(text)) for text in paragraphs]) for title, paragraphs in sections
-        ],
+        "notes": [_said(text) for text in notes],
+        "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
     }
+
+
+def _said(text: str) -> str:
+    """Return a text as a page shows it: without marks of direction, and with minus signs before numbers."""
+    return undirected(_HYPHEN.sub("\u2212", text))
 
 
 def _size(results: Estimates) -> str:
@@ -340,8 +343,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             for row, of_row in zip(summary.rows, shades, strict=True)
         ],
         "shaded": any(map(any, shades)),
-        "news": [undirected(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
-        "notes": [undirected(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
+        "news": [_said(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
+        "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
 

@@ -16,7 +16,7 @@ from ...tables.display_text import inert
 
 # Heights in pixels: of a row, and above and below the rows.
 ROW_HEIGHT, ROWS_TOP = 22, 28
-_BOTTOM = 46
+_BOTTOM = 24
 # A name that its column has no room for ends with dots; longer names are cut here, for the size of the page.
 _LABEL_LENGTH = 60
 _TICKS = 6
@@ -97,8 +97,8 @@ def forest_svg(
         f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/></svg>'
         f'<div class="names">{labels}</div>'
         f'<svg class="plot" height="{height}"><g class="grid">{grid}</g>'
-        f'<g class="axis">{numbers}<text x="50%" y="{bottom + 36}">{html.escape(label)}</text></g>'
-        f'{reference}<g class="marks">{marks}</g></svg></div>'
+        f'<g class="axis">{numbers}</g>'
+        f'{reference}<g class="marks">{marks}</g></svg><div class="label">{html.escape(label)}</div></div>'
     )
 
 
