@@ -136,7 +136,7 @@ class Column:
     def page_cells(self) -> list[tuple[str, str]]:
         """Text and sort key of every row on a page."""
         texts = [
-            "\u2013" if cell[0] == "-" else " to ".join(text.replace("-", self.hyphen) for text in cell)
+            "\u2013" if cell[0] == "-" != self.hyphen else " to ".join(text.replace("-", self.hyphen) for text in cell)
             for cell in self.cells
         ]
         return list(zip(texts, self.keys or [""] * len(texts), strict=True))
