@@ -215,6 +215,7 @@ def leaderboard_columns(
             "Models without a common letter are separated",
             ascending=True,
             kind="text",
+            hyphen="\u2013",
         )
     if head := win_head(results):
         said = "Estimated probability of a win, averaged over opponents that all count the same"

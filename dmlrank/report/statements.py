@@ -411,10 +411,9 @@ def _models_with_few_votes(results: Estimates) -> dict[str, int]:
 
 
 def models_to_mark(results: Estimates) -> list[str]:
-    """Return the models with few votes, and those of which a warning says that few prompts determine the interval."""
-    thin, warned = _models_with_few_votes(results), [text for text in results.diagnostics.doubts if _FEW in text]
-    few = results.diagnostics.models_with_few_prompts
-    return [name for name in results.names if name in thin or name in few or any(repr(name) in text for text in warned)]
+    """Return the models with few votes, and those that alone rest on few prompts."""
+    few = {*_models_with_few_votes(results), *results.diagnostics.models_with_few_prompts, *doubtful_models(results)}
+    return [name for name in results.names if name in few]
 
 
 def some_of(names: Sequence[str]) -> str:

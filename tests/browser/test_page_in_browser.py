@@ -339,7 +339,7 @@ def test_a_table_that_is_wider_than_its_box_says_so(open_page, arena_result):
     for width, is_said in ((390, True), (1280, False)):
         page = open_page(arena_result, width=width)
         page.wait_for_timeout(200)
-        hint = page.locator("caption").last.evaluate("(node) => getComputedStyle(node, '::after').content")
+        hint = page.locator("caption span").last.evaluate("(node) => getComputedStyle(node, '::after').content")
         assert ("Scroll sideways" in hint) == is_said
 
 

@@ -344,12 +344,17 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
     assert "tests behind these sentences" not in text_of(thin_page)
 
 
-def test_models_with_few_votes_are_marked_on_a_page(thin_page):
+def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
     assert thin_page.count('<g class="few">') == 1
-    assert "simultaneous intervals; † few votes" in text_of(thin_page)
-    assert "† Models with few votes, in grey: their scores, ranks and intervals say little." in text_of(thin_page)
+    assert "simultaneous intervals; † little data" in text_of(thin_page)
+    assert "† Models with little data, in grey: their scores, ranks and intervals say little." in text_of(thin_page)
+    # A warning that is about all models marks none.
+    three = thin[:-22][thin[:-22][["model_a", "model_b"]].isin(["m00", "m01", "m06"]).all(axis=1)]
+    three = rank(pd.concat([three, three[(three[["model_a", "model_b"]] != "m06").all(axis=1)]], ignore_index=True))
+    assert "'m06', 'm0" in three.diagnostics.doubts[0]
+    assert re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', three.report()) == ["m06"]
     assert "†" not in rank(draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))).report()
 
 

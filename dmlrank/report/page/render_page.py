@@ -255,7 +255,7 @@ def _view(board: Board) -> Mapping[str, object]:
             (is_few, [(*of_column[j], kind) for kind, of_column in cells])
             for j, is_few in zip(board.order, few, strict=True)
         ],
-        "few": f"few {results.counts}s" if any(few) else "",
+        "has_few": any(few),
         "forest": forest,
         "matrix": matrix,
         "pictures": [(title, picture, list(map(_said, texts))) for title, picture, texts in board.pictures],
