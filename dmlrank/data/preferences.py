@@ -81,6 +81,7 @@ class PreferenceData:
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
+    n_spellings: Names that were replaced by another name that looks the same.
     n_votes_dropped: Votes that were left out because the same context and pair has an earlier vote.
     n_votes_elsewhere: Votes on other models, which are left out.
     shared_texts: The contexts that share a text, if some do.
@@ -109,6 +110,7 @@ class PreferenceData:
     ordered: bool = True
     outcome_kind: str = "labels"
     same: tuple[tuple[str, int], ...] = ()
+    n_spellings: int = 0
     n_votes_dropped: int = 0
     n_votes_elsewhere: int = 0
     shared_texts: SharedTexts | None = None

@@ -200,6 +200,7 @@ class FitDescription:
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
+    n_spellings: Names of models that were replaced by another name that looks the same (``fold_names=True``).
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     """
@@ -237,6 +238,7 @@ class FitDescription:
     equal_tasks: str = ""
     runs_there: str = ""
     score_range: tuple[float, ...] = ()
+    n_spellings: int = 0
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
 
@@ -592,6 +594,7 @@ def _description(steps: FitState) -> FitDescription:
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
         runs_there=runs_there,
         score_range=score_range,
+        n_spellings=data.n_spellings,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
     )

@@ -369,6 +369,11 @@ def _data_sentences(results: Estimates) -> list[str]:
     if d.rows_lost and not results.part and any(number for _, number in lost):
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
         size = f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."
+    if d.n_spellings:
+        spellings = counted(d.n_spellings, "further spelling")
+        size += (
+            f" {spellings} of names (blanks, letter case, Unicode form) count{'s' * (d.n_spellings == 1)} as the same."
+        )
     return [
         size,
         *_left_out_note(results),
