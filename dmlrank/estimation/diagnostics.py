@@ -110,7 +110,7 @@ FEW_UNLIKE = "The few prompts on which this model does unlike elsewhere outweigh
 def warn_of_few_prompts(
     effective: FloatArray, models: Sequence[str], n_contexts: int, outweighing: str, advice: str
 ) -> None:
-    """Warn where a standard error rests on few prompts; all such models are named if they are not very many.
+    """Warn where a standard error rests on few prompts; such models are named unless they are very many or all.
 
     Shapes: effective (d,).
     """
@@ -119,8 +119,9 @@ def warn_of_few_prompts(
         if n_contexts <= FEW_CLUSTERS:
             outweighing = "The number of prompts is the cause, which other options cannot mend"
             advice = f"collect votes or scores on more than {FEW_CLUSTERS} prompts"
-        named = few if len(few) <= _MOST_NAMED else few[:1]
-        more = f" ({len(few) - 1} further have fewer, too)" if len(named) < len(few) else ""
+        named = few if len(few) <= min(_MOST_NAMED, len(effective) - 1) else few[:1]
+        others = len(few) - len(named)
+        more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         # Rounded up, a number may equal the one that is needed.
         numbers = [str(min(round(effective[j]), round(_FEWEST_EFFECTIVE) - 1)) for j in (named[0], named[-1])]
         warn(

@@ -582,7 +582,7 @@ def doubtful_models(results: Estimates) -> list[str]:
         found = re.match(
             rf"{_FEW} the standard error of (.*): their effective number is [\d to]+ of [\d,]+ prompts", text
         )
-        if found is None or "further have fewer" in text or "number of prompts is the cause" in text:
+        if found is None or " fewer, too)" in text or "number of prompts is the cause" in text:
             return []
         named |= {name for name in results.names if repr(name) in found[1]}
     return [name for name in results.names if name in named] if len(named) < len(results.names) - 1 else []

@@ -18,6 +18,7 @@ from dmlrank.estimation.diagnostics import (
     calibration,
     effective_contexts,
     warn_about_intervals,
+    warn_of_few_prompts,
 )
 from dmlrank.estimation.influence import Influence
 from dmlrank.exceptions import DmlrankWarning
@@ -166,7 +167,7 @@ def warnings_of(interior=True, **changes):
         ),
         (
             {"effective_contexts": [8.0, 6.0]},
-            "error of 'bob', 'ada': their effective number is 6 to 8 of 1,000 prompts",
+            r"error of 'bob': their .* number is 6 of .* \(1 further has fewer, too\)",
         ),
         (
             {"effective_contexts": [2.0, 6.0]},
@@ -189,6 +190,11 @@ def test_every_sign_has_its_warning(changes, words):
     assert text.startswith(DOUBTS)
     with pytest.warns(DmlrankWarning, match=words):
         warnings.warn(text, DmlrankWarning, stacklevel=1)
+
+
+def test_models_with_few_prompts_are_named_where_others_have_enough():
+    with pytest.warns(DmlrankWarning, match="error of 'c', 'a': their effective number is 4 to 6 of 900 prompts, and"):
+        warn_of_few_prompts(np.array([6.0, 50.0, 4.0]), "abc", 900, "Some outweigh others", "add prompts")
 
 
 @pytest.mark.parametrize(
