@@ -46,7 +46,10 @@ _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
 # The beginning of the warning of a fit that leaves votes out.
-_LEFT_OUT = re.compile(r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out(, among them .*?)?: [\d,]+ (?:rows?|votes) ")
+_LEFT_OUT = re.compile(
+    r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out: "
+    r"(?:.*?(, among them .*?)(?:; [\d,]+ votes are on |\. [\d,]+ rows? |\. Scores ))?"
+)
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141

@@ -45,6 +45,7 @@ class Rows:
     index (rows,): Position of each row in the caller's frames, which have ``n_rows``.
     n_later_votes: Votes that were left out because the same context and pair has an earlier vote.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
+    n_spellings: Names that were replaced by another name that looks the same.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
     are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that features are kept in a file.
@@ -64,6 +65,7 @@ class Rows:
     n_rows: int
     n_later_votes: int = 0
     same: tuple[tuple[str, int], ...] = ()
+    n_spellings: int = 0
     derived: DerivedPairs | None = None
     are_partitioned: bool = False
 

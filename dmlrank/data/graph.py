@@ -249,13 +249,6 @@ class PairRule:
         return ", ".join(options)
 
 
-def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5, n_others: int = 0) -> str:
-    """Return a clause that says which votes are left out; ``n_others`` votes are left out besides those counted."""
-    n_left_out, n_total = counts.n_left_out + n_others, counts.n_total + n_others
-    total = f"{n_left_out:,} of {n_total:,} votes ({100 * n_left_out / max(n_total, 1):.2g} %) are left out"
-    return total + losses_clause(counts, models, most_named)
-
-
 def losses_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5) -> str:
     """Return a clause that names the models which lose more than a fifth of their votes; empty if none does."""
     named = [

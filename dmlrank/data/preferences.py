@@ -81,7 +81,9 @@ class PreferenceData:
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
+    n_spellings: Names that were replaced by another name that looks the same.
     n_votes_dropped: Votes that were left out because the same context and pair has an earlier vote.
+    n_votes_elsewhere: Votes on other models, which are left out.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
     n_unlabelled: Number of contexts without any label.
@@ -108,7 +110,9 @@ class PreferenceData:
     ordered: bool = True
     outcome_kind: str = "labels"
     same: tuple[tuple[str, int], ...] = ()
+    n_spellings: int = 0
     n_votes_dropped: int = 0
+    n_votes_elsewhere: int = 0
     shared_texts: SharedTexts | None = None
     scores: ScoreTable | None = None
     n_contexts: int = field(init=False)
@@ -231,6 +235,7 @@ class PreferenceData:
             vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
             vote_y=self.vote_y[vote_inside][:, is_used],
             vote_row=self.vote_row[vote_inside],
+            n_votes_elsewhere=self.n_votes_elsewhere + int((~vote_inside).sum()),
             scores=None if self.scores is None else self.scores.only(items),
         )
 

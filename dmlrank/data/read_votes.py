@@ -105,11 +105,11 @@ def take_rows(
         # Features that are numbers need no check, and vectors are checked when they are stacked.
         if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
             coded[name] = CodedColumn.of(table[name])
-    coded = {name: coded[name] for name in roles}
+    coded, n_spellings = {name: coded[name] for name in roles}, 0
     if derived is None:
         if not formula.probabilities:
             coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories)
-        coded = _with_folded_names(coded, formula, options.fold_names)
+        coded, n_spellings = _with_folded_names(coded, formula, options.fold_names)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
         for name in names.arrays
@@ -128,15 +128,21 @@ def take_rows(
         index=np.arange(len(table)),
         n_rows=len(table),
         derived=derived,
+        n_spellings=n_spellings,
         are_partitioned=is_partitioned(data),
     )
 
 
-def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_names: bool) -> dict[str, CodedColumn]:
-    """Return the roles with one name for models whose names look the same; without ``fold_names`` warn of them."""
+def _with_folded_names(
+    roles: dict[str, CodedColumn], formula: Formula, fold_names: bool
+) -> tuple[dict[str, CodedColumn], int]:
+    """Return the roles with one name for models whose names look the same, and how many names went.
+
+    Without ``fold_names`` all names stay, and a warning names them.
+    """
     groups = names_alike([roles[formula.first], roles[formula.second]])
     if not groups:
-        return roles
+        return roles, 0
     if not fold_names:
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
@@ -145,12 +151,12 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
             f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
             f"fold_names=True counts the names of each as one model, under the most frequent name",
         )
-        return roles
+        return roles, 0
     one_name = {name: group[0] for group in groups for name in group}
     return {
         role: column.renamed(one_name) if role in (formula.first, formula.second, formula.outcome) else column
         for role, column in roles.items()
-    }
+    }, len(one_name) - len(groups)
 
 
 def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
@@ -233,6 +239,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         n_rows=rows.n_rows,
         n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes - sum(count for _, count in rows.same),
         same=rows.same,
+        n_spellings=rows.n_spellings,
         n_votes_dropped=rows.n_later_votes,
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,

@@ -103,6 +103,8 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
     return float(1 + slope), spread
 
 
+# Models that the warning of few prompts names, at most.
+_MOST_NAMED = 20
 # Why few prompts may determine the standard error of a model's scores.
 FEW_UNLIKE = "The few prompts on which this model does unlike elsewhere outweigh all others"
 
@@ -110,23 +112,25 @@ FEW_UNLIKE = "The few prompts on which this model does unlike elsewhere outweigh
 def warn_of_few_prompts(
     effective: FloatArray, models: Sequence[str], n_contexts: int, outweighing: str, advice: str
 ) -> None:
-    """Warn where a standard error rests on few prompts.
+    """Warn where a standard error rests on few prompts; such models are named unless they are very many or all.
 
     Shapes: effective (d,).
     """
-    fewest = int(np.argmin(effective))
-    if effective[fewest] < _FEWEST_EFFECTIVE:
+    few = [int(j) for j in np.argsort(effective, kind="stable") if effective[j] < _FEWEST_EFFECTIVE]
+    if few:
         if n_contexts <= FEW_CLUSTERS:
             outweighing = "The number of prompts is the cause, which other options cannot mend"
             advice = f"collect votes or scores on more than {FEW_CLUSTERS} prompts"
-        others = int((effective < _FEWEST_EFFECTIVE).sum()) - 1
+        named = few if len(few) <= min(_MOST_NAMED, len(effective) - 1) else few[:1]
+        others = len(few) - len(named)
         more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         # Rounded up, a number may equal the one that is needed.
-        number = min(round(effective[fewest]), round(_FEWEST_EFFECTIVE) - 1)
+        numbers = [str(min(round(effective[j]), round(_FEWEST_EFFECTIVE) - 1)) for j in (named[0], named[-1])]
         warn(
-            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is {number} of "
-            f"{n_contexts:,} prompts, and a reliable interval needs at least "
-            f"{_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too short; {advice}",
+            f"few prompts determine the standard error of {', '.join(repr(models[j]) for j in named)}: their effective "
+            f"number is {' to '.join(dict.fromkeys(numbers))} of {n_contexts:,} prompts, and a reliable interval "
+            f"needs at least {_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too "
+            f"short; {advice}",
             kind=IntervalWarning,
         )
 

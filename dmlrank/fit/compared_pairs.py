@@ -19,7 +19,7 @@ from .._utils.argument_checks import real_array
 from .._utils.computation import warn
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
-from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, left_out_clause
+from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, losses_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, failing_as, listed
@@ -433,23 +433,28 @@ def votes_left_out(
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
         return all_count
     reasons, advice = [], ""
+    if counts.n_left_out:
+        reason, advice = _of_thin_pairs(data, counts, options, choice)
+        reasons.append((counts.n_left_out, f"{reason}{losses_clause(counts, data.items)}"))
+    if dropped:
+        why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
+        named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, _MOST_NAMED)})"
+        reasons.append((n_dropped, f"{n_dropped:,} votes are on {named}"))
+    sentences = []
+    if reasons:
+        n_lost, n_all = counts.n_left_out + n_dropped, counts.n_total + n_dropped
+        largest_first = "; ".join(text for _, text in sorted(reasons, reverse=True))
+        sentences.append(f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %) are left out: {largest_first}")
     if n_same:
         models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:_MOST_NAMED])
         models += ", ..." if len(read.same) > _MOST_NAMED else ""
-        reasons.append(f"{n_same:,} row{'s' * (n_same != 1)} compare a model with itself ({models})")
-    if dropped:
-        why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
-        reasons.append(
-            f"{n_dropped:,} votes are on {len(dropped)} model{'s' * (len(dropped) != 1)} that {why} "
-            f"({listed(dropped, _MOST_NAMED)})"
+        rows, ending = ("row", "s") if n_same == 1 else ("rows", "")
+        sentences.append(
+            f"{n_same:,} {rows} compare{ending} a model with itself ({models}) and count{ending} as no vote"
         )
     if counts.n_left_out:
-        reason, advice = _of_thin_pairs(data, counts, options, choice)
-        reasons.append(reason)
-    clause = left_out_clause(counts, data.items, n_others=n_same + n_dropped)
-    rest = f". Scores are computed from the other pairs only{f'; {advice}' if advice else ''}"
-    sentences = [f"{clause}: {'; '.join(reasons)}{rest if counts.n_left_out else ''}", all_count]
-    return ". ".join(sentence for sentence in sentences if sentence)
+        sentences.append(f"Scores are computed from the other pairs only{f'; {advice}' if advice else ''}")
+    return ". ".join(sentence for sentence in (*sentences, all_count) if sentence)
 
 
 def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice) -> tuple[str, str]:
@@ -459,8 +464,9 @@ def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, c
             "add these pairs to graph=, or leave graph= out"
         )
     rule = PairRule(data.ordered, choice.min_labels)
-    reason = f"{counts.n_left_out:,} votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
-    reason += " in one of the two orders" if data.ordered else ""
+    enough = f"{rule.min_labels} {'labelled prompts' if options.context else 'votes'}"
+    reason = f"{counts.n_left_out:,} votes are on pairs with fewer than {enough}"
+    reason += f"{' in one of the two orders' if data.ordered else ''} (min_labels={rule.min_labels})"
     if counts.uses_most:
         return reason, ""
     advice = "collect more labels of these pairs"

@@ -201,6 +201,9 @@ class FitDescription:
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
+    n_spellings: Names of models that were replaced by another name that looks the same (``fold_names=True``).
+    tie_share: Share of the votes that are ties.
+    rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     """
 
     formula: str
@@ -236,6 +239,9 @@ class FitDescription:
     equal_tasks: str = ""
     runs_there: str = ""
     score_range: tuple[float, ...] = ()
+    n_spellings: int = 0
+    tie_share: float = 0.0
+    rows_lost: tuple[tuple[str, int], ...] = ()
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -550,6 +556,15 @@ def _description(steps: FitState) -> FitDescription:
             derived = derived.with_enough(options.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
         runs_there = derived.runs_there if isinstance(options.missing, str) else ""
+    n_same, n_elsewhere = sum(count for _, count in data.same), data.n_votes_elsewhere
+    without = data.n_rows - data.n_dropped - data.n_votes_dropped - n_same - n_elsewhere - data.n_votes
+    lost = (
+        ("with missing values", data.n_dropped),
+        ("of a model against itself", n_same),
+        ("without a vote", without),
+        ("with a later vote on the same prompt and pair", data.n_votes_dropped),
+        ("with a vote on a model that is left out", n_elsewhere),
+    )
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
@@ -584,6 +599,9 @@ def _description(steps: FitState) -> FitDescription:
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
         runs_there=runs_there,
         score_range=score_range,
+        n_spellings=data.n_spellings,
+        tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
+        rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
     )
 
 

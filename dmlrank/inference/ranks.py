@@ -304,16 +304,17 @@ class FirstPlace:
         """Place among ``others`` of the best model that may be first as well; of the second model where none may."""
         return int(np.argmax(self.p > self.alpha))
 
-    def times_more(self, power: float) -> float:
+    def times_more(self, power: float, over: NDArray[np.bool_] | None = None) -> float:
         """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
 
-        The power is that of the difference that needs most. It is infinite where the leader has no lead.
+        The power is that of the difference that needs most, among others that ``over`` (K - 1,) chooses. The multiple
+        is infinite where the leader has no lead, and 0 where the data decide already.
         """
         wanted = (self.critical + float(norm.ppf(power))) * self.std_error
-        short = self.p > self.alpha
+        short = (self.p > self.alpha) & (True if over is None else over)
         grows = (self.difference > 0) & (self.std_error > 0)
         ratio = np.divide(wanted, self.difference, out=np.full(len(wanted), np.inf), where=grows)
-        return float(np.square(ratio[short]).max())
+        return float(np.square(ratio[short]).max(initial=0.0))
 
 
 def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Separation) -> FirstPlace | None:

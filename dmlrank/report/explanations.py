@@ -21,8 +21,11 @@ from .statements import (
     NO_ORDER,
     SummaryLevel,
     as_sentence,
+    certain_words,
     counted,
+    doubt_words,
     features_of,
+    fewest_opponents,
     gap_note,
     interval_method,
     neutral_text,
@@ -104,6 +107,8 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         return [meaning, *tested]
     n_others = len(results.models) - 1
     opponents = f"the other {n_others} models" if results.graph.complete else "the models that it is compared with"
+    if fewest := fewest_opponents(results):
+        opponents += f" (a dash stands for fewer than {fewest})"
     # Win probabilities are about the votes, which scores at equal style are not.
     is_equal = results.style is not None and results.style.kind == "equal"
     unadjusted = ", without the adjustment for style" if is_equal else ""
@@ -188,7 +193,7 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
-        *[f"Warnings {where} say why intervals, tests and ranks may not hold for these data."]
+        *[f"{doubt_words(results)}: warnings {where} say why.{certain_words(results)}"]
         * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
         f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"
@@ -225,6 +230,8 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> l
         f" Models without a common {sign} in {column} are separated. Models that share a {sign} may still differ. A "
         f"dash stands for all {sign}s from the first to the last."
         if any(level.letters)
+        else ""
+        if on_page
         else " Groups of models that are not separated have letters where there are at most 20 models."
     )
     return [
@@ -357,8 +364,19 @@ def _data_sentences(results: Estimates) -> list[str]:
     counts = f"{counted(d.n_votes, results.counts)} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
     what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
+    size = f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}"
+    n_rare = results.votes.n_left_out if results.votes else 0
+    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
+    if d.rows_lost and not results.part and any(number for _, number in lost):
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
+        size = f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."
+    if d.n_spellings:
+        spellings = counted(d.n_spellings, "further spelling")
+        size += (
+            f" {spellings} of names (blanks, letter case, Unicode form) count{'s' * (d.n_spellings == 1)} as the same."
+        )
     return [
-        " ".join([f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}", *scores_there(results)]),
+        " ".join([size, *scores_there(results)]),
         *_left_out_note(results),
         *_outcome_note(results),
         *_judge_note(results),

@@ -25,6 +25,7 @@ from .statements import (
     as_sentence,
     counted,
     doubt_note,
+    fewest_opponents,
     functional_unit,
     score_definition,
     scores_there,
@@ -134,7 +135,10 @@ class Column:
     @property
     def page_cells(self) -> list[tuple[str, str]]:
         """Text and sort key of every row on a page."""
-        texts = [" to ".join(text.replace("-", self.hyphen) for text in cell) for cell in self.cells]
+        texts = [
+            "\u2013" if cell[0] == "-" != self.hyphen else " to ".join(text.replace("-", self.hyphen) for text in cell)
+            for cell in self.cells
+        ]
         return list(zip(texts, self.keys or [""] * len(texts), strict=True))
 
 
@@ -211,11 +215,17 @@ def leaderboard_columns(
             "Models without a common letter are separated",
             ascending=True,
             kind="text",
+            hyphen="\u2013",
         )
     if head := win_head(results):
         said = "Estimated probability of a win, averaged over opponents that all count the same"
         title = "Win probability" if results.graph.complete else "Win probability, own opponents"
-        columns["share"] = _numbers(head, title, results.shares, 2, said)
+        columns["share"] = share = _numbers(head, title, results.shares, 2, said)
+        if fewest := fewest_opponents(results):
+            no = results.graph.degrees < fewest
+            shown = [("-",) if none else cell for cell, none in zip(share.cells, no, strict=True)]
+            said += f"; none with fewer than {fewest} opponents"
+            columns["share"] = replace(share, cells=shown, keys=["-1" if x else "" for x in no], explanation=said)
     if results.votes is not None:
         # Where some votes are not used, used and all votes, such as 8/10.
         votes = list(zip(results.votes.used.tolist(), results.votes.total.tolist(), strict=True))

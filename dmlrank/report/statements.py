@@ -29,6 +29,8 @@ POWER = 0.8
 _NARROW = 3
 # A model with less than this share of the median votes has few.
 _THIN = 0.2
+# The start of the warning that an interval may be too short because few prompts count.
+_FEW = "few prompts determine"
 # Clusters that raise standard errors by a factor above this are said to matter.
 _MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
@@ -44,6 +46,8 @@ _STYLE_WORDS = {"equal": ", at equal style", "balanced": ", battles of equal sty
 _LOG_ODDS_OF_60 = 0.4
 # At the head of the win probabilities where models have different opponents.
 MET = "met"
+# Opponents over which a win probability is averaged, at least; 2 for up to four models.
+_FEWEST_OPPONENTS = 3
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -125,6 +129,14 @@ def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in weights.items())
 
 
+def tie_sentence(results: Estimates) -> str:
+    """Say on a page how ties count and how many there are, after a blank; empty without ties."""
+    d = results.description
+    if not d.tie_share or results.part or tie_weight(d.tie_weights) != "1/2":
+        return ""
+    return f" A tie counts as half a win; {100 * d.tie_share:.2g} % of the {results.counts}s are ties."
+
+
 def functional_unit(results: Estimates) -> str:
     """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
     average = " of mean preferences" if results.averages_preferences else ""
@@ -137,6 +149,12 @@ def win_head(results: Estimates) -> str:
     if not results.of_models or results.are_means or np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
         return ""
     return "win" if results.graph.complete else f"win vs {MET}"
+
+
+def fewest_opponents(results: Estimates) -> int:
+    """Return the number of opponents below which a win probability is about them; 0 where all models have as many."""
+    fewest = min(max(len(results.models) - 2, 2), _FEWEST_OPPONENTS)
+    return fewest if results.graph.degrees.min() < fewest and not results.graph.complete else 0
 
 
 def features_of(results: Estimates) -> str:
@@ -167,7 +185,7 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         all_warnings = results.diagnostics.warnings
         numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
         places = f"warning{'s' * (len(numbers) > 1)} {enumerated(numbers)}" if len(all_warnings) > 1 else "the warning"
-        doubtful = [f"Intervals, tests and ranks may not hold for these data (see {places} below)."]
+        doubtful = [f"{doubt_words(results)} (see {places} below).{certain_words(results)}"]
         doubtful += bootstrap_sentence(level)
     labels = ["Warning"] if n_warnings == 1 else [f"Warning {n} of {n_warnings}" for n in range(1, n_warnings + 1)]
     return (
@@ -268,7 +286,9 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         f"Scores: {score_words(results)}." if results.of_models else "Rows: outputs of a user-defined functional."
     ]
     if MET in win_head(results):
-        sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ.")
+        fewest = fewest_opponents(results)
+        dash = f' ("-": fewer than {fewest})' if fewest else ""
+        sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ{dash}.")
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
@@ -294,7 +314,8 @@ def few_units_words(results: Estimates) -> str:
         return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.
     are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
-    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' of ')[0]}"
+    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}"
+    units += "clusters" if results.description.clusters else _independent_units(results)[0]
     pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
     return f" ({units}: t quantiles{pseudo})"
 
@@ -352,7 +373,9 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     alike, several = _models_of_several_names(results, on_page)
     if not alike.isdisjoint([leader, *tied]):
         return [f"{several} This fit does not say who is first, because one of the first models has several names."]
-    thin = _models_with_few_votes(results)
+    # Models that no test puts below another one may be first.
+    may_lead = [leader, *(results.models[k] for k in first.others if not separation.above[:, k].any())]
+    thin = {name: n for name, n in _models_with_few_votes(results).items() if name in may_lead}
     few = [name for name in tied if name in results.diagnostics.models_with_few_prompts or name in thin]
     enough = [name for name in tied if name not in few] or few
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
@@ -385,14 +408,15 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
         if thin := {name: thin[name] for name in tied if name in thin}:
             most, is_one = max(thin.values()), len(thin) == 1
-            lead += f" {some_of([*thin])} {'has only' if is_one else 'have at most'} {counted(most, results.counts)}"
-            lead += "." if on_page else f": a fit with min_votes={most + 1} ranks the others."
+            lead += f" {some_of([*thin])} may be first, too: {'it has only' if is_one else 'they have at most'} "
+            lead += f"{counted(most, results.counts)}, too few to tell"
+            lead += "." if on_page else f"; a fit with min_votes={most + 1} ranks the others."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
         pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
     lead = f"{several} {lead}".lstrip()
-    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page)]
+    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page, few)]
 
 
 def _models_of_several_names(results: Estimates, on_page: bool) -> tuple[set[str], str]:
@@ -420,6 +444,12 @@ def _models_with_few_votes(results: Estimates) -> dict[str, int]:
     # A plan for few models runs most of them hardly at all.
     usual = np.max(total) if results.are_means else np.median(total)
     return {results.models[j]: int(total[j]) for j in np.flatnonzero(total < _THIN * usual)}
+
+
+def models_to_mark(results: Estimates) -> list[str]:
+    """Return the models with few votes, and those that alone rest on few prompts."""
+    few = {*_models_with_few_votes(results), *results.diagnostics.models_with_few_prompts, *doubtful_models(results)}
+    return [name for name in results.names if name in few]
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -461,18 +491,27 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     return f"{leader} leads {rival} by {texts[0]}{unit} ({interval(*texts[1:])})."
 
 
-def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> list[str]:
-    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided."""
+def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few: Sequence[str]) -> list[str]:
+    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided.
+
+    Models with few votes are left aside where the others need less.
+    """
     if first.decided:
         return []
     if results.sequence is not None:
         return ["A later look may decide it."]
-    times = first.times_more(POWER)
+    has_few = np.isin(np.array(results.models)[first.others], few)
+    is_short, times = first.p > first.alpha, first.times_more(POWER)
+    aside = ""
+    if 0 < (of_others := first.times_more(POWER, ~has_few)) < times:
+        names = [results.models[k] for k in first.others[is_short & has_few]]
+        aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
+        is_short, times = is_short & ~has_few, of_others
     wanted = data_wanted(results, times)
     wanted = wanted.replace(f"(power {POWER:.2f})", f"with a chance of {100 * POWER:.0f} %") if on_page else wanted
     if not wanted:
         return []
-    rivals = [first.leader, *first.others[first.p > first.alpha]]
+    rivals = [first.leader, *first.others[is_short]]
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
@@ -482,15 +521,15 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool) -> 
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
         return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
     if not is_targeted or not 0 < 2 * involved < n_used:
-        return [f"{wanted} if the estimated leads were true."]
+        return [f"{wanted} if the estimated leads were true{aside}."]
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     targeted = f"about {further:,} further votes on pairs with the leader or {closest} would decide it"
     if on_page:
-        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %."]
+        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %{aside}."]
     return [
         f"If the estimated leads were true, {targeted} (power {POWER:.2f}); with pairs drawn as so far, "
-        f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}."
+        f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}{aside}."
     ]
 
 
@@ -506,7 +545,13 @@ def without_code(text: str) -> str:
     """
     without_brackets = re.sub(r" \([^()]*\)", lambda match: "" if _CODE.search(match[0]) else match[0], text)
     first, *others = re.split(r"(?<=[.;])\s+", without_brackets)
-    kept = [_OPTION.sub("", first), *(clause for clause in others if not _CODE.search(clause))]
+    kept = [_OPTION.sub("", first)]
+    for clause in others:
+        if not _CODE.search(clause):
+            kept.append(clause)
+        elif clause.endswith("."):
+            # The sentence ends before the clause that is left out.
+            kept[-1] = f"{kept[-1][:-1]}."
     shown = " ".join(kept)
     return f"{shown[:-1]}." if shown.endswith(";") else shown
 
@@ -535,8 +580,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
         return "prompts" if d.context else "rows", d.n_contexts, ""
     remark = ""
     if len(d.clusters) > 1:
-        remark = f" The number of clusters of {d.clusters[1]!r} is assumed to grow in proportion."
-    return f"clusters of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
+        remark = f" The number of values of {d.clusters[1]!r} is assumed to grow in proportion."
+    return f"values of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
@@ -568,11 +613,36 @@ def sequential_note(results: Estimates) -> list[str]:
     return [] if results.sequence is None else [results.sequence.promise]
 
 
+def doubtful_models(results: Estimates) -> list[str]:
+    """Return the models whose intervals alone may not hold; empty where others may not hold either."""
+    named: set[str] = set()
+    for text in results.diagnostics.doubts:
+        found = re.match(
+            rf"{_FEW} the standard error of (.*): their effective number is [\d to]+ of [\d,]+ prompts", text
+        )
+        if found is None or " fewer, too)" in text or "number of prompts is the cause" in text:
+            return []
+        named |= {name for name in results.names if repr(name) in found[1]}
+    return [name for name in results.names if name in named] if len(named) < len(results.names) - 1 else []
+
+
+def doubt_words(results: Estimates) -> str:
+    """Say that intervals, tests and ranks may not hold, and of which models where this is known; no full stop."""
+    names = doubtful_models(results)
+    return f"Intervals, tests and ranks {f'of {enumerated(names)} ' if names else ''}may not hold for these data"
+
+
+def certain_words(results: Estimates) -> str:
+    """Say after a blank that warnings are not about the other models; empty where they are."""
+    n_others = len(results.names) - len(names) if (names := doubtful_models(results)) else 0
+    return f" This does not concern comparisons among the other {n_others} models." if n_others else ""
+
+
 def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    doubts = f"Intervals, tests and ranks may not hold for these data: {reasons}.{_IN_SUMMARY}"
+    doubts = f"{doubt_words(results)}: {reasons}.{certain_words(results)}{_IN_SUMMARY}"
     return [doubts] * bool(n_warnings and results.has_intervals)
 
 

@@ -335,6 +335,24 @@ def test_rank_sets_are_in_sight_on_a_phone(open_page):
         assert head["x"] + head["width"] <= box["x"] + box["width"]
 
 
+def test_a_table_that_is_wider_than_its_box_says_so(open_page, arena_result):
+    for width, is_said in ((390, True), (1280, False)):
+        page = open_page(arena_result, width=width)
+        page.wait_for_timeout(200)
+        hint = page.locator("caption span").last.evaluate("(node) => getComputedStyle(node, '::after').content")
+        assert ("Scroll sideways" in hint) == is_said
+
+
+def test_the_label_of_the_chart_is_not_cut_on_a_phone(open_page, arena_result):
+    page = open_page(arena_result, width=390)
+    forest, label = page.locator(".forest"), page.locator(".forest .label")
+    assert label.inner_text().startswith("score: log-odds against the average")
+    assert label.evaluate("node => node.scrollWidth <= node.clientWidth")
+    outer, inner = forest.bounding_box(), label.bounding_box()
+    assert outer["x"] <= inner["x"]
+    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_names_of_the_forest_plot_stand_in_their_rows_and_end_with_dots_where_there_is_no_room(open_page, width):
     long = "borealis-2-instruct-2024-08-05"

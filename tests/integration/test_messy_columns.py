@@ -40,6 +40,9 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
         warnings.simplefilter("error")
         folded = dr.dml_rank(PLAIN, messy, fold_names=True, **options)
     assert folded.params.equals(dr.dml_rank(PLAIN, clean, **options).params)
+    said = "16 further spellings of names (blanks, letter case, Unicode form) count as the same."
+    assert said in " ".join(folded.explain().split())
+    assert "further spelling" not in dr.dml_rank(PLAIN, clean, fold_names=True, **options).explain()
     # Labels that name the winning model are folded, too.
     by_name = messy.assign(winner=messy["model_a"].where(messy["winner"] == "model_a", messy["model_b"].str.strip()))
     named = dr.dml_rank(PLAIN, by_name, fold_names=True, **options)

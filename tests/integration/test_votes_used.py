@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import warnings
 
 import numpy as np
@@ -150,7 +152,8 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     rare[3, 0], rare[0, 3] = 12, 12
     votes = draw_votes(rare)
     with pytest.warns(
-        dr.DmlrankWarning, match=r"37 of the 61 votes of 'm03'.*fewer than min_labels=10.*in one of the two orders"
+        dr.DmlrankWarning,
+        match=r"fewer than 10 votes in one of the two orders \(min_labels=10\), among them 37 of the 61 .* 'm03'",
     ) as caught:
         res = rank(votes, position_bias=True, min_labels=10)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
@@ -237,8 +240,8 @@ def test_odd_rows_are_left_out_with_one_warning(odd_rows, options):
     with pytest.warns(dr.DmlrankWarning, match="are left out") as caught:
         res = rank(odd_rows, **options)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
-    assert "5 of 425 votes (1.2 %) are left out" in said
-    assert "3 rows compare a model with itself ('m00' 2, 'm01' 1)" in said
+    assert "2 of 422 votes (0.47 %) are left out" in said
+    assert "3 rows compare a model with itself ('m00' 2, 'm01' 1) and count as no vote" in said
     assert "2 votes are on 2 models that compared pairs do not connect with the others ('x', 'y')" in said
     clean = odd_rows[:-5]
     np.testing.assert_allclose(res.params, rank(clean, **options).params, atol=1e-12)
@@ -248,6 +251,114 @@ def test_odd_rows_are_left_out_with_one_warning(odd_rows, options):
     assert any("3 rows compare a model with itself" in problem for problem in found.problems)
     with pytest.raises(GraphError, match="component='largest' ranks the 4 models of the largest alone"):
         rank(odd_rows, component="all", **options)
+
+
+@pytest.fixture(scope="module")
+def thin():
+    """Six models with 60 votes a pair, and "m06" with 12 votes on one pair and 4 on three; rows that are no votes."""
+    counts = np.full((7, 7), 30) * ~np.eye(7, dtype=bool)
+    counts[6], counts[:, 6] = (6, 2, 2, 2, 0, 0, 0), (6, 2, 2, 2, 0, 0, 0)
+    votes = draw_votes(counts)
+    skill = pd.Series([1.0, 0.8, 0.0, -0.2, -0.4, -0.6, 0.7], index=sorted({*votes["model_a"]}))
+    ahead = 1 / (1 + np.exp(skill[votes["model_b"]].to_numpy() - skill[votes["model_a"]].to_numpy()))
+    draw = np.random.default_rng(2).random(len(votes))
+    votes["winner"] = np.where(draw < 0.3, "tie", np.where(draw < 0.3 + 0.7 * ahead, "model_a", "model_b"))
+    odd = pd.DataFrame({"model_a": ["m00"] * 20 + ["x"] * 2, "model_b": ["m00"] * 20 + ["m00"] * 2, "winner": "tie"})
+    return pd.concat([votes, odd], ignore_index=True).assign(user=lambda frame: np.arange(len(frame)) // 2)
+
+
+@pytest.fixture(scope="module")
+def thin_page(thin):
+    pytest.importorskip("jinja2")
+    return rank(thin, cov_type="cluster", cov_kwds={"groups": "user"}).report()
+
+
+def text_of(page):
+    """The text of a page as a reader sees it."""
+    shown = re.sub(r"<(script|style|svg).*?</\1>|<[^>]+>", " ", page, flags=re.S)
+    return " ".join(html.unescape(shown).split())
+
+
+def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_page):
+    assert (
+        "14 of 926 votes (1.5 %) are left out: 12 votes are on pairs with fewer than 10 votes, among them 12 of the 24 "
+        "votes of 'm06'; 2 votes are on 1 model that compared pairs do not connect with the others ('x'). 20 rows "
+        "compare a model with itself ('m00' 20) and count as no vote. Scores are computed from the other pairs only."
+    ) in text_of(thin_page)
+
+
+def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
+    wanted = (
+        r"About ([\d,]+) values of 'user' in all \(463 so far; about 2 votes of each\) would decide it with a chance"
+    )
+    found = re.search(
+        wanted + " of 80 % if the estimated leads were true; this leaves aside m06, on which more", text_of(thin_page)
+    )
+    assert found
+    usual = rank(
+        thin[~thin[["model_a", "model_b"]].isin(["m06", "x"]).any(axis=1)],
+        cov_type="cluster",
+        cov_kwds={"groups": "user"},
+    )
+    without = re.search(r"About ([\d,]+) values of 'user' in all", usual.verdict())
+    assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
+    assert "leaves aside" not in usual.verdict()
+
+
+def test_a_page_says_that_models_with_few_votes_may_be_first(thin_page):
+    said = "m00 is not separated from it. m06 may be first, too: it has only 24 votes, too few to tell."
+    assert said in text_of(thin_page)
+
+
+def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
+    summary = rank(thin).summary()
+    assert {row[0]: row[-1] == "-" for row in summary.rows} == {f"m0{j}": j == 6 for j in range(7)}
+    assert 'was compared with, which differ ("-": fewer than 3).' in summary.notes[-1]
+    assert re.search(r'<bdi>m06</bdi><td.*<td data-sort="-1">–<td', thin_page)
+    assert "averaged over the models that it is compared with (a dash stands for fewer than 3)" in text_of(thin_page)
+    # Of four models, one that has met two of the three others has a probability.
+    counts = np.full((4, 4), 30) * ~np.eye(4, dtype=bool)
+    counts[0, 3] = counts[3, 0] = 0
+    assert not any("-" in row for row in rank(draw_votes(counts)).summary().rows)
+
+
+def test_a_page_says_what_became_of_every_row_and_how_many_votes_are_ties(thin):
+    pytest.importorskip("jinja2")
+    later = pd.concat([thin, thin[:3].assign(winner="none")], ignore_index=True)
+    text = text_of(rank(later, categories={"none": "missing"}).report())
+    assert (
+        "949 rows: 20 of a model against itself, 3 without a vote, 2 with a vote on a model that is left out, 12 with "
+        "a vote on a pair that is not compared; the votes of the other 912 are used."
+    ) in text
+    assert "912 votes used, of 949 rows (see Data below)" in text
+    share = (thin["winner"][thin["model_a"] != thin["model_b"]][:924] == "tie").mean()
+    assert text.count(f"A tie counts as half a win; {100 * share:.2g} % of the votes are ties.") == 1
+    no_ties = rank(draw_votes(np.full((3, 3), 30) * ~np.eye(3, dtype=bool)).query("winner != 'tie'")).report()
+    assert "tie" not in re.sub(r"title", "", text_of(no_ties).split("Leaderboard Filter")[0])
+
+
+def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
+    said = "Intervals, tests and ranks of m06 may not hold for these data"
+    rest = "This does not concern comparisons among the other 6 models."
+    res = rank(thin)
+    assert f"{said} (see warning 2 below). {rest}" in " ".join(res.summary().notes)
+    assert f"{said}: 1 warning of the fit says why. {rest}" in res.verdict()
+    assert text_of(thin_page).count(f"{said}. {rest}") == 1
+    assert "tests behind these sentences" not in text_of(thin_page)
+
+
+def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
+    marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
+    assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
+    assert thin_page.count('<g class="few">') == 1
+    assert "simultaneous intervals; † little data" in text_of(thin_page)
+    assert "† Models with little data, in grey: their scores, ranks and intervals say little." in text_of(thin_page)
+    # A warning about all models but one leaves no comparison that holds, and marks none.
+    three = thin[:-22][thin[:-22][["model_a", "model_b"]].isin(["m00", "m01", "m06"]).all(axis=1)]
+    three = rank(pd.concat([three, three[(three[["model_a", "model_b"]] != "m06").all(axis=1)]], ignore_index=True))
+    assert "'m06', 'm00'" in three.diagnostics.doubts[0]
+    assert re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', three.report()) == ["m06"]
+    assert "†" not in rank(draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))).report()
 
 
 def test_many_votes_are_not_left_out(odd_rows):
@@ -346,7 +457,9 @@ def test_votes_on_a_model_that_is_left_out_are_no_prompts_without_a_vote():
     counts[3], counts[:, 3] = (2, 0, 0, 0), 0
     res = rank(draw_votes(counts), component="largest")
     assert res.diagnostics.models_dropped == ("m03",)
-    assert "2 prompts without a vote between these models" in " ".join(res.explain().split())
+    assert "122 rows: 2 with a vote on a model that is left out; the votes of the other 120 are used." in " ".join(
+        res.explain().split()
+    )
 
 
 def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes():
@@ -389,7 +502,8 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     votes.to_csv(path, index=False)
     assert main(["fit", SIDES, str(path), "--functional", "bt"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"new has only {n_few} votes: a fit with --min-votes {n_few + 1} ranks the others." in said
+    named = f"new may be first, too: it has only {n_few} votes, too few to tell"
+    assert f"{named}; a fit with --min-votes {n_few + 1} ranks the others." in said
     expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
     with pytest.warns(dr.DmlrankWarning, match=rf"out 1 of 5 models with {n_few} of 3,000 votes \(new {n_few}\)"):
         res = dr.dml_rank(SIDES, votes, functional="bt", min_votes=n_few + 1, rng=0)

@@ -31,10 +31,16 @@ from ..statements import (
     SummaryLevel,
     as_sentence,
     bootstrap_sentence,
+    certain_words,
+    counted,
+    doubt_words,
+    doubtful_models,
     fit_warnings,
+    models_to_mark,
     part_note,
     score_words,
     scores_there,
+    tie_sentence,
     untested_note,
     verdict_sentences,
     without_code,
@@ -216,11 +222,12 @@ def _compact(text: str) -> str:
 def _view(board: Board) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
     results, level, d = board.results, board.level, board.results.description
-    units = "prompts" if d.context else "rows"
     dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
     dates += f"; computed on {d.date}" if d.date else ""
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
-    forest, matrix = _plots(board)
+    marked = models_to_mark(results) if results.of_models else []
+    few = [results.names[j] in marked for j in board.order]
+    forest, matrix = _plots(board, few)
     warnings = [without_code(text) for text in fit_warnings(results)]
     verdict = " ".join(verdict_sentences(results, level, on_page=True))
     found = leaderboard_columns(results, level)
@@ -232,28 +239,47 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} {results.counts}s on {d.n_contexts - d.n_unlabelled:,} {units}{dates}. "
-            f"{''.join(f'{text} ' for text in scores_there(results))}"
-            f"Scores: {score_words(results, on_page=True)}.{looks}"
+            f"{_size(results)}{dates}. {''.join(f'{text} ' for text in scores_there(results))}"
+            f"Scores: {score_words(results, on_page=True)}.{tie_sentence(results)}{looks}"
         ),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
-        "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
-        "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "verdict": undirected(verdict),
+        "doubted": f"{doubt_words(results)}.{certain_words(results)}"
+        if results.diagnostics.doubts and results.has_intervals
+        else "",
+        "are_some": bool(doubtful_models(results)),
+        "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
+        "verdict": _said(verdict),
         "columns": columns,
-        "rows": [[(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells] for j in board.order],
+        "rows": [
+            (is_few, [(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells])
+            for j, is_few in zip(board.order, few, strict=True)
+        ],
+        "has_few": any(few),
         "forest": forest,
         "matrix": matrix,
-        "pictures": [(title, picture, list(map(undirected, texts))) for title, picture, texts in board.pictures],
+        "pictures": [(title, picture, list(map(_said, texts))) for title, picture, texts in board.pictures],
         "confidence": level.confidence,
-        "notes": [undirected(text) for text in notes],
-        "sections": [
-            (title, [undirected(without_code(text)) for text in paragraphs]) for title, paragraphs in sections
-        ],
+        "notes": [_said(text) for text in notes],
+        "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
     }
+
+
+def _said(text: str) -> str:
+    """Return a text as a page shows it: without marks of direction, and with minus signs before numbers."""
+    return undirected(_HYPHEN.sub("\u2212", text))
+
+
+def _size(results: Estimates) -> str:
+    """Return how many votes the scores rest on, of how many rows or on how many prompts."""
+    d, votes = results.description, results.votes
+    n_used = d.n_votes if votes is None or results.are_means else votes.n_used
+    on = f" on {d.n_contexts - d.n_unlabelled:,} {'prompts' if d.context else 'rows'}"
+    if d.rows_lost and not results.part and n_used < d.n_rows:
+        return f"{counted(n_used, results.counts)}{on * bool(d.context)} used, of {d.n_rows:,} rows (see Data below)"
+    return f"{counted(d.n_votes, results.counts)}{on}"
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -261,7 +287,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
-def _plots(board: Board) -> tuple[str, str]:
+def _plots(board: Board, few: Sequence[bool]) -> tuple[str, str]:
     """Return the forest plot and the matrix of differences; empty without intervals, and without tests of pairs."""
     results, level, order = board.results, board.level, board.order
     if not results.has_intervals:
@@ -279,6 +305,7 @@ def _plots(board: Board) -> tuple[str, str]:
         label=f"{unit}: {printable(score_words(results, on_page=True).split(';')[0])}",
         description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
         "above has the same numbers.",
+        few=few,
     )
     if board.tests is None or level.separation is None:
         return forest, ""
@@ -318,8 +345,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             for row, of_row in zip(summary.rows, shades, strict=True)
         ],
         "shaded": any(map(any, shades)),
-        "news": [undirected(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
-        "notes": [undirected(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
+        "news": [_said(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
+        "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
 

@@ -16,7 +16,7 @@ from ...tables.display_text import inert
 
 # Heights in pixels: of a row, and above and below the rows.
 ROW_HEIGHT, ROWS_TOP = 22, 28
-_BOTTOM = 46
+_BOTTOM = 24
 # A name that its column has no room for ends with dots; longer names are cut here, for the size of the page.
 _LABEL_LENGTH = 60
 _TICKS = 6
@@ -55,8 +55,9 @@ def forest_svg(
     digits: int,
     label: str,
     description: str,
+    few: Sequence[bool] = (),
 ) -> str:
-    """Draw intervals as SVG beside their names, one row per name.
+    """Draw intervals as SVG beside their names, one row per name; rows of models with few votes are grey.
 
     Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
     Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
@@ -71,7 +72,8 @@ def forest_svg(
         return f"{100 * (value - start) / (end - start):.2f}%"
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
-    labels = "".join(f"<div>{_label(name, _LABEL_LENGTH)}</div>" for name in names)
+    kinds = [' class="few"' * is_few for is_few in few or [False] * len(names)]
+    labels = "".join(f"<div{kind}>{_label(name, _LABEL_LENGTH)}</div>" for name, kind in zip(names, kinds, strict=True))
     grid = "".join(_line(position(x), position(x), ROWS_TOP, bottom) for x in ticks)
     numbers = "".join(
         f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
@@ -81,11 +83,11 @@ def forest_svg(
     x = "" if neutral is None else position(neutral)
     reference = x and _line(x, x, ROWS_TOP, bottom, ' class="neutral"')
     marks = "".join(
-        f"<g><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
+        f"<g{kind}><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
         f"{_line(position(lower), position(upper), y, y)}"
         f'<circle cx="{position(score)}" cy="{y}" r="4"/></g>'
-        for y, score, lower, upper in zip(
-            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
+        for y, kind, score, lower, upper in zip(
+            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), kinds, estimate, low, high, strict=True
         )
     )
     height = bottom + _BOTTOM
@@ -95,8 +97,8 @@ def forest_svg(
         f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/></svg>'
         f'<div class="names">{labels}</div>'
         f'<svg class="plot" height="{height}"><g class="grid">{grid}</g>'
-        f'<g class="axis">{numbers}<text x="50%" y="{bottom + 36}">{html.escape(label)}</text></g>'
-        f'{reference}<g class="marks">{marks}</g></svg></div>'
+        f'<g class="axis">{numbers}</g>'
+        f'{reference}<g class="marks">{marks}</g></svg><div class="label">{html.escape(label)}</div></div>'
     )
 
 

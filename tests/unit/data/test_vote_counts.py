@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dmlrank.data.graph import Graph, PairRule, VoteCounts, left_out_clause
+from dmlrank.data.graph import Graph, PairRule, VoteCounts, losses_clause
 
 
 def test_counts_are_those_of_a_loop_over_votes():
@@ -44,9 +44,9 @@ def test_a_twentieth_of_all_and_a_fifth_of_a_model_may_be_left_out(used, total, 
 
 def test_many_models_are_counted_and_not_all_named():
     counts = VoteCounts(np.full(8, 10), np.full(8, 20))
-    text = left_out_clause(counts, list("abcdefgh"), most_named=2)
+    text = losses_clause(counts, list("abcdefgh"), most_named=2)
     assert text == (
-        "40 of 80 votes (50 %) are left out, among them 10 of the 20 votes of 'a', 10 of the 20 votes of 'b' and more "
+        ", among them 10 of the 20 votes of 'a', 10 of the 20 votes of 'b' and more "
         "than a fifth of the votes of 6 further models"
     )
 

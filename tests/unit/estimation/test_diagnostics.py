@@ -18,6 +18,7 @@ from dmlrank.estimation.diagnostics import (
     calibration,
     effective_contexts,
     warn_about_intervals,
+    warn_of_few_prompts,
 )
 from dmlrank.estimation.influence import Influence
 from dmlrank.exceptions import DmlrankWarning
@@ -165,6 +166,10 @@ def warnings_of(interior=True, votes=None, **changes):
             "number is 9 of 1,000 prompts, and a reliable interval needs at least 10",
         ),
         (
+            {"effective_contexts": [8.0, 6.0]},
+            r"error of 'bob': their .* number is 6 of .* \(1 further has fewer, too\)",
+        ),
+        (
             {"effective_contexts": [2.0, 6.0]},
             "functional='borda' depends least on such labels, and a larger floor= bounds their influence$",
         ),
@@ -195,6 +200,11 @@ def test_every_sign_has_its_warning(changes, words):
     assert text.startswith(DOUBTS)
     with pytest.warns(DmlrankWarning, match=words):
         warnings.warn(text, DmlrankWarning, stacklevel=1)
+
+
+def test_models_with_few_prompts_are_named_where_others_have_enough():
+    with pytest.warns(DmlrankWarning, match="error of 'c', 'a': their effective number is 4 to 6 of 900 prompts, and"):
+        warn_of_few_prompts(np.array([6.0, 50.0, 4.0]), "abc", 900, "Some outweigh others", "add prompts")
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def test_dropped_rows_and_seed_are_in_the_notes():
     data = battles()
     data.loc[:4, "model_a"] = None
     text = " ".join(fit(data, missing="drop").explain().split())
-    assert "5 rows with missing values were dropped." in text
+    assert " rows: 5 with missing values; the votes of the other " in text
     assert "Seed 0" in text
 
 

@@ -318,6 +318,11 @@ const weighting = (panel, { scores, covariance, critical, digits }) => {
 
 // --- start -----------------------------------------------------------------------------------------------------------
 document.querySelectorAll("table.sortable").forEach(sortable);
+// A table that is wider than its box says so.
+const wide = new ResizeObserver((seen) => {
+  for (const { target } of seen) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth + 1);
+});
+document.querySelectorAll(".box").forEach((box) => { if (box.querySelector("table")) wide.observe(box); });
 for (const panel of document.querySelectorAll("[data-board]")) {
   const names = [...panel.querySelectorAll("table.board tbody th")].map((head) => head.textContent);
   const board = new Board(page.boards[Number(panel.dataset.board)], names);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html
 import html.parser
@@ -349,6 +350,14 @@ def test_the_page_needs_jinja(arena_result, monkeypatch):
     assert isinstance(refusal.value, dr.exceptions.MissingExtraError)
 
 
+def test_sentences_have_minus_signs_like_the_table_and_the_verdict_comes_first(arena_result):
+    said = ("the error biases 'a' by an estimated -0.08; see gpt-4",)
+    diagnostics = dataclasses.replace(arena_result.diagnostics, warnings=said, doubts=said)
+    doubted = dr.RankResults(dataclasses.replace(arena_result.estimates, diagnostics=diagnostics)).report()
+    assert "an estimated \u22120.08; see gpt-4." in doubted
+    assert doubted.index('class="verdict"') < doubted.index('class="alert"')
+
+
 def test_numbers_are_written_with_a_minus_sign():
     assert number_text(-0.0004, 3) == "0.000"
     assert number_text(-1.5, 1) == "−1.5"
@@ -381,6 +390,8 @@ def test_more_than_20_models_have_no_letters():
     result = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, estimator="bt_mle", rng=0)
     assert "Group" not in re.findall(r'<th scope="col"[^>]*>([^<]*)', result.report())
     assert "group" not in embedded(result.report())["boards"][0]
+    assert "letters where there are at most 20 models" in " ".join(result.explain().split())
+    assert "letters" not in result.report()
 
 
 @pytest.mark.parametrize(
@@ -395,6 +406,7 @@ def test_more_than_20_models_have_no_letters():
             "2 of 9 pairs have fewer than 5 prompts.",
         ),
         ("Not used. More labels help (n_folds=2); update(learner=x) does not.", "Not used. More labels help."),
+        ("Two causes: one; another; look at min_votes=2. Scores stay.", "Two causes: one; another. Scores stay."),
         ("No model 'k=3' has a vote.", "No model 'k=3' has a vote."),
         ("ant - dog: 0.2, not decided.", "ant - dog: 0.2, not decided."),
     ],
