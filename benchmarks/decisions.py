@@ -369,14 +369,15 @@ def contradictions(result: dr.RankResults) -> list[str]:
     scores, frame, alpha = result.params, pairs.result_frame, result.estimates.alpha
     decided = "First place is decided" in said
     require(decided != ("First place is not decided" in said), "says both or nothing")
-    leader = re.search(r"decided: (m\d+) (?:is above|leads)", said)[1]
+    leader = re.search(r"decided: (m\d+) (?:is first|leads)", said)[1]
     require(scores[leader] == scores.max() and ranks.loc[leader, "lower"] == 1, "the leader is not first in the table")
     require(ranks.loc[leader, "rank"] == 1, "the leader has another rank")
     if ranks.loc[leader, "upper"] == 1 or result.best_set(1) == [leader] == ranks.index[ranks["upper"] == 1].tolist():
         require(decided, "rank sets decide first place")
     apart = {k for k in result.models if not set_of(ranks, k) & set_of(ranks, leader)} - {leader}
     tied = set(result.models) - apart - {leader}
-    named = re.search(r"(?:, but|evidence, and there) (.*?) (?:is|are) (?:not )?separated", said)
+    undecided = r"(?:, but|and simultaneous intervals, leaves) (.*?) (?:(?:is|are) (?:not )?separated|open)"
+    named = re.search(undecided, said)
     if named is None:
         require(not tied, "models share a letter with the leader and are not named")
     elif named[1].startswith("none of the other") or named[1].startswith("no other"):
