@@ -176,8 +176,8 @@ def dml_rank(
         least 95 % of the votes stay, and raises an error otherwise. With "all" they are an error, with "largest" they
         are left out, however many they are.
     min_votes : int
-        Number of votes that a model needs to be ranked. Models with fewer are left out with their votes, until every
-        model has as many votes against models that are ranked. For means of scores, the number of scores.
+        Number of votes in the data that a model needs to be ranked; models with fewer are left out with their votes.
+        For means of scores, the number of scores.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.

@@ -248,16 +248,15 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
 
 
 def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
-    """Return the data of models with enough votes on each other; a warning names the others."""
-    kept, votes = np.arange(data.n_items), data.pair_votes()
+    """Return the data of models with enough votes; a warning names the others."""
+    votes = data.pair_votes()
     of_pair = votes + votes.T
-    while len(kept) and (has_few := of_pair[np.ix_(kept, kept)].sum(axis=1) < min_votes).any():
-        kept = kept[~has_few]
     total = of_pair.sum(axis=1)
+    kept = np.flatnonzero(total >= min_votes)
     if len(kept) < 2:
         raise DataError(
-            f"min_votes={min_votes} leaves {len(kept)} models with so many votes on each other, and a ranking needs "
-            f"two; the model with the most votes has {total.max():,}; give a smaller number"
+            f"min_votes={min_votes} leaves {len(kept)} models with so many votes, and a ranking needs two; the model "
+            f"with the most votes has {total.max():,}; give a smaller number"
         )
     if len(kept) < data.n_items:
         left_out = np.setdiff1d(np.arange(data.n_items), kept)

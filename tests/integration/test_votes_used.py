@@ -511,11 +511,12 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     assert "votes: a fit" not in res.verdict()
     again = dr.dml_rank(SIDES, votes, functional="bt", rng=0).update(min_votes=n_few + 1)
     pd.testing.assert_frame_equal(again.cov_params(), res.cov_params())
-    # Models that are left out take votes of others with them.
+    # The votes in the data count: those of y on x, which is left out, too.
     chain = pd.concat([votes[~few], pd.DataFrame({"left": ["x"] * 5 + ["y"] * 6, "right": ["y"] * 5 + ["a"] * 6})])
     chain["winner"] = chain["winner"].fillna("left")
-    with pytest.warns(dr.DmlrankWarning, match=r"2 of 6 models with 11 of .*\(x 5, y 11\)"):
-        dr.dml_rank(SIDES, chain, functional="bt", min_votes=10, rng=0)
+    with pytest.warns(dr.DmlrankWarning, match=r"1 of 6 models with 5 of .*\(x 5\)"):
+        kept = dr.dml_rank(SIDES, chain, functional="bt", min_votes=10, min_labels=1, rng=0)
+    assert set(kept.models) == {*models[:4], "y"}
     assert any("min_votes=10 leaves out" in text for text in dr.check(SIDES, chain, min_votes=10).problems)
     with pytest.raises(DataError, match="min_votes=90000 leaves 0 models"):
         dr.dml_rank(SIDES, votes, min_votes=90000)
