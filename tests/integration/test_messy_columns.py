@@ -52,6 +52,7 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
 
 @pytest.mark.filterwarnings("ignore:2 names differ only by")
 def test_a_leader_whose_votes_are_split_over_two_names_is_no_winner(tmp_path, capsys):
+    pytest.importorskip("jinja2", reason="pages need Jinja2")
     battles = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
     leader = dr.dml_rank(PLAIN, battles, min_labels=1, rng=0).params.idxmax()
     for side in ("model_a", "model_b"):
