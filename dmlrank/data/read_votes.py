@@ -165,7 +165,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
-    if all_rows.derived is not None and not compares:
+    if all_rows.derived is not None and not compares and options.min_votes > 1:
         all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
@@ -251,40 +251,36 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     """Return the data of models with enough votes; a warning names the others."""
     votes = data.pair_votes()
     of_pair = votes + votes.T
-    total = of_pair.sum(axis=1)
-    kept = np.flatnonzero(total >= min_votes)
-    if len(kept) < 2:
-        raise DataError(
-            f"min_votes={min_votes} leaves {len(kept)} models with so many votes, and a ranking needs two; the model "
-            f"with the most votes has {total.max():,}; give a smaller number"
-        )
-    if len(kept) < data.n_items:
-        left_out = np.setdiff1d(np.arange(data.n_items), kept)
-        named = ", ".join(f"{data.items[j]} {total[j]:,}" for j in left_out[:_MOST_NAMED])
-        n_lost = data.n_votes - int(of_pair[np.ix_(kept, kept)].sum()) // 2
-        warn(
-            f"min_votes={min_votes} leaves out {len(left_out)} of {data.n_items} models with {n_lost:,} of "
-            f"{data.n_votes:,} votes ({named}{', ...' if len(left_out) > _MOST_NAMED else ''})",
-        )
-    return data.restrict(kept)
+    number = of_pair.sum(axis=1)
+    few = number < min_votes
+    n_lost = data.n_votes - int(of_pair[np.ix_(~few, ~few)].sum()) // 2
+    _warn_of_few(data.items, number, min_votes, f"{n_lost:,} of {data.n_votes:,} votes")
+    return data.restrict(np.flatnonzero(~few))
 
 
 def _without_few_scores(derived: DerivedPairs, min_votes: int) -> DerivedPairs:
     """Return the scores of models with enough of them; a warning names the others."""
-    kept, number = derived.with_enough(min_votes), derived.n_numbers
-    if len(kept.models) < 2:
+    number = derived.n_numbers
+    lost = f"{number[number < min_votes].sum():,} of {number.sum():,} scores"
+    _warn_of_few(derived.models, number, min_votes, lost)
+    return derived.with_enough(min_votes)
+
+
+def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: str) -> None:
+    """Warn of models with fewer votes, or scores, than ``min_votes``; raise where fewer than two have as many."""
+    few = np.flatnonzero(number < min_votes)
+    n_kept, noun = len(models) - len(few), lost.split()[-1]
+    if n_kept < 2:
         raise DataError(
-            f"min_votes={min_votes} leaves {len(kept.models)} models with so many scores, and a ranking needs two; the "
-            f"model with the most scores has {number.max():,}; give a smaller number"
+            f"min_votes={min_votes} leaves {n_kept} models with so many {noun}, and a ranking needs two; the model "
+            f"with the most {noun} has {number.max():,}; give a smaller number"
         )
-    if kept is not derived:
-        few = np.flatnonzero(number < min_votes)
-        named = ", ".join(f"{derived.models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
+    if len(few):
+        named = ", ".join(f"{models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
         warn(
-            f"min_votes={min_votes} leaves out {len(few)} of {len(number)} models with {number[few].sum():,} of "
-            f"{number.sum():,} scores ({named}{', ...' if len(few) > _MOST_NAMED else ''})",
+            f"min_votes={min_votes} leaves out {len(few)} of {len(models)} models with {lost} "
+            f"({named}{', ...' if len(few) > _MOST_NAMED else ''})",
         )
-    return kept
 
 
 def warn_of_unequal_gaps(data: object, options: Options) -> None:

@@ -33,7 +33,7 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
    at most c / n, c = (3 / 1.96)^2, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`). A mu that is
    shrunk towards the middle has too small a derivative J: the variance correction estimates what phi phi' lacks for
    it, and its positive part is added (:mod:`dmlrank.estimation.one_step`). Last comes the variance between repetitions.
-   No variance is below that of the scores before their second-order bias was removed.
+   Variances are at least those of the scores before their second-order bias was removed plus those of its estimate.
 5. **Result** (:func:`fit_with`). Intervals are theta +- c times standard errors, where c is the quantile of the largest
    of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
    calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, check_whole
+from .._utils.argument_checks import check_flag, check_whole, number_in
 from .._utils.computation import Report, computing, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
@@ -25,7 +25,6 @@ from .plan_options import (
     ContrastsLike,
     PlanOptions,
     Top,
-    check_number,
     make_criterion,
     mu_array,
     read_category_weights,
@@ -179,12 +178,8 @@ def design(
         check_whole("n_jobs", n_jobs, 1)
     table = mu_array(mu)
     n_contexts, n_items, _, n_categories = table.shape
-    floor = check_number(
-        floor,
-        "floor",
-        lambda x: 0 <= x * n_categories < 1,
-        f"a number of at least 0 and below {1 / n_categories:.4g}, since {n_categories} probabilities sum to one",
-    )
+    allowed = f"at least 0 and below {1 / n_categories:.4g}, since {n_categories} probabilities sum to one"
+    floor = number_in("floor", floor, lambda x: 0 <= x * n_categories < 1, f"it must be a number of {allowed}")
     numbered = [f"model_{j:0{len(str(n_items - 1))}d}" for j in range(n_items)]
     texts = [str(name) for name in read_names(models, n_items, "models", numbered)]
     model_names = read_names(texts, n_items, "models", numbered)

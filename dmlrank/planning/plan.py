@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, check_flag, check_path, resolve_seed
+from .._utils.argument_checks import check_alpha, check_flag, check_path, number_in, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
@@ -23,7 +23,7 @@ from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
-from .plan_options import check_number, check_positive, mu_array
+from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .rounds import Decision, decide, tasks_json
@@ -700,7 +700,7 @@ class Plan(Summarised):
         """Return the error probability, which is the fit's when None and smaller than a ``power`` below 1."""
         level = self.specification.alpha if alpha is None else check_alpha(alpha)
         if power is not None:
-            check_number(power, "power", lambda x: level < x < 1, f"a number between alpha={level:g} and 1")
+            number_in("power", power, lambda x: level < x < 1, f"it must be a number between alpha={level:g} and 1")
         return level
 
     def _pair(self, first: str, second: str, difference: float | None = None) -> tuple[FloatArray, float]:
@@ -708,8 +708,11 @@ class Plan(Summarised):
         row = read_hypothesis((first, second), self.names).matrix[0]
         if difference is None:
             return row, float(row @ self.specification.scores)
-        return row, check_number(
-            difference, "difference", lambda x: bool(np.isfinite(x)), "a finite number, in the unit of the scores"
+        return row, number_in(
+            "difference",
+            difference,
+            lambda x: bool(np.isfinite(x)),
+            "it must be a finite number, in the unit of the scores",
         )
 
     def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:

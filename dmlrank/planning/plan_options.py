@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import array_of_numbers, real_number
+from .._utils.argument_checks import array_of_numbers, number_in
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
@@ -243,29 +243,19 @@ class PlanOptions:
     until: UntilLike = None
 
     def __post_init__(self) -> None:
-        explore = check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1")
+        explore = number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
         checked = {"budget": check_positive(self.budget, "budget"), "explore": explore}
         if (least := self.min_propensity) is not None:
-            allowed = "a number above 0 and at most 1"
-            checked["min_propensity"] = check_number(least, "min_propensity", lambda x: 0 < x <= 1, allowed)
+            allowed = "it must be a number above 0 and at most 1"
+            checked["min_propensity"] = number_in("min_propensity", least, lambda x: 0 < x <= 1, allowed)
         check_choice(self.criterion, ("A", "D"), "criterion")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
 
-def check_number(value: object, option: str, is_allowed: Callable[[float], bool], allowed: str) -> float:
-    """Return an option that must be a number of some kind as a float; True and False are not numbers here."""
-    number = real_number(value)
-    if number is None:
-        raise OptionTypeError(f"{option}={shown(value)}; it must be {allowed}")
-    if not is_allowed(number):
-        raise OptionError(f"{option}={shown(value)}; it must be {allowed}")
-    return number
-
-
 def check_positive(value: object, option: str) -> float:
     """Return an option that must be positive and finite as a float."""
-    return check_number(value, option, lambda x: 0 < x < np.inf, "a positive number")
+    return number_in(option, value, lambda x: 0 < x < np.inf, "it must be a positive number")
 
 
 def mu_array(mu: object) -> FloatArray:

@@ -453,7 +453,7 @@ def test_a_plan_speaks_the_words_of_the_command_line(battles, csv, tmp_path, cap
     call = ["design", FORMULA, csv, "--context", "question_id", "--functional", "bt"]
     for words, message in (
         (["--top", "0"], "--top 0 has no meaning"),
-        (["--explore", "2"], "--explore 2.0; it must be a share"),
+        (["--explore", "2"], "--explore 2.0 is not allowed; it must be a share"),
         (["--min-propensity", "0.9"], "or take --min-propensity 0.00"),
         (["--min-propensity", "0.9", "--one-pair"], "with --one-pair the largest one is --min-propensity 0.0"),
         (["--estimator", "bt_mle"], "fit with --estimator debiased"),
