@@ -312,7 +312,8 @@ def design_scores(
             found[:, j] = np.average([by_model[:, :-1].mean(axis=1), by_model[:, -1]], axis=0, weights=weights)
         return found
 
-    variance, of_one_run = variances(np.zeros(squares.shape)), variances(further)
+    variance = variances(np.zeros(squares.shape))
+    single_run = np.maximum(variances(further) - variance, 0.0) if further.any() else np.zeros(variance.shape)
     deviation = np.sqrt(variance)
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -325,7 +326,7 @@ def design_scores(
         context_weight=weight,
         fixed_prompts=steps.options.prompts == "fixed",
         correlation=correlation,
-        single_run=np.maximum(of_one_run - variance, 0.0),
+        single_run=single_run,
         before=before,
         is_there=is_there,
         cost_of_run=cost,
