@@ -1,31 +1,29 @@
-"""``design``: a plan from probabilities. Options are read, and a specification of the plan is made from them."""
+"""``design``: a plan of labels from probabilities, or of runs from the scores of earlier models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_flag, check_whole, number_in
 from .._utils.computation import Report, computing, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
-from ..data.preferences import FloatArray
-from ..exceptions import check_choice
+from ..exceptions import OptionError, check_choice
 from ..fit.compared_pairs import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
+from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
+from .from_fit import design_table
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
     PlanOptions,
-    Top,
-    make_criterion,
     mu_array,
     read_category_weights,
     read_context_weights,
@@ -33,15 +31,15 @@ from .plan_options import (
     read_edge_weights,
     read_graph,
     read_names,
-    remark_on,
+    specify,
 )
-from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
+from .problem import Pairs, PlanNames, problem_of
 from .rounds import UntilLike
-from .search import PlanSpecification, solve
+from .search import solve
 
 
 def design(
-    mu: ArrayLike,
+    mu: ArrayLike | pd.DataFrame,
     functional: str | Functional = "borda",
     *,
     budget: float,
@@ -53,6 +51,7 @@ def design(
     one_pair: bool = False,
     explore: float = 0.0,
     until: UntilLike = None,
+    candidate: str | None = None,
     position_bias: bool = True,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     graph: Graph | ArrayLike | None = None,
@@ -85,7 +84,10 @@ def design(
     mu : array, shape (n, K, K, C)
         Probabilities of the categories (first wins, second wins, then ties) when j is shown first and k second: from an
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
-        keeps the array itself, not a copy.
+        keeps the array itself, not a copy. Or a frame, (n, K), with the scores of earlier models, a row for each prompt
+        and a column for each model: the plan is then for runs of models on these prompts, of all models in a round of
+        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``costs``, ``min_propensity``, ``until`` and
+        ``prompts``, as the ``design`` of a fit of scores does.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         The scores that the labels are for, as for :func:`dml_rank`.
     budget : float
@@ -116,6 +118,8 @@ def design(
         A question such as ``"gpt-4 > claude-v1"``, or several, that ends rounds of labelling when a sequential view
         decides it in either direction; see :meth:`Plan.decide`. Without ``contrasts`` the plan is for the differences
         of these models.
+    candidate : str, optional
+        With a frame of scores: the name of a model without a score, which the plan runs.
     position_bias : bool
         Whether the two display orders of a pair have propensities of their own. False: a pair has one propensity, and
         the model that is shown first is drawn at random. Fit the labels with the same ``position_bias``.
@@ -171,8 +175,33 @@ def design(
     ['context', 'model_a', 'model_b', 'propensity']
     """
     options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
-    check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_choice(prompts, PROMPTS, "prompts")
+    if isinstance(mu, pd.DataFrame):
+        of_votes = {
+            "estimator": estimator,
+            "position_bias": position_bias,
+            "category_weights": category_weights,
+            "graph": graph,
+            "edge_weights": edge_weights,
+            "weights": weights,
+            "floor": floor,
+            "models": models,
+            "contexts": contexts,
+        }
+        given = [f"{name}=" for name, value in of_votes.items() if value is not (design.__kwdefaults__ or {})[name]]
+        if given or functional not in ("borda", MeanScore.name):
+            raise OptionError(
+                f"{', '.join(given) or 'functional='} belongs to a plan of labels, made from an array of "
+                f"probabilities; a frame of scores leads to a plan of runs for means of scores: leave it out"
+            )
+        with one_thread(), computing(n_jobs, executor, progress):
+            return design_table(mu, options, prompts, candidate)
+    if candidate is not None:
+        raise OptionError(
+            "candidate= is a model of a plan of runs, made from a frame of scores with a row for each prompt and a "
+            "column for each model; leave it out for a plan of labels"
+        )
+    check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_flag("position_bias", position_bias)
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
@@ -214,45 +243,3 @@ def design(
     with one_thread(), computing(n_jobs, executor, progress):
         specification = specify(problem, options, names)
         return Plan(specification, solve(specification, options.budget))
-
-
-def problem_of(estimator: str) -> type[DesignProblem]:
-    """Return the class of the design problems of an estimator."""
-    return RestrictedDesignProblem if estimator_named(estimator).needs_all_propensities else DesignProblem
-
-
-def specify(
-    problem: DesignProblem,
-    options: PlanOptions,
-    names: PlanNames,
-    scores_of: Callable[[FloatArray], FloatArray] = np.asarray,
-    above: NDArray[np.bool_] | None = None,
-) -> PlanSpecification:
-    """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities.
-
-    ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores. ``above``, (K, K),
-    says which models a fit shows to be above others.
-    """
-    functional = problem.functional
-    names = replace(names, scores=functional.names(names.models))
-    mean, between_covariance, full_covariance, problem = problem.by_row().scan()
-    scores = scores_of(mean)
-    gauge = functional.gauge(len(names.models)).basis
-    models = list(names.scores)
-    criterion, contrasts, labels, questions = make_criterion(options, models, scores, gauge, above)
-    return PlanSpecification(
-        problem=problem,
-        criterion=criterion,
-        contrasts=contrasts,
-        contrast_labels=labels,
-        scores=scores,
-        between_covariance=between_covariance,
-        full_covariance=full_covariance,
-        gauge=gauge,
-        min_propensity=options.min_propensity,
-        explore=options.explore,
-        names=names,
-        questions=questions,
-        remark=remark_on(options.contrasts, models, scores, above),
-        test="none" if isinstance(options.contrasts, Top) and options.contrasts.count == 1 else "max-t",
-    )

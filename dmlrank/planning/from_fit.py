@@ -15,29 +15,30 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
-from ..data.formula.features import new_features
+from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
+from ..data.pairs_from_scores import read_scores
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
 from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.compared_pairs import finite_table
-from ..fit.estimates import Estimates
-from ..fit.estimators import MEANS
+from ..fit.estimates import Estimates, collect
+from ..fit.estimators import MEANS, options_for
 from ..fit.method import run
-from ..fit.state import FitState
+from ..fit.state import FitState, Source
 from ..functionals import BradleyTerry, Functional
 from ..functionals.linear_scores import Linearised
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
+from ..options import Options
 from ..report.statements import counted
 from .allocation import Computed, Constraints, Propensities, Rows, allocate
-from .design import problem_of, specify
 from .plan import Plan
-from .plan_options import PlanOptions, Top, read_context_weights, read_costs
-from .problem import Pairs, PlanNames, Tables
+from .plan_options import PlanOptions, Top, read_context_weights, read_costs, specify
+from .problem import Pairs, PlanNames, Tables, problem_of
 from .score_plan import design_scores
 from .search import EarlierLabels, PlanSpecification, solve
 
@@ -69,6 +70,31 @@ class Prompts(NamedTuple):
     identifiers: NDArray[np.object_]
     columns: tuple[str, ...]
     carried: pd.DataFrame | None = None
+
+
+def design_table(table: pd.DataFrame, options: PlanOptions, prompts: str, candidate: str | None) -> Plan:
+    """Return the plan of runs from the scores of earlier models, a row per prompt and a column per model."""
+    prompt = "prompt" if table.index.name is None else str(table.index.name)
+    wrong = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "biuf"]
+    if wrong:
+        raise DataError(
+            f"the columns {listed(wrong, 5)} of the table do not hold numbers; a table of scores has a column for each "
+            f"model and a row for each prompt: turn rows of single scores with frame.pivot(index=prompt, "
+            f"columns=model, values=score)"
+        )
+    n_missing = int(table.isna().to_numpy().sum())
+    if n_missing:
+        raise DataError(
+            f"{n_missing:,} of {table.size:,} scores of the table are missing, and a plan needs the scores of all "
+            f"models on all prompts; leave out prompts or models, such as with table.dropna()"
+        )
+    n, names = table.shape[0], [str(name) for name in table.columns]
+    rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
+    # The folds in which scores are predicted are always dealt alike: the plan depends on the table alone.
+    of_fit, formula = Options.of(context=prompt, prompts=prompts, rng=0), "score ~ 1 | model"
+    data = read_scores(formula, pd.DataFrame(rows), context=(prompt,), run=None)
+    steps = run(options_for(data, of_fit, {}), Source(formula, data, caller_environment({}, depth=0)))
+    return design_fit(collect(steps, ()), steps, None, options, candidate is None, candidate=candidate)
 
 
 def design_fit(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -30,9 +30,9 @@ from ..fit.compared_pairs import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
 from ..report.statements import some_of
-from .problem import Pairs
+from .problem import DesignProblem, Pairs, PlanNames
 from .rounds import Questions, UntilLike, read_until
-from .search import Criterion
+from .search import Criterion, PlanSpecification
 
 T = TypeVar("T", bound=Hashable)
 
@@ -384,3 +384,40 @@ def read_names(names: Sequence[T] | None, size: int, option: str, default: Seque
     if repeated:
         raise OptionError(f"{option} has repeated names, such as {listed(repeated, 3)}; every name must be different")
     return name_list
+
+
+def specify(
+    problem: DesignProblem,
+    options: PlanOptions,
+    names: PlanNames,
+    scores_of: Callable[[FloatArray], FloatArray] = np.asarray,
+    above: NDArray[np.bool_] | None = None,
+) -> PlanSpecification:
+    """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities.
+
+    ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores. ``above``, (K, K),
+    says which models a fit shows to be above others.
+    """
+    functional = problem.functional
+    names = replace(names, scores=functional.names(names.models))
+    mean, between_covariance, full_covariance, problem = problem.by_row().scan()
+    scores = scores_of(mean)
+    gauge = functional.gauge(len(names.models)).basis
+    models = list(names.scores)
+    criterion, contrasts, labels, questions = make_criterion(options, models, scores, gauge, above)
+    return PlanSpecification(
+        problem=problem,
+        criterion=criterion,
+        contrasts=contrasts,
+        contrast_labels=labels,
+        scores=scores,
+        between_covariance=between_covariance,
+        full_covariance=full_covariance,
+        gauge=gauge,
+        min_propensity=options.min_propensity,
+        explore=options.explore,
+        names=names,
+        questions=questions,
+        remark=remark_on(options.contrasts, models, scores, above),
+        test="none" if isinstance(options.contrasts, Top) and options.contrasts.count == 1 else "max-t",
+    )

@@ -85,11 +85,13 @@ def cheapest_solution(
     all_labelled = solver.at(problem.total_cost)
     ratio, earlier = relative_width(all_labelled), specification.precision.sigma_without_plan()
     if ratio > 1:
-        n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
-        advice = f"about {int(np.ceil(n * ratio**2)):,} contexts like these, labelled in this way, would be enough"
+        n, labelled = problem.n_contexts, "labelling one pair" if problem.one_pair else "labelling every pair"
+        labelled = "running every model that is not complete" if problem.of_scores else labelled
+        advice = f"about {int(np.ceil(n * ratio**2)):,} prompts like these would be enough in the same way"
         if earlier is not None:
             advice = "plan for more prompts: pass them to design() of the fit as newdata="
-        raise OptionError(f"even labelling {labelled} of all {n:,} contexts {failure(ratio)}; {advice}")
+        on = "on" if problem.of_scores else "of"
+        raise OptionError(f"even {labelled} {on} all {n:,} prompts {failure(ratio)}; {advice}")
     if earlier is not None and relative_width(replace(all_labelled, sigma=earlier)) <= 1:
         raise OptionError(
             "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "

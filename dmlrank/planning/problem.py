@@ -30,6 +30,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
+from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, Functional
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import (
@@ -652,3 +653,8 @@ class RestrictedDesignProblem(DesignProblem):
         _, inverse = self.variances_and_inverse(mu, propensity)
         weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
         return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))
+
+
+def problem_of(estimator: str) -> type[DesignProblem]:
+    """Return the class of the design problems of an estimator."""
+    return RestrictedDesignProblem if estimator_named(estimator).needs_all_propensities else DesignProblem

@@ -62,9 +62,8 @@ from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
 from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
-from .design import specify
 from .plan import Plan
-from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
+from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights, specify
 from .problem import DesignProblem, Pairs, PlanNames, drawn_together
 from .search import EarlierLabels, of_eigenvalues, solve
 

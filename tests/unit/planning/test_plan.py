@@ -451,7 +451,7 @@ def test_what_no_budget_reaches_is_an_error_with_the_contexts_it_takes(mu):
     plan = dr.design(mu, "bt", budget=90)
     with pytest.raises(OptionError) as e:
         plan.for_width(0.05)
-    n_needed = int(str(e.value).split("about ")[1].split(" contexts")[0].replace(",", ""))
+    n_needed = int(str(e.value).split("about ")[1].split(" prompts")[0].replace(",", ""))
     everything = dr.design(mu, "bt", budget=720)
     assert everything.slack
     assert everything.predicted()["width"].max() * np.sqrt(60 / n_needed) == pytest.approx(0.05, rel=1e-3)

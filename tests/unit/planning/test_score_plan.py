@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -14,6 +15,7 @@ import scipy
 import dmlrank as dr
 from dmlrank.estimation.missing_scores import drawn_means, ridge_out_of_fold, score_regressors
 from dmlrank.exceptions import (
+    DataError,
     DmlrankWarning,
     IntervalWarning,
     MissingDataError,
@@ -410,3 +412,44 @@ def test_what_a_plan_for_scores_refuses() -> None:
         dr.dml_rank("score ~ 1 | model", column, context="prompt", propensity="pi", rng=0).design(60)
     with pytest.raises(OptionError, match=r"plot\(\) is about labels"):
         res.design(60).plot()
+
+
+def test_a_table_of_earlier_models_plans_as_their_fit_does() -> None:
+    scores = pd.DataFrame(fitted()[0], columns=MODELS).rename_axis("item")
+    long = scores.stack().rename_axis(["item", "model"]).rename("score").reset_index()
+    res = dr.dml_rank("score ~ 1 | model", long, context="item", rng=0)
+    for ours, theirs in [
+        (dr.design(scores, budget=60, candidate="new"), res.design(60, candidate="new")),
+        (dr.design(scores, budget=60, contrasts=["a - b"]), res.design(60, contrasts=["a - b"], from_scratch=True)),
+    ]:
+        np.testing.assert_array_equal(ours.propensity, theirs.propensity)
+        pd.testing.assert_frame_equal(ours.sample(rng=1), theirs.sample(rng=1))
+    assert dr.design(scores, budget=60, candidate="new").sample(rng=1)["model"].unique().tolist() == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (lambda table: table.assign(a=np.nan), {}, DataError, "240 of 960 scores of the table are missing"),
+        (lambda table: table.assign(name="x"), {}, DataError, "the columns 'name' of the table do not hold numbers"),
+        (lambda table: table, {"graph": np.eye(4)}, OptionError, "graph= belongs to a plan of labels"),
+        (lambda table: table, {"functional": "bt"}, OptionError, "functional= belongs to a plan of labels"),
+        (
+            lambda table: np.full((5, 2, 2, 2), 0.5),
+            {"candidate": "new"},
+            OptionError,
+            "candidate= is a model of a plan",
+        ),
+    ],
+)
+def test_a_table_that_no_plan_of_runs_can_use_is_refused(
+    change: Callable[[pd.DataFrame], object], options: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        dr.design(change(pd.DataFrame(fitted()[0], columns=MODELS)), budget=60, **options)
+
+
+def test_precision_out_of_reach_is_said_in_runs() -> None:
+    plan = dr.design(pd.DataFrame(fitted()[0], columns=MODELS), budget=60, candidate="new")
+    with pytest.raises(OptionError, match="even running every model that is not complete on all 240 prompts"):
+        plan.for_width(0.01)
