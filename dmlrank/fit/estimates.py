@@ -29,7 +29,7 @@ from ..nuisance.training_rows import log_loss
 from ..options import BalancedStyle, EqualTasks
 from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
-from .direct_fits import gain_of_runs
+from .direct_fits import gain_of_runs, known_propensity
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test
 from .post_estimation import JudgeFigures, judge_figures
@@ -549,6 +549,7 @@ def _description(steps: FitState) -> FitDescription:
         n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
         score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
     n_filled, runs_there, derived = 0, "", steps.source.data
+    are_drawn = steps.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
         if steps.estimator is MEANS:
             # The same prompts and models as in the numbers of prompts and scores.
@@ -586,7 +587,7 @@ def _description(steps: FitState) -> FitDescription:
         weighted=options.weights is not None,
         ordered=data.ordered,
         order_reason=steps.display_order.reason if steps.display_order else "",
-        propensity=steps.first.propensity.how if steps.repetitions else "not used",
+        propensity=steps.first.propensity.how if steps.repetitions else "given" if are_drawn else "not used",
         cov_type=options.cov_type,
         clusters=steps.units.clusters.names if steps.units.clusters else (),
         seed=options.seed,
@@ -646,7 +647,10 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     validity = steps.validity
     if steps.estimator is MEANS:
         n_effective = float(effective_contexts(steps.influence).min())
-        return replace(figures, effective_contexts=n_effective, gain_of_runs=gain_of_runs(steps))
+        drawn = known_propensity(steps.options.propensity, data, steps.source)
+        least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())
+        of_runs = gain_of_runs(steps)
+        return replace(figures, effective_contexts=n_effective, gain_of_runs=of_runs, min_propensity=least)
     if validity is None:
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean

@@ -247,12 +247,13 @@ def _method(results: Estimates) -> list[str]:
     """Say how the scores were estimated."""
     description, estimator = results.description, results.estimated_by
     if results.are_means and description.n_comparisons < description.n_contexts * len(results.names):
+        weighted = ", each with the weight 1 / probability of its run" * (description.propensity == "given")
         return [
             "The scores are means over all prompts, although some models have no score on some of them. Features of "
             "the formula, and models with a score on every prompt, predict the scores that are not there, out of fold, "
-            "and the scores that are there correct the predictions; where nothing predicts them, a score is the mean "
-            "of those that are there. Standard errors come from the variance between prompts. Differences of models "
-            "are paired on the prompts that both have."
+            f"and the scores that are there correct the predictions{weighted}; where nothing predicts them, a score is "
+            "the mean of those that are there. Standard errors come from the variance between prompts. Differences of "
+            "models are paired on the prompts that both have."
         ]
     if results.are_means:
         return [
@@ -322,7 +323,12 @@ def _assumptions(results: Estimates) -> list[str]:
     sampling = f"{population} {independent}."
     if results.are_means:
         normal = "many prompts, and more of them where nearly all scores of a model are equal"
-        return [sampling, f"Errors of the means are normally distributed, which needs {normal}."]
+        rounds = (
+            "Runs were drawn with the given probabilities, whatever their scores would be: a round of runs may depend "
+            "on earlier scores, but not on those of the prompt itself."
+        )
+        known = [rounds] * (description.propensity == "given")
+        return [sampling, *known, f"Errors of the means are normally distributed, which needs {normal}."]
     if not estimator.has_first_stages:
         holds = "linear in the prompt's features" if estimator.uses_features else "the same in all prompts"
         where = ", and on which prompts" if estimator.uses_features else ""

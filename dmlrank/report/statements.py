@@ -261,8 +261,14 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
 
 
 def scores_there(results: Estimates) -> list[str]:
-    """Say how many runs have a score, or how many missing scores count as a value, where some are missing."""
+    """Say how many runs have a score, or were drawn, or how many missing scores count as a value."""
     d = results.description
+    if results.are_means and d.propensity == "given":
+        there, possible = d.n_comparisons, d.n_contexts * len(results.models)
+        return [
+            f"{there:,} of {possible:,} runs of a model on a prompt were made ({percentage(there / possible)}), drawn "
+            f"with known probabilities of at least {results.diagnostics.min_propensity:.2g}."
+        ]
     if d.n_filled:
         return [f"{counted(d.n_filled, 'missing score')} count{'s' * (d.n_filled == 1)} as {d.filled_with:g}."]
     return [f"{d.runs_there}."] if d.runs_there else []

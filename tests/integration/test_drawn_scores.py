@@ -65,6 +65,18 @@ def test_a_run_that_was_drawn_and_lost_is_not_one_that_was_not_drawn() -> None:
     np.testing.assert_array_equal(written.params, whole.params)
 
 
+def test_summary_and_words_say_how_runs_were_drawn() -> None:
+    scores, propensity, is_drawn = simulated(2)
+    res = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn), context="prompt", propensity="pi", rng=0)
+    said = f"{is_drawn.sum():,} of 1,200 runs of a model on a prompt were made ({100 * is_drawn.mean():.1f} %), drawn"
+    for text in (str(res.summary()), res.explain()):
+        assert said in " ".join(text.split())
+    assert "not on those of the prompt itself" in " ".join(res.explain().split())
+    assert res.diagnostics.min_propensity == pytest.approx(propensity[is_drawn].min())
+    complete = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn | True), context="prompt", rng=0)
+    assert "runs of a model" not in str(complete.summary())
+
+
 def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     scores, propensity, is_drawn = simulated(2)
     drawn = table_of(scores, propensity, is_drawn)
