@@ -18,6 +18,7 @@ from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
+from ..data.read_votes import PROMPT_NAMES
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import MissingDataError, OptionError, listed, nearest
@@ -27,7 +28,17 @@ from ..inference.simultaneous import METHODS
 from ..options import OPTIONS, EqualTasks
 from ..storage.json_format import FORMAT
 from .plain_formula import check_plain
-from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames, read_propensities
+from .read_files import (
+    FORMATS,
+    STANDARD_INPUT,
+    ColumnRoles,
+    Frame,
+    known_file,
+    pairs_of_scores,
+    read_frame,
+    read_frames,
+    read_propensities,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,6 +141,7 @@ COMMANDS = {
 
 # The formula of a fit to a file of scores, which names no columns of the file; and of a log, which has its own.
 FORMULA_OF_SCORES, NO_FORMULA = "winner ~ 1 | model_a + model_b", ""
+_FORMULA_OF_RUNS = "score ~ 1 | model"
 _LOG_OPTIONS = {
     "kind": f"which logs are read, where there are several kinds: {' '.join(READERS)}",
     "metric": "the metric of lm_eval, the named score of promptfoo, or the evaluation of every_eval_ever",
@@ -384,10 +396,37 @@ def is_log(arguments: argparse.Namespace, path: str) -> bool:
     return any(getattr(arguments, name, None) for name in _LOG_OPTIONS) or (is_place and not has_several_files(path))
 
 
+def is_table(path: str) -> bool:
+    """Return whether a file can be no log, by its ending."""
+    return known_file(path) and Path(path).suffix not in (".json", ".jsonl", ".gz") and not Path(path).is_dir()
+
+
+def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
+    """Return the formula that a table has by the names of its columns, and set the options that they say."""
+    columns = set() if path == STANDARD_INPUT else set(column_names(read_frame(path)))
+    roles = {FORMULA_OF_SCORES: {"model_a", "model_b", "winner"}, _FORMULA_OF_RUNS: {"model", "score"}}
+    found = [formula for formula, names in roles.items() if names <= columns]
+    if len(found) != 1:
+        raise OptionError(
+            f"{path!r} is no log of a harness; a table needs a formula, such as {_FORMULA}, or columns with the names "
+            f"model and score, or model_a, model_b and winner"
+        )
+    if arguments.context is None:
+        prompts = [name for name in (*PROMPT_NAMES, "item", "item_id", "sample_id", "task_id", "id") if name in columns]
+        if len(prompts) > 1 or (found[0] == _FORMULA_OF_RUNS and not prompts):
+            which = f"{listed(prompts)} may all identify" if prompts else "none has a name that says that it identifies"
+            raise OptionError(f"of the columns of {path!r}, {which} prompts; name the one that does with --context")
+        arguments.context = prompts or None
+    if found[0] == _FORMULA_OF_RUNS and arguments.run is None and "run" in columns:
+        arguments.run = "run"
+    options = {"context": " ".join(arguments.context or ()), "run": arguments.run}
+    words = "".join(f" --{name} {value}" for name, value in options.items() if value)
+    print(f"read as: {found[0]!r}{words}\n", file=sys.stderr)
+    return found[0]
+
+
 def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[str, pd.DataFrame]:
     """Return the formula and the table of logs; the log's own options are set where the command line has none."""
-    if known_file(path) and Path(path).suffix not in (".json", ".jsonl", ".gz") and not Path(path).is_dir():
-        raise OptionError(f"{path!r} is no log of a harness; a table needs a formula, such as {_FORMULA}")
     chosen = {name: getattr(arguments, name, None) for name in _LOG_OPTIONS}
     found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
@@ -424,8 +463,10 @@ def frames_of(
     arguments: argparse.Namespace, formula: str, file: str, new: str | None = None
 ) -> tuple[str, dict[str, Frame]]:
     """Return the formula and all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
-    table = None
-    if not arguments.scores and (formula == NO_FORMULA or is_log(arguments, file)):
+    table, is_of_logs = None, is_log(arguments, file)
+    if formula == NO_FORMULA and not is_of_logs and is_table(file):
+        formula = _formula_of_table(arguments, file)
+    if not arguments.scores and (formula == NO_FORMULA or is_of_logs):
         formula, table = _read_log(arguments, formula, file)
     propensity, groups = getattr(arguments, "propensity", None), arguments.groups or ()
     if isinstance(propensity, str) and "~" not in propensity and known_file(propensity):

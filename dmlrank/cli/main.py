@@ -533,7 +533,7 @@ def _gate(arguments: argparse.Namespace) -> int:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
     # A formula may stand behind the file, as in the other commands.
     inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
-    if len(inputs) == 1 and words.is_log(arguments, inputs[0]):
+    if len(inputs) == 1 and (words.is_log(arguments, inputs[0]) or words.is_table(inputs[0])):
         inputs = [words.NO_FORMULA, inputs[0]]
     if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
         arguments.alpha = round(1 - arguments.level, 12)

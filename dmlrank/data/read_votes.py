@@ -37,7 +37,7 @@ _MOST_NAMED = 5
 # A larger share of missing scores that count as a value, or of prompts that lack scores and are left out, is warned of.
 _MOST_MISSING = 0.2
 # Columns with these names say which prompt a vote is on.
-_PROMPT_NAMES = ("prompt_id", "question_id", "prompt", "question")
+PROMPT_NAMES = ("prompt_id", "question_id", "prompt", "question")
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
 
@@ -85,7 +85,7 @@ def take_rows(
     features = [name for name in names_in(formula.features).values if name in available]
     required = list(dict.fromkeys([*roles, *features, *context, *extras]))
     rows_are_prompts = not (context or derived or is_partitioned(data)) and options.prompts == "random"
-    prompts = [name for name in available if name in _PROMPT_NAMES and name not in roles] if rows_are_prompts else []
+    prompts = [name for name in available if name in PROMPT_NAMES and name not in roles] if rows_are_prompts else []
     table = take_columns(data, list(dict.fromkeys([*required, *existing, *prompts])))
     if prompts:
         clusters = [name for name in groups if name in options.clusters]

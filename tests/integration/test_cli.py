@@ -78,6 +78,28 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out.rstrip("\n") == expected
 
 
+def test_a_table_with_known_column_names_needs_no_formula(csv, tmp_path, capsys):
+    main(["fit", FORMULA, csv, "--context", "question_id", "--rng", "1"])
+    expected = capsys.readouterr().out
+    assert main(["fit", csv, "--rng", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert out == expected
+    assert err.splitlines()[0] == f"read as: {FORMULA!r} --context question_id"
+    rng, path = np.random.default_rng(0), tmp_path / "scores.csv"
+    rows = [(i, m, r, rng.random()) for i in range(30) for m in "ab" for r in range(2)]
+    scores = pd.DataFrame(rows, columns=["item", "model", "run", "score"])
+    scores.to_csv(path, index=False)
+    arguments = [str(path), "--candidate", "a", "--baseline", "b", "--margin", "1"]
+    assert main(["gate", *arguments]) == 0
+    assert "read as: 'score ~ 1 | model' --context item --run run" in capsys.readouterr().err
+    scores.rename(columns={"item": "case"}).to_csv(path, index=False)
+    assert main(["fit", str(path)]) == 1
+    assert "name the one that does with --context" in capsys.readouterr().err
+    scores.assign(prompt=1).to_csv(path, index=False)
+    assert main(["fit", str(path)]) == 1
+    assert "'prompt' and 'item' may all identify prompts" in capsys.readouterr().err
+
+
 def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
     about = ["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]
     out = str(tmp_path / "result.json")
