@@ -412,7 +412,10 @@ def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
             f"model and score, or model_a, model_b and winner"
         )
     if arguments.context is None:
-        prompts = [name for name in (*PROMPT_NAMES, "item", "item_id", "sample_id", "task_id", "id") if name in columns]
+        # An identifier comes before a text, and both before "id", which may be that of a row.
+        names = (*PROMPT_NAMES, "item_id", "sample_id", "task_id", "item")
+        given = [name for name in names if name in columns] or list({"id"} & columns)
+        prompts = [name for name in given if name.endswith("id")] or given
         if len(prompts) > 1 or (found[0] == _FORMULA_OF_RUNS and not prompts):
             which = f"{listed(prompts)} may all identify" if prompts else "none has a name that says that it identifies"
             raise OptionError(f"of the columns of {path!r}, {which} prompts; name the one that does with --context")
