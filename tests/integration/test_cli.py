@@ -89,7 +89,7 @@ def test_a_table_with_known_column_names_needs_no_formula(csv, tmp_path, capsys)
     rows = [(i, m, r, rng.random()) for i in range(30) for m in "ab" for r in range(2)]
     scores = pd.DataFrame(rows, columns=["item", "model", "run", "score"])
     scores.to_csv(path, index=False)
-    arguments = [str(path), "--candidate", "a", "--baseline", "b", "--margin", "1"]
+    arguments = [str(path), "--candidate", "a", "--baseline", "b", "--margin", "0.9"]
     assert main(["gate", *arguments]) == 0
     assert "read as: 'score ~ 1 | model' --context item --run run" in capsys.readouterr().err
     scores.rename(columns={"item": "case"}).to_csv(path, index=False)
@@ -97,7 +97,7 @@ def test_a_table_with_known_column_names_needs_no_formula(csv, tmp_path, capsys)
     assert "name the one that does with --context" in capsys.readouterr().err
     scores.assign(prompt=1).to_csv(path, index=False)
     assert main(["fit", str(path)]) == 1
-    assert "'prompt' and 'item' may all identify prompts" in capsys.readouterr().err
+    assert "'prompt', 'item' may all identify prompts" in capsys.readouterr().err
 
 
 def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
