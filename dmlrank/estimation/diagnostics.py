@@ -126,13 +126,14 @@ def warn_of_few_prompts(
         more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         # Rounded up, a number may equal the one that is needed.
         numbers = [str(min(round(effective[j]), round(_FEWEST_EFFECTIVE) - 1)) for j in (named[0], named[-1])]
-        warn(
+        warning = IntervalWarning(
             f"few prompts determine the standard error of {', '.join(repr(models[j]) for j in named)}: their effective "
             f"number is {' to '.join(dict.fromkeys(numbers))} of {n_contexts:,} prompts, and a reliable interval "
             f"needs at least {_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too "
-            f"short; {advice}",
-            kind=IntervalWarning,
+            f"short; {advice}"
         )
+        warning.models = tuple(models[j] for j in named if not others and n_contexts > FEW_CLUSTERS)
+        warn(warning)
 
 
 def warn_about_intervals(

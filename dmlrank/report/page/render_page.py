@@ -34,7 +34,6 @@ from ..statements import (
     certain_words,
     counted,
     doubt_words,
-    doubtful_models,
     fit_warnings,
     models_to_mark,
     part_note,
@@ -249,7 +248,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "doubted": f"{doubt_words(results)}.{certain_words(results)}"
         if results.diagnostics.doubts and results.has_intervals
         else "",
-        "are_some": bool(doubtful_models(results)),
+        "are_some": bool(results.diagnostics.doubtful_models),
         "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": _said(verdict),
         "columns": columns,
