@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.arrays import FloatArray
@@ -626,11 +626,7 @@ def named_results(
     for name in names:
         if not is_unicode(name):
             raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
-    if independent is not None and not isinstance(independent, bool):
-        raise OptionTypeError(
-            f"independent= is a {type(independent).__name__}; allowed: True, False or None (identifiers of prompts "
-            f"decide)"
-        )
+    check_type("independent", independent, bool | None, "True, False or None (identifiers of prompts decide)")
     for result in results:
         _NEEDS.check("compare", result)
     models = [result.models for result in results]
@@ -861,10 +857,7 @@ class Criteria(Comparison):
 
     def _weights(self, weights: Mapping[str, float]) -> FloatArray:
         """Return the weights of all criteria, (M,), which sum to one."""
-        if not isinstance(weights, Mapping):
-            raise OptionTypeError(
-                f"weights={shown(weights)} is not allowed: give a number for each criterion in a dictionary"
-            )
+        check_type("weights", weights, Mapping, "a dictionary with a number for each criterion")
         for name, weight in weights.items():
             if name not in self.names:
                 close = nearest(str(name), self.names)

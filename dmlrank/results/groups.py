@@ -11,7 +11,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import names_or_all, place_of
+from .._utils.argument_checks import place_of, places_of
 from .._utils.computation import one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
@@ -188,9 +188,7 @@ class GroupResults(JointBoards, Generic[Result]):
         with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
         tests fewer restrictions at once.
         """
-        chosen = names_or_all(models, self.models)
-        places = [place_of(self.models, name) for name in chosen]
-        n_groups = len(self)
+        places, n_groups = places_of(self.models, models), len(self)
         if n_groups < 2:
             raise OptionError(
                 f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
@@ -204,6 +202,7 @@ class GroupResults(JointBoards, Generic[Result]):
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, self._compared[places])
         first, *others = self.groups
+        chosen = [self.models[place] for place in places]
         labels = tuple(f"{group}: {name} - {first}: {name}" for group in others for name in chosen)
         # The groups together have the units of the fit.
         covariance = replace(self._covariance_between, df=self.estimates.covariance.df)
@@ -296,14 +295,16 @@ class GroupResults(JointBoards, Generic[Result]):
         except (HypothesisError, OptionError) as error:
             return str(error)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+    def _table(
+        self, models: Sequence[str] | None, top: int | None, equality: WaldTestResults | str | None = None
+    ) -> Summary:
         return group_summary(
             self.estimates,
             self.facts,
             self.params.to_numpy(),
             std_errors=self.bse.to_numpy(),
             variable=self.variable,
-            equality=self._equality(),
+            equality=equality or self._equality(),
             p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
             note=self.joint.covariance.note,
             is_partition=self.is_partition,
@@ -390,7 +391,9 @@ class GroupResults(JointBoards, Generic[Result]):
         overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
         by_model = self.equal_by_model()["p_holm"] if len(self) > 1 else pd.Series(dtype=float)
         differing = by_model.index[by_model <= 0.05].tolist()
-        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal, differing))
+        table = self._table(None, None, equality).with_notes(
+            first_places(self.variable, overall, of_groups, p_equal, differing)
+        )
         return f"Leaderboards by {self.variable}", boards, [table]
 
     @property
@@ -591,10 +594,9 @@ class Projection(JointResults, ModelTable):
         """
         alpha = alpha_or_default(alpha, self.joint.alpha)
         values = self._grid(variable, grid)
-        chosen = names_or_all(models, self.models)
+        places, n_models = places_of(self.models, models), len(self.models)
         v = self.design.at(self._points(variable, values, at or {}))
-        n_models = len(self.models)
-        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place]) for place in places])
         # Bands have the allowance of means of scores, and standard errors have not.
         std_error, widened = (
             np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, matrix, contrasts, optimize=True), 0.0))
@@ -604,8 +606,8 @@ class Projection(JointResults, ModelTable):
         half_width = Family.of_contrasts(self.joint.max_t.covariance, contrasts).critical(alpha) * widened
         return pd.DataFrame(
             {
-                variable: np.tile(np.asarray(values), len(chosen)),
-                "model": np.repeat(np.array(chosen, dtype=object), len(values)),
+                variable: np.tile(np.asarray(values), len(places)),
+                "model": np.repeat(np.array(self.models, dtype=object)[places], len(values)),
                 "estimate": estimate,
                 "std_error": std_error,
                 "lower": estimate - half_width,
