@@ -57,11 +57,6 @@ class Validity:
     calibration: float
     log_mu_std: float
 
-    @property
-    def recalibration_shift(self) -> float:
-        """Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero."""
-        return abs(1 - max(self.calibration, 0.0)) * self.log_mu_std
-
 
 def effective_contexts(influence: InfluenceFunction) -> FloatArray:
     """Return the effective number of contexts behind the variance of each score, (d,).
@@ -180,9 +175,10 @@ def warn_about_intervals(
             kind=IntervalWarning,
         )
     low, high = _SLOPE_LIMITS
-    # Comparisons with NaN are false: without a slope there is no warning.
-    is_shifted = validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high
-    if is_shifted and not mu_hardly_matters:
+    # Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero. Comparisons
+    # with NaN are false: without a slope there is no warning.
+    shift = abs(1 - max(validity.calibration, 0.0)) * validity.log_mu_std
+    if shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high and not mu_hardly_matters:
         direction = "too extreme" if validity.calibration < 1 else "too close to even"
         warn(
             f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings
-from .._utils.number_text import fixed_text
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -27,6 +26,7 @@ from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
 from ..options import BalancedStyle, EqualTasks
+from ..tables.display_text import fixed_text
 from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
 from .direct_fits import gain_of_runs
@@ -657,7 +657,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean
     position_effect, position_z = estimate_position_effect(steps)
-    if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
+    if steps.extrapolation.n_pairs or steps.estimator.why_no_intervals:
         position_z = float("nan")
     share = result.labels.votes.sum(axis=0) / data.n_votes
     positive_share = share[share > 0]

@@ -82,13 +82,12 @@ from .fit_covariance import (
     label_errors,
     make_covariance,
     warn_of_covariance,
-    warn_of_large_bias,
-    warn_of_means_outside,
+    warn_of_mean_preferences,
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .stages import Draw, FirstStages, RepetitionSeed
+from .stages import Draw, FirstStages, RepetitionSeed, read_units
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
 
@@ -97,7 +96,8 @@ def run(options: Options, source: Source, previous: FitState | None = None) -> F
     check_tune(options.tune)
     if estimator_of(options) is not MEANS:
         check_propensity(options.propensity)
-    check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
+    if not isinstance(options.learner, str):
+        check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
     state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     warn_of_unequal_gaps(source.data, options)
     if previous is None or not state.repetitions or not previous.repetitions:
@@ -170,7 +170,8 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
         columns = options.style_columns
         style = stages.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
     verdicts = stages.verdicts(data)
-    units = stages.units(data, verdicts)
+    key = (data, stages.source, options.clusters, options.context, options.weights, verdicts)
+    units = stages.keep("units", key, lambda: read_units(data, stages.source, options, verdicts))
     mu = None
     if options.mu is not None:
         mu = stages.keep("supplied mu", (data, options.mu), lambda: SuppliedMu(checked_mu(options.mu, data)))
@@ -248,7 +249,9 @@ def estimate_scores(
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     bias, of_removed = second_order_bias(stages, inputs, repetitions, gauge)
     if of_removed is not None:
-        before = [repetition.target_with_bias for repetition in repetitions]
+        before = [
+            r.target if r.second_order is None else r.second_order.left_in(r.target.by_context()) for r in repetitions
+        ]
         left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
             of_one_step = make_covariance(*left_in, unanimous_covariance=added)
@@ -258,9 +261,8 @@ def estimate_scores(
     check_rank(setup, covariance, data.items)
     warn_of_covariance(covariance, data, stages.options)
     style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
-    if (mean := repetitions[0].mean) is not None:
-        warn_of_means_outside(mean.floored)
-        warn_of_large_bias(mean, covariance.std_errors, setup.functional.names(data.items))
+    if repetitions[0].mean is not None:
+        warn_of_mean_preferences(repetitions[0].mean, covariance.std_errors, setup.functional.names(data.items))
     validity = assess_validity(inputs, repetitions[0], influence, covariance, bias, estimator)
     return influence, covariance, validity, unanimous, style
 

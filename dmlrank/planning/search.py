@@ -550,8 +550,8 @@ def solve(
     propensities, sigma = best.allocation.propensities, best.sigma
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
-        rule = partial(_mixed, propensities, explore, specification.uniform(budget))
-        propensities = Computed(problem.shape, rule)
+        mixed = partial(_weighted_sum, propensities, 1 - explore, explore * specification.uniform(budget))
+        propensities = Computed(problem.shape, mixed)
         before = precision.earlier.by_pair if precision.earlier else None
         labels = propensities if before is None else _added(propensities, before)
         sigma = precision.sigma(problem.labelling_covariance(labels))
@@ -566,13 +566,9 @@ def solve(
 
 def _added(propensities: Propensities, constant: FloatArray) -> Propensities:
     """Return propensities plus a number for each pair, (1, m)."""
-    return Computed(propensities.shape, partial(_sum_at, propensities, constant))
+    return Computed(propensities.shape, partial(_weighted_sum, propensities, 1.0, constant))
 
 
-def _sum_at(propensities: Propensities, constant: FloatArray, rows: Rows) -> FloatArray:
-    return np.asarray(propensities[rows] + constant)
-
-
-def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
-    """Return the propensities of some rows, mixed with a share of the uniform plan."""
-    return (1 - share) * propensities[rows] + share * uniform
+def _weighted_sum(propensities: Propensities, weight: float, constant: FloatArray | float, rows: Rows) -> FloatArray:
+    """Return the propensities of some rows, times a weight, plus a constant."""
+    return np.asarray(weight * propensities[rows] + constant)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
@@ -18,6 +17,7 @@ from ..fit.post_estimation import JudgeFigures
 from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
 from ..options import OPTIONS
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
 _NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
