@@ -45,7 +45,15 @@ class DmlrankWarning(UserWarning):
 
 
 class IntervalWarning(DmlrankWarning):
-    """A sign that standard errors, intervals and tests of a fit may not hold."""
+    """A sign that standard errors, intervals and tests of a fit may not hold.
+
+    Attributes
+    ----------
+    models : tuple of str
+        The models that it is about, where these are few; empty where it may be about every model.
+    """
+
+    models: tuple[str, ...] = ()
 
 
 class FormulaError(DmlrankError, ValueError):

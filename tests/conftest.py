@@ -20,12 +20,11 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.read_files import read_frame
 from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, gather_cells
 
-from .support import optional
+from .support import optional, read_frame
 
 duckdb, pl, pa, parquet = (optional(name) for name in ("duckdb", "polars", "pyarrow", "pyarrow.parquet"))
 

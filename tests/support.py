@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dmlrank.cli.read_files import ColumnRoles, read_frames
+
 FORMULA = "winner ~ 1 | model_a + model_b"
 
 # Options of a fit of battles with the columns topic, prompt, judge and importance, by what its covariance is about.
@@ -137,3 +139,8 @@ def chunks_of(mu, size):
     """The contexts of a source of mu and their probabilities, (b, K, K, C), part by part."""
     for part in mu.parts(size):
         yield part.contexts, part.probabilities()[part.place]
+
+
+def read_frame(path, roles=None):
+    """Return the frame that the command line reads from a file."""
+    return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]

@@ -173,11 +173,8 @@ class CommandParser(argparse.ArgumentParser):
     # The signature is argparse's, which has no types that could be narrowed.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words in which the formula and files may stand anywhere; an unknown option is an error."""
-        self._check_options(args or ())
-        return super().parse_known_args(None if args is None else self._positionals_first(args), namespace)
-
-    def _check_options(self, words: Sequence[str]) -> None:
-        """End with the usage of the subcommand where an option is unknown, before its value is read as a file."""
+        # End with the usage of the subcommand where an option is unknown, before its value is read as a file.
+        words = args or ()
         options = [name for name in self._option_string_actions if "_" not in name]
         for word in words[: words.index("--")] if "--" in words else words:
             name = word.partition("=")[0]
@@ -187,6 +184,7 @@ class CommandParser(argparse.ArgumentParser):
                 and not any(x.startswith(name) for x in self._option_string_actions)
             ):
                 self.error(f"there is no option {name}{nearest(name, options)}")
+        return super().parse_known_args(None if args is None else self._positionals_first(args), namespace)
 
     def _positionals_first(self, words: Sequence[str]) -> list[str]:
         """Return the words with formula and files first; unchanged if the user has separated them by ``--``."""
@@ -287,19 +285,8 @@ def _number(text: str) -> float:
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
 # The options among them that the subcommand check has.
 CHECKED = (
-    *(
-        "context",
-        "min_labels",
-        "component",
-        "min_votes",
-        "missing",
-        "n_folds",
-        "position_bias",
-        "graph",
-        "edge_weights",
-        "votes",
-    ),
-    *("run", "fold_names"),
+    *("context", "min_labels", "component", "min_votes", "missing", "n_folds", "position_bias", "graph"),
+    *("edge_weights", "votes", "run", "fold_names"),
 )
 # Options of a fit whose values differ from those of the Python API.
 _IN_OTHER_WORDS = (

@@ -9,8 +9,8 @@ import numpy as np
 import scipy
 
 from .._utils.argument_checks import check_alpha, place_of
-from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..exceptions import OptionError
+from ..tables.display_text import decimals, fewest_decimals, fixed_text
 
 if TYPE_CHECKING:
     from ..fit.estimates import Estimates

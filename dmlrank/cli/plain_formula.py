@@ -44,7 +44,15 @@ def check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) -
         try:
             # A column by itself is not read here.
             expressions = [ast.parse(code, mode="eval").body for code in codes if not code.isidentifier()]
-            columns = _kinds_of_columns(expressions, frames)
+            words = {
+                getattr(node, "id", getattr(node, "value", None)) for tree in expressions for node in ast.walk(tree)
+            }
+            columns: dict[str, _Kind] = {}
+            for frame in frames:
+                for name in [name for name in column_names(frame) if name in words]:
+                    column = take_columns(frame, [name])[name]
+                    is_number = getattr(column.dtype, "kind", "O") in "biuf" and columns.get(name, "number") == "number"
+                    columns[name] = "number" if is_number else "other" if is_vector_column(column) else "text"
             for expression in expressions:
                 _kind(expression, columns)
         except (_Refused, RecursionError) as refused:
@@ -56,18 +64,6 @@ def check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) -
                 f"functions (splines of up to {_LARGEST_SPLINE:,} columns), text(), abs, max, min, np.log() and "
                 f"similar; --unsafe-formula lets it run any Python code, and so does dmlrank.dml_rank in Python"
             ) from None
-
-
-def _kinds_of_columns(expressions: Sequence[ast.expr], frames: Sequence[Frame]) -> dict[str, _Kind]:
-    """Return the kinds of the columns that expressions name, in all frames that have them."""
-    words = {getattr(node, "id", getattr(node, "value", None)) for tree in expressions for node in ast.walk(tree)}
-    kinds: dict[str, _Kind] = {}
-    for frame in frames:
-        for name in [name for name in column_names(frame) if name in words]:
-            column = take_columns(frame, [name])[name]
-            is_number = getattr(column.dtype, "kind", "O") in "biuf" and kinds.get(name, "number") == "number"
-            kinds[name] = "number" if is_number else "other" if is_vector_column(column) else "text"
-    return kinds
 
 
 def _kind(node: ast.expr, columns: Mapping[str, _Kind]) -> _Kind:

@@ -82,14 +82,6 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
     return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in frames.items()}
 
 
-def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
-    """Read a frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
-
-    A folder or a pattern of parquet files is returned as it is: the fit reads the files in parts.
-    """
-    return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]
-
-
 def read_propensities(path: str) -> pd.DataFrame:
     """Read the propensities of all prompts and models from a plan for scores that ``design --out`` has written."""
     found = None
@@ -315,8 +307,13 @@ class ColumnRoles:
             elif name in self.names:
                 columns[name] = _named_feature(column)
             elif name in self.labels or (self.is_of_verdicts and not category_of_column(name)):
-                models = [cells[model].dropna() for model in self.models if model in cells.columns]
-                columns[name] = _labels(column, set().union(*(names.unique() for names in models)))
+                # Labels are numbers where every label is one and none names a model.
+                sides = [cells[model].dropna() for model in self.models if model in cells.columns]
+                models, numbers = set().union(*(side.unique() for side in sides)), numbers_or_text(column, _NAN)
+                is_name = numbers.dtype.kind in "iuf" and any(
+                    word in models and float(word) not in (0, 1) for word in column.dropna().unique()
+                )
+                columns[name] = _as_text(column) if is_name else numbers
             else:
                 columns[name] = numbers_or_text(column, _NO_NUMBER)
         return pd.DataFrame(columns, index=cells.index)
@@ -345,15 +342,6 @@ def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> p
     else:
         values = (table if is_truth else table.astype(np.float64))[codes]
     return pd.Series(values, index=column.index, name=column.name)
-
-
-def _labels(column: pd.Series, models: Collection[str]) -> pd.Series:
-    """Return labels as numbers where every label is a number and none names a model, else as text."""
-    numbers = numbers_or_text(column, _NAN)
-    is_name = numbers.dtype.kind in "iuf" and any(
-        word in models and float(word) not in (0, 1) for word in column.dropna().unique()
-    )
-    return _as_text(column) if is_name else numbers
 
 
 def _named_feature(column: pd.Series) -> pd.Series:

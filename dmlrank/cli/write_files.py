@@ -42,7 +42,31 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
     earlier: dict[str, str] = {}
     for option, value in outputs.items():
         for path in [value] if isinstance(value, str) else value or ():
-            _check_output(option, path, sources, out)
+            if path == STANDARD_INPUT:
+                raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
+            ending = Path(path).suffix.lower()
+            if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
+                from ..report.page.render_page import check_page_extra
+
+                check_page_extra()
+            endings = ENDINGS[out] if option == "out" else ENDINGS.get(option, ())
+            what = f"a {out} is" if option == "out" else f"{option} are"
+            if endings and ending not in endings:
+                raise OptionError(
+                    f"--{option} {path!r} has the ending {ending!r}; {what} written as {' or '.join(endings)}"
+                    f"{nearest(ending, endings)}"
+                )
+            if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
+                raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")
+            with suppress(OSError):
+                if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
+                    raise OptionError(
+                        f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
+                    )
+            try:
+                check_writable(path)
+            except FileWriteError as error:
+                raise FileWriteError(f"--{option}: {error}") from None
             # A device such as /dev/null may be written to twice.
             real_path = os.path.realpath(path)
             if real_path in earlier and (os.path.isfile(real_path) or not os.path.exists(real_path)):
@@ -50,32 +74,6 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
                     f"--{option} and --{earlier[real_path]} name the same file, {path!r}; give two different names"
                 )
             earlier.setdefault(real_path, option)
-
-
-def _check_output(option: str, path: str, sources: Sequence[str], out: str) -> None:
-    """Check that a file can be written: its ending, its folder, and that it is none of the files that are read."""
-    if path == STANDARD_INPUT:
-        raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
-    ending = Path(path).suffix.lower()
-    if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
-        from ..report.page.render_page import check_page_extra
-
-        check_page_extra()
-    what, endings = (f"a {out} is", ENDINGS[out]) if option == "out" else (f"{option} are", ENDINGS.get(option, ()))
-    if endings and ending not in endings:
-        raise OptionError(
-            f"--{option} {path!r} has the ending {ending!r}; {what} written as {' or '.join(endings)}"
-            f"{nearest(ending, endings)}"
-        )
-    if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
-        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")
-    with suppress(OSError):
-        if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
-            raise OptionError(f"--{option} {path!r} is a file that is read; it would be overwritten: give another name")
-    try:
-        check_writable(path)
-    except FileWriteError as error:
-        raise FileWriteError(f"--{option}: {error}") from None
 
 
 def write_json(path: str, content: Mapping[str, object]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._utils.computation import warn
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .arrays import FloatArray, IntArray, name_of, too_large_error
-from .columns import CodedColumn, Columns
+from .columns import CodedColumn
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
 Meaning: TypeAlias = str | float
@@ -212,16 +212,6 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
     present = tuple(m for m in MEANINGS if m in probabilities and (m in MEANINGS[:2] or probabilities[m].any()))
     y = np.stack([probabilities[meaning] for meaning in present], axis=1)
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
-
-
-def read_outcome_columns(
-    columns: Columns, names: Sequence[str], rows: IntArray, pairs: ComparedItems, categories: Categories | None = None
-) -> Outcomes:
-    """Read one column of labels, or several columns of probabilities, in some rows. Shapes: rows (v,)."""
-    table = columns.table(names, rows)
-    if len(names) > 1:
-        return read_probabilities(table, categories)
-    return read_labels(CodedColumn.of(table[names[0]]), pairs, table[names[0]], categories)
 
 
 def unreadable_labels(

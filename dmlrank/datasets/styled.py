@@ -158,10 +158,18 @@ class Styled:
         nodes, weights = (nodes + 1) / 2, weights / 2
         x, weight = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2), np.outer(weights, weights).reshape(-1)
         link = cast("Callable[[FloatArray], FloatArray]", logit if functional == "bt" else np.asarray)
-        pairs = [self._pair(x, int(j), int(k), None) for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True)]
-        beta, lbar, e = _slopes(pairs, weight, link)
-        averaged = self._scores(functional, lbar @ weight)
-        at_equal_style = self._scores(functional, (lbar - e @ beta) @ weight)
+        # The mean link, (P, x), and the mean style, (P, x, 2), of every pair and context; the slopes are of both.
+        cross, variance, mean_link, mean_style = np.zeros(2), np.zeros((2, 2)), [], []
+        for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True):
+            law, style, m = self._pair(x, int(j), int(k), None)
+            mean_link.append((law * link(m)).sum(axis=1))
+            mean_style.append(np.einsum("xs,xsr->xr", law, style))
+            apart, weighted = style - mean_style[-1][:, None], weight[:, None] * law
+            cross += np.einsum("xs,xsr->r", weighted * (link(m) - mean_link[-1][:, None]), apart)
+            variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
+        beta = np.linalg.solve(variance, cross)
+        averaged = self._scores(functional, np.stack(mean_link) @ weight)
+        at_equal_style = self._scores(functional, (np.stack(mean_link) - np.stack(mean_style) @ beta) @ weight)
         equal = at_equal_style if adjust is None else weight @ self._balanced(functional, x, adjust)
         models = pd.Index(self.models)
         slopes = pd.Series(beta, index=["log_length", "headers"])
@@ -254,20 +262,3 @@ def simulate_styled(n: int = 3000, *, rng: Rng = None, **parameters: float) -> p
     (100, 7)
     """
     return Styled(**parameters).sample(n, rng)  # type: ignore[arg-type]
-
-
-def _slopes(
-    pairs: list[_PairGrid], weight: FloatArray, link: Callable[[FloatArray], FloatArray]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return beta, (2,), the mean link of every pair and context, (P, x), and the mean style, (P, x, 2)."""
-    cross, variance, lbar, e = np.zeros(2), np.zeros((2, 2)), [], []
-    for law, style, m in pairs:
-        value = link(m)
-        lbar.append((law * value).sum(axis=1))
-        e.append(np.einsum("xs,xsr->xr", law, style))
-        apart = style - e[-1][:, None]
-        weighted = weight[:, None] * law
-        cross += np.einsum("xs,xsr->r", weighted * (value - lbar[-1][:, None]), apart)
-        variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
-    beta: FloatArray = np.asarray(np.linalg.solve(variance, cross), dtype=np.float64)
-    return beta, np.stack(lbar), np.stack(e)

@@ -57,11 +57,6 @@ class Validity:
     calibration: float
     log_mu_std: float
 
-    @property
-    def recalibration_shift(self) -> float:
-        """Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero."""
-        return abs(1 - max(self.calibration, 0.0)) * self.log_mu_std
-
 
 def effective_contexts(influence: InfluenceFunction) -> FloatArray:
     """Return the effective number of contexts behind the variance of each score, (d,).
@@ -126,13 +121,14 @@ def warn_of_few_prompts(
         more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         # Rounded up, a number may equal the one that is needed.
         numbers = [str(min(round(effective[j]), round(_FEWEST_EFFECTIVE) - 1)) for j in (named[0], named[-1])]
-        warn(
+        warning = IntervalWarning(
             f"few prompts determine the standard error of {', '.join(repr(models[j]) for j in named)}: their effective "
             f"number is {' to '.join(dict.fromkeys(numbers))} of {n_contexts:,} prompts, and a reliable interval "
             f"needs at least {_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too "
-            f"short; {advice}",
-            kind=IntervalWarning,
+            f"short; {advice}"
         )
+        warning.models = tuple(models[j] for j in named if not others and n_contexts > FEW_CLUSTERS)
+        warn(warning)
 
 
 def warn_about_intervals(
@@ -179,9 +175,10 @@ def warn_about_intervals(
             kind=IntervalWarning,
         )
     low, high = _SLOPE_LIMITS
-    # Comparisons with NaN are false: without a slope there is no warning.
-    is_shifted = validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high
-    if is_shifted and not mu_hardly_matters:
+    # Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero. Comparisons
+    # with NaN are false: without a slope there is no warning.
+    shift = abs(1 - max(validity.calibration, 0.0)) * validity.log_mu_std
+    if shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high and not mu_hardly_matters:
         direction = "too extreme" if validity.calibration < 1 else "too close to even"
         warn(
             f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "

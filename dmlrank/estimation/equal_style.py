@@ -131,7 +131,17 @@ class EqualStyleTerms:
         """Return the four means of all contexts, or of contexts with weights ``selected``, (n,)."""
         weight = self.weight if selected is None else self.weight * selected
         of_row = weight[self.rows.context] * self.rows.share / self.rows.propensity / weight.sum()
-        averaged, style = self._mean_of_items(weight)
+        # The weighted means over contexts of the values of T, and of E.
+        averaged, style = np.zeros(self.link.n_items), np.zeros((self.link.n_items, self.rows.style.shape[1]))
+        for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
+            share = np.where(self.stages.fold == f, weight, 0.0) / weight.sum()
+            design, total = share @ self.stages.design, share.sum()
+            if total == 0:
+                continue
+            mean = (design / total)[None]
+            averaged += total * (self.link.constant + self._map_items(link_mean, mean, np.ones(1))[0])
+            for r, unit in enumerate(np.eye(style.shape[1])):
+                style[:, r] += total * self._map_items(style_mean, mean, unit)[0]
         cross, variance = self._moments_by_context()
         cross, variance = weight @ cross / weight.sum(), np.einsum("n,nab->ab", weight, variance) / weight.sum()
         first, second, n_items = self.rows.first, self.rows.second, self.link.n_items
@@ -183,7 +193,13 @@ class EqualStyleTerms:
             means = self.means(None if part is None else indicator)
             # In each context: equal, averaged, slopes.
             beta, inverse = means.slopes, np.linalg.inv(means.variance)
-            of_scores, of_style = self._scores_by_context(inside, beta)
+            # The values of T, and of E beta, by context.
+            of_scores, of_style = (np.empty((len(inside), n_items)) for _ in range(2))
+            for f, maps in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
+                in_fold = np.flatnonzero(self.stages.fold[inside] == f)
+                design = self.stages.design[inside[in_fold]]
+                of_scores[in_fold] = self.link.constant + self._map_items(maps[0], design, np.ones(1))
+                of_style[in_fold] = self._map_items(maps[1], design, beta)
             cross, variance = (table[inside] for table in self._moments_by_context())
             of_slopes = (cross - variance @ beta) @ inverse.T
             at_equal_style = of_scores - of_style - of_slopes @ means.style.T
@@ -215,16 +231,6 @@ class EqualStyleTerms:
 
     # --- sums over all pairs of a context -----------------------------------------------------------------------------
 
-    def _scores_by_context(self, contexts: IntArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the values of T, and of E beta, in b contexts, (b, K) each."""
-        averaged, style = (np.empty((len(contexts), self.link.n_items)) for _ in range(2))
-        for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
-            in_fold = np.flatnonzero(self.stages.fold[contexts] == f)
-            design = self.stages.design[contexts[in_fold]]
-            averaged[in_fold] = self.link.constant + self._map_items(link_mean, design, np.ones(1))
-            style[in_fold] = self._map_items(style_mean, design, beta)
-        return averaged, style
-
     def _map_items(self, fit: AdditiveFit, design: FloatArray, combination: FloatArray) -> FloatArray:
         """Return sum_q A_q f_q in b contexts, (b, K), for the additive function f = fit @ combination."""
         first, second = self.link.pairs()
@@ -234,20 +240,6 @@ class EqualStyleTerms:
         np.subtract.at(of_difference.T, second, coefficients)
         constant = fit.pair[first, second] @ combination + (fit.shared.sum(axis=0) @ combination)
         return design @ (fit.item @ combination).T @ of_difference.T + constant @ coefficients
-
-    def _mean_of_items(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weighted means over contexts of the values of T, (K,), and of E, (K, r)."""
-        averaged, style = np.zeros(self.link.n_items), np.zeros((self.link.n_items, self.rows.style.shape[1]))
-        for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
-            share = np.where(self.stages.fold == f, weight, 0.0) / weight.sum()
-            design, total = share @ self.stages.design, share.sum()
-            if total == 0:
-                continue
-            mean = (design / total)[None]
-            averaged += total * (self.link.constant + self._map_items(link_mean, mean, np.ones(1))[0])
-            for r, unit in enumerate(np.eye(style.shape[1])):
-                style[:, r] += total * self._map_items(style_mean, mean, unit)[0]
-        return averaged, style
 
     def _moments_by_context(self) -> tuple[FloatArray, FloatArray]:
         """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context."""

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import CategoryWeights
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
 from .influence import (
@@ -24,9 +23,6 @@ from .influence import (
     influence_in_groups,
 )
 from .one_step import CHUNK, Residuals
-
-# Largest floor of a mean probability.
-_LARGEST_FLOOR = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +79,8 @@ def mean_preferences(
     influence, and its estimate is F(m) with c for m. F is curved, so that F(c) has the second-order bias
     tr(D2F(m) V) / 2 with the covariance V of c. The variance of c comes mostly from the labels; V is estimated by the
     sums of squares of the weighted residuals of each pair, with errors of different pairs taken as independent, and the
-    bias is subtracted. c may lie outside of [0, 1]; :func:`make_finite` gives a table at which F is finite.
+    bias is subtracted. c may lie outside of [0, 1];
+    :func:`dmlrank.fit.compared_pairs.finite_table` gives a table at which F is finite.
 
     In a group g with the weighted share p_g of the contexts, the influence value of context i is
     phi_g(i) = 1(i in g) w_i (phi_raw(i) - theta_g) / p_g, where w_i is the weight of the context and phi_raw the sum of
@@ -121,48 +118,6 @@ def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
     probabilities = part.probabilities()
     by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
     return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))
-
-
-def make_finite(
-    table: FloatArray,
-    n_labels: IntArray,
-    weights: CategoryWeights,
-    *,
-    uses: NDArray[np.bool_],
-    by_share: bool,
-    interior: bool,
-    floor: float | None,
-) -> FlooredPreferences:
-    """Return a table of preferences at which a functional is finite, close to an estimated table.
-
-    Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
-    a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
-    models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
-    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
-    share of one label, 1 / n, and goes to zero as n grows.
-
-    Shapes: table (K, K, C), n_labels (K, K), uses (K, K).
-    """
-    is_outside = (table < 0).any(axis=-1) & uses
-    lowest = float(min(table[is_outside].min(initial=0.0), 0.0))
-    proper = np.maximum(table, 0.0)
-    total = proper.sum(axis=-1, keepdims=True)
-    # A pair without a negative probability stays as it is, so that its sum is not changed by rounding.
-    changes = (table < 0).any(axis=-1, keepdims=True) & (total > 0)
-    proper = np.where(changes, proper / np.where(total > 0, total, 1), proper)
-    n_outside = int(np.triu(is_outside | is_outside.T).sum())
-    if not interior:
-        return FlooredPreferences(proper, 0, n_outside, lowest)
-    floors = np.minimum(0.5 / (n_labels + 1.0), _LARGEST_FLOOR) if floor is None else np.full(uses.shape, floor)
-    shares = np.stack([share[0] for share in weights.scores(proper[None])], axis=-1)
-    nearest_limit = np.minimum(shares, 1 - shares).min(axis=-1) if by_share else proper.min(axis=-1)
-    needs_floor = uses & (nearest_limit < floors)
-    raised = np.maximum(proper, floors[:, :, None])
-    # With a floor of zero, the probabilities of a model and itself stay zero.
-    raised_total = raised.sum(axis=-1, keepdims=True)
-    raised /= np.where(raised_total > 0, raised_total, 1)
-    n_raised = int(np.triu(needs_floor | needs_floor.T).sum())
-    return FlooredPreferences(np.where(needs_floor[:, :, None], raised, proper), n_raised, n_outside, lowest)
 
 
 def mean_preference_influence(

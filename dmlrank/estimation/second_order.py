@@ -437,7 +437,17 @@ def dictionary(
     Shapes: shares (b, K, K).
     """
     strength = np.mean([(np.log(share) - np.log1p(-share)).mean(axis=2) for share in shares], axis=0)
-    chosen = _moving_features(np.ascontiguousarray(data.x[contexts], float), strength)
+    # The features that together with their squares explain the fitted strengths best are chosen.
+    x = np.ascontiguousarray(data.x[contexts], float)
+    varies = np.flatnonzero(
+        [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
+    )
+    strength, explained = strength - strength.mean(axis=0), []
+    for z in _standardised(x[:, varies]).T:
+        basis = np.column_stack([z, z**2])
+        basis -= basis.mean(axis=0)
+        explained.append(np.square(basis @ np.linalg.lstsq(basis, strength, rcond=None)[0]).sum())
+    chosen = np.sort(varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]])
     x = _standardised(np.ascontiguousarray(data.x[:, chosen], float))
     first, second = np.triu_indices(x.shape[1], 1)
     parts = [np.ones((len(x), 1)), x, np.hstack([x**2, x**3]), x[:, first] * x[:, second]]
@@ -461,16 +471,3 @@ def _standardised(x: FloatArray) -> FloatArray:
     deviation = np.nanstd(x, axis=0)
     z = (x - np.nanmean(x, axis=0)) / np.where(deviation > 0, deviation, 1.0)
     return np.clip(np.nan_to_num(z), -_CUT, _CUT)
-
-
-def _moving_features(x: FloatArray, strength: FloatArray) -> IntArray:
-    """Return the features, (b, p), that together with their squares explain the fitted strengths, (b, K), best."""
-    varies = np.flatnonzero(
-        [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
-    )
-    strength, explained = strength - strength.mean(axis=0), []
-    for z in _standardised(x[:, varies]).T:
-        basis = np.column_stack([z, z**2])
-        basis -= basis.mean(axis=0)
-        explained.append(np.square(basis @ np.linalg.lstsq(basis, strength, rcond=None)[0]).sum())
-    return np.sort(varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]])

@@ -143,7 +143,18 @@ class UnanimousPairs:
         unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
         if type(score) is BradleyTerry:
-            return self._excess_along_pairs(score, unseen_directions, raised_table, table)
+            # All labels of a pair move the scores in one direction, so that only lengths are compared.
+            unseen, observed = (
+                sum(
+                    np.square(score.term_changes(table, column, self.first, self.second, ordered=self.ordered))
+                    for column in np.moveaxis(directions, 2, 0)
+                )
+                for table, directions in ((raised_table, unseen_directions), (table, self._observed_directions()))
+            )
+            excess = np.where(unseen - observed > _ROUNDING * (unseen + observed), unseen - observed, 0.0)
+            amounts = np.zeros(table.shape[:2])
+            amounts[self.first, self.second] = self.squared_weight * excess
+            return score.sum_over_pairs(amounts)
         along = partial(score.derivative_along, ordered=self.ordered)
         return self._excess_covariance(unseen_directions, partial(along, raised_table), partial(along, table))
 
@@ -175,25 +186,6 @@ class UnanimousPairs:
             rows = rows.reshape(-1, rows.shape[2])
             total = total + rows.T @ rows
         return total
-
-    def _excess_along_pairs(
-        self, score: BradleyTerry, unseen_directions: FloatArray, at_unseen: FloatArray, at_fitted: FloatArray
-    ) -> FloatArray:
-        """Do the same for scores that all labels of a pair move in one direction, so that only lengths are compared.
-
-        Shapes: unseen_directions (q, C, C), at_unseen, at_fitted (K, K, C).
-        """
-        unseen, observed = (
-            sum(
-                np.square(score.term_changes(table, column, self.first, self.second, ordered=self.ordered))
-                for column in np.moveaxis(directions, 2, 0)
-            )
-            for table, directions in ((at_unseen, unseen_directions), (at_fitted, self._observed_directions()))
-        )
-        excess = np.where(unseen - observed > _ROUNDING * (unseen + observed), unseen - observed, 0.0)
-        amounts = np.zeros(at_fitted.shape[:2])
-        amounts[self.first, self.second] = self.squared_weight * excess
-        return score.sum_over_pairs(amounts)
 
     def _observed_directions(self) -> FloatArray:
         """Return directions, (q, C, C), whose products add up to the second moment of the residuals."""

@@ -21,7 +21,7 @@ from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, losses_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite
+from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, failing_as, listed
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
@@ -335,6 +335,8 @@ class OrderChoice:
     lost_with_ten: float | None = None
 
 
+# Largest floor of a mean probability.
+_LARGEST_FLOOR = 0.1
 # Labels of a compared pair where the caller says "auto".
 _ENOUGH_LABELS = 10
 
@@ -516,13 +518,35 @@ def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, opt
 
 
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
-    """Return a table of mean preferences, (K, K, C), at which the functional of the fit is finite."""
-    return make_finite(
-        table,
-        n_labels,
-        setup.weights,
-        uses=setup.graph.edges,
-        by_share=setup.functional.uses_shares,
-        interior=setup.functional.interior,
-        floor=None if isinstance(floor, str) else floor,
-    )
+    """Return a table of mean preferences at which the functional of the fit is finite, close to an estimated table.
+
+    Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
+    a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
+    models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
+    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
+    share of one label, 1 / n, and goes to zero as n grows.
+
+    Shapes: table (K, K, C), n_labels (K, K).
+    """
+    functional, uses = setup.functional, setup.graph.edges
+    is_outside = (table < 0).any(axis=-1) & uses
+    lowest = float(min(table[is_outside].min(initial=0.0), 0.0))
+    proper = np.maximum(table, 0.0)
+    total = proper.sum(axis=-1, keepdims=True)
+    # A pair without a negative probability stays as it is, so that its sum is not changed by rounding.
+    changes = (table < 0).any(axis=-1, keepdims=True) & (total > 0)
+    proper = np.where(changes, proper / np.where(total > 0, total, 1), proper)
+    n_outside = int(np.triu(is_outside | is_outside.T).sum())
+    if not functional.interior:
+        return FlooredPreferences(proper, 0, n_outside, lowest)
+    of_labels = np.minimum(0.5 / (n_labels + 1.0), _LARGEST_FLOOR)
+    floors = of_labels if isinstance(floor, str) else np.full(uses.shape, floor)
+    shares = np.stack([share[0] for share in setup.weights.scores(proper[None])], axis=-1)
+    nearest_limit = np.minimum(shares, 1 - shares).min(axis=-1) if functional.uses_shares else proper.min(axis=-1)
+    needs_floor = uses & (nearest_limit < floors)
+    raised = np.maximum(proper, floors[:, :, None])
+    # With a floor of zero, the probabilities of a model and itself stay zero.
+    raised_total = raised.sum(axis=-1, keepdims=True)
+    raised /= np.where(raised_total > 0, raised_total, 1)
+    n_raised = int(np.triu(needs_floor | needs_floor.T).sum())
+    return FlooredPreferences(np.where(needs_floor[:, :, None], raised, proper), n_raised, n_outside, lowest)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings
-from .._utils.number_text import fixed_text
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -27,6 +26,7 @@ from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
 from ..options import BalancedStyle, EqualTasks
+from ..tables.display_text import fixed_text
 from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
 from .direct_fits import gain_of_runs, known_propensity
@@ -93,6 +93,8 @@ class Diagnostics(Summarised):
         Warnings given during the fit.
     doubts : tuple of str
         The part of ``warnings`` that is about standard errors, intervals and tests that may not hold.
+    doubtful_models : tuple of str
+        The models that all doubts are about; empty where comparisons among the others may not hold either.
     subsample : int
         Number of sampled prompts over which F(mu) is averaged; 0 for all prompts.
     subsample_price : float
@@ -150,6 +152,7 @@ class Diagnostics(Summarised):
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
     cluster_factor: float | None = None
+    doubtful_models: tuple[str, ...] = ()
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
@@ -630,6 +633,8 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     data, setup, errors = steps.data, steps.setup, steps.covariance.std_errors
     likelihood = steps.likelihood
     counts = data.pair_counts()
+    names, doubts = setup.functional.names(data.items), [w for w in fit_warnings if isinstance(w, IntervalWarning)]
+    named = {name for warning in doubts for name in warning.models if all(one.models for one in doubts)}
     figures = Diagnostics(
         log_loss=likelihood.log_loss if likelihood else np.nan,
         log_loss_constant=float(np.log(2)) if likelihood else np.nan,
@@ -638,8 +643,9 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_dropped=steps.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
-        warnings=tuple(str(warning) for warning in fit_warnings),
-        doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
+        warnings=tuple(map(str, fit_warnings)),
+        doubts=tuple(map(str, doubts)),
+        doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
         pairs_without_variation=0 if steps.unanimous is None else len(steps.unanimous.pairs),
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
         cluster_factor=_cluster_factor(steps),
@@ -655,7 +661,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean
     position_effect, position_z = estimate_position_effect(steps)
-    if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
+    if steps.extrapolation.n_pairs or steps.estimator.why_no_intervals:
         position_z = float("nan")
     share = result.labels.votes.sum(axis=0) / data.n_votes
     positive_share = share[share > 0]
@@ -671,7 +677,6 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
             np.stack([validity.second_order, validity.second_order_errors], axis=1)
             / np.where(errors > 0, errors, np.inf)[:, None]
         )
-        names = setup.functional.names(data.items)
         by_model = tuple((name, float(bias), float(error)) for name, (bias, error) in zip(names, ratios, strict=True))
 
     def largest(bias: FloatArray) -> float:

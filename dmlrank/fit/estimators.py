@@ -56,11 +56,6 @@ class Estimator:
     why_unused_by_option: tuple[tuple[str, str], ...] = ()
 
     @property
-    def valid_intervals(self) -> bool:
-        """Whether the estimates have confidence intervals."""
-        return not self.why_no_intervals
-
-    @property
     def is_unrestricted_one_step(self) -> bool:
         """Whether it is the one-step estimator of the functional, with labels missing at random and no other model."""
         return self.has_first_stages and self.is_debiased and not self.assumes_bradley_terry

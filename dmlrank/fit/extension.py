@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
-from .._utils.number_text import p_value_clause
 from ..data.columns import JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import SHAPE_OF_SCORES, parse_formula
@@ -59,6 +58,7 @@ from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, are_of_fixed_prompts, human_given_verdict, judge_columns
 from ..options import Options
+from ..tables.display_text import p_value_clause
 from .compared_pairs import OrderChoice
 from .method import fit_with, run
 from .stages import Draw, FirstStages, RepetitionSeed, read_source, reading_options

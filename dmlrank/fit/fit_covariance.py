@@ -15,7 +15,6 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
-from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
@@ -267,7 +266,7 @@ def assess_validity(
     data, setup = inputs.data, inputs.setup
     labels = first.one_step_result.labels
     validity = Validity(effective_contexts(influence), *bias, *calibration(labels))
-    if not estimator.valid_intervals or inputs.extrapolation.n_pairs:
+    if estimator.why_no_intervals or inputs.extrapolation.n_pairs:
         return validity
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
     smallest = min(float(first.propensity.cells.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
@@ -308,8 +307,17 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
         )
 
 
-def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
-    """Warn where the second-order bias that was subtracted is not small."""
+def warn_of_mean_preferences(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
+    """Warn where mean preferences lie clearly outside of 0 to 1, or the bias that was subtracted is not small."""
+    floored = target.floored
+    if floored.lowest < -_FAR_OUTSIDE:
+        warn(
+            f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
+            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or the pairs too rarely compared, for a "
+            f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
+            f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
+            kind=IntervalWarning,
+        )
     ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())
     if ratio[worst] > _LARGE_BIAS:
@@ -318,18 +326,6 @@ def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequen
             f"of {target.bias[worst]:+.3g} was subtracted from the score of {names[worst]!r}. This is "
             f"{ratio[worst]:.1f} standard errors, and the bias that remains may not be small. Collect more labels, use "
             f"position_bias=False if display order does not matter, or use average='scores'",
-            kind=IntervalWarning,
-        )
-
-
-def warn_of_means_outside(floored: FlooredPreferences) -> None:
-    """Warn where the bias correction has moved a mean preference clearly below 0 or above 1."""
-    if floored.lowest < -_FAR_OUTSIDE:
-        warn(
-            f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
-            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or the pairs too rarely compared, for a "
-            f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
-            f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
             kind=IntervalWarning,
         )
 

@@ -62,9 +62,8 @@ from ..data.read_votes import warn_of_unequal_gaps
 from ..data.style_columns import read_style_differences
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
-from ..estimation.diagnostics import Treatment
+from ..estimation.diagnostics import Treatment, Validity
 from ..estimation.influence import InfluenceFunction, mean_influence
-from ..estimation.second_order import SecondOrder
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
@@ -83,13 +82,12 @@ from .fit_covariance import (
     label_errors,
     make_covariance,
     warn_of_covariance,
-    warn_of_large_bias,
-    warn_of_means_outside,
+    warn_of_mean_preferences,
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .stages import Draw, FirstStages, RepetitionSeed
+from .stages import Draw, FirstStages, RepetitionSeed, read_units
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
 
@@ -98,7 +96,8 @@ def run(options: Options, source: Source, previous: FitState | None = None) -> F
     check_tune(options.tune)
     if estimator_of(options) is not MEANS:
         check_propensity(options.propensity)
-    check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
+    if not isinstance(options.learner, str):
+        check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
     state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     warn_of_unequal_gaps(source.data, options)
     if previous is None or not state.repetitions or not previous.repetitions:
@@ -119,15 +118,10 @@ def fit_with(stages: FirstStages) -> FitState:
     repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep if inputs.n_folds > 1 else 1))
     corrected = [(r.one_step_result, r.style_influence) for r in repetitions]
     key = (*corrected, inputs.units, options.prompts, options.estimator)
-    influence, covariance, unanimous, style = stages.keep(
+    influence, covariance, validity, unanimous, style = stages.keep(
         "estimates", key, lambda: estimate_scores(stages, inputs, repetitions)
     )
-    first = repetitions[0]
-    bias = second_order_bias(stages, inputs, repetitions, covariance)
-    validity = stages.keep(
-        "validity", key, lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator)
-    )
-    unit = inputs.units.of_contexts(inputs.data)
+    first, unit = repetitions[0], inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
     mu = first.one_step_result.held_out
     warn_of_uneven_orders(inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
@@ -176,7 +170,8 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
         columns = options.style_columns
         style = stages.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
     verdicts = stages.verdicts(data)
-    units = stages.units(data, verdicts)
+    key = (data, stages.source, options.clusters, options.context, options.weights, verdicts)
+    units = stages.keep("units", key, lambda: read_units(data, stages.source, options, verdicts))
     mu = None
     if options.mu is not None:
         mu = stages.keep("supplied mu", (data, options.mu), lambda: SuppliedMu(checked_mu(options.mu, data)))
@@ -230,8 +225,10 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
 
 def estimate_scores(
     stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition]
-) -> tuple[InfluenceFunction, Covariance, UnanimousPairs | None, StyleFit | None]:
+) -> tuple[InfluenceFunction, Covariance, Validity, UnanimousPairs | None, StyleFit | None]:
     """Average the scores over repetitions and estimate their covariance; also of the scores at equal style.
+
+    Also return the signs that intervals may not hold.
 
     Notes
     -----
@@ -250,51 +247,51 @@ def estimate_scores(
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
-    before = [repetition.target_with_bias for repetition in repetitions]
-    removed = [r.second_order for r in repetitions if r.second_order is not None and r.second_order.errors is None]
-    if stages.options.second_order and removed:
+    bias, of_removed = second_order_bias(stages, inputs, repetitions, gauge)
+    if of_removed is not None:
+        before = [
+            r.target if r.second_order is None else r.second_order.left_in(r.target.by_context()) for r in repetitions
+        ]
         left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
             of_one_step = make_covariance(*left_in, unanimous_covariance=added)
-        of_change = _change(inputs, removed, repetitions[0])[1]
-        covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
+        covariance = covariance.at_least(of_one_step.matrix + of_removed.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
     warn_of_covariance(covariance, data, stages.options)
     style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
-    return influence, covariance, unanimous, style
+    if repetitions[0].mean is not None:
+        warn_of_mean_preferences(repetitions[0].mean, covariance.std_errors, setup.functional.names(data.items))
+    validity = assess_validity(inputs, repetitions[0], influence, covariance, bias, estimator)
+    return influence, covariance, validity, unanimous, style
 
 
 def second_order_bias(
-    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition], covariance: Covariance
-) -> tuple[FloatArray, FloatArray, Treatment]:
+    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray
+) -> tuple[tuple[FloatArray, FloatArray, Treatment], Covariance | None]:
     """Return the second-order bias of the scores, its standard errors, and what was done about it.
 
     The bias is what u, the estimated change, would remove: -u. It is 0 for a linear functional, and NaN where it is not
-    known, or was subtracted with ``average="preferences"``, which has its own warnings.
+    known, or was subtracted with ``average="preferences"``, which has its own warnings. Where u was added to the
+    scores, its covariance is returned, too.
     """
-    first, setup = repetitions[0], inputs.setup
-    if first.mean is not None:
-        warn_of_means_outside(first.mean.floored)
-        warn_of_large_bias(first.mean, covariance.std_errors, setup.functional.names(inputs.data.items))
+    first, is_removed = repetitions[0], stages.options.second_order
+    unknown = np.full(first.target.n_scores, 0.0 if inputs.setup.functional.linear and first.mean is None else np.nan)
+    bias: tuple[FloatArray, FloatArray, Treatment] = unknown, unknown, "left in"
     estimated = [r.second_order for r in repetitions if r.second_order is not None]
-    if len(estimated) < len(repetitions):
-        known = 0.0 if setup.functional.linear and first.mean is None else np.nan
-        return np.full(len(covariance.matrix), known), np.full(len(covariance.matrix), known), "left in"
+    are_all = len(estimated) == len(repetitions)
     alone = [one.errors for one in estimated if one.errors is not None]
-    if alone:
-        return -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
-    change, of_change = _change(inputs, estimated, first)
-    if not stages.options.second_order:
-        return -change, of_change.std_errors, "left in"
-    return -change, of_change.std_errors, "removed" if all(one.is_full for one in estimated) else "partly removed"
-
-
-def _change(inputs: Inputs, estimated: Sequence[SecondOrder], first: Repetition) -> tuple[FloatArray, Covariance]:
-    """Return u, the change that removes the second-order bias, averaged over repetitions, and its covariance."""
+    if alone and are_all:
+        bias = -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
+    if alone or not estimated:
+        return bias, None
     influence = mean_influence([one.influence(first.target.by_context()) for one in estimated])
-    gauge = inputs.setup.functional.gauge(inputs.data.n_items).basis
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
-        return influence.estimate, clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)
+        covariance = clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)
+    if are_all:
+        are_full = all(one.is_full for one in estimated)
+        treatment: Treatment = "left in" if not is_removed else "removed" if are_full else "partly removed"
+        bias = -influence.estimate, covariance.std_errors, treatment
+    return bias, covariance if is_removed else None

@@ -540,21 +540,16 @@ def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatA
 
     Shapes: human, judge (q,).
     """
-    without_ties = (human < 2) & (judge < 2)
-    pairs = [(human, judge), (human[without_ties], judge[without_ties])]
-    count, share, kappa = zip(*[(len(a), *share_and_kappa(a, b)) for a, b in pairs], strict=True)
-    return np.array(count), np.array(share), np.array(kappa)
-
-
-def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
-    """Return the share of equal values and Cohen's kappa; NaN for no values."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    if not len(a):
-        return float("nan"), float("nan")
-    table = np.zeros((3, 3))
-    np.add.at(table, (a, b), 1.0)
-    share = float(np.trace(table) / len(a))
-    # If all values of a and b are one and the same category, the agreement by chance is 1, too, and kappa is 0 / 0.
-    is_constant = np.diag(table).max() == len(a)
-    return share, float("nan") if is_constant else float(cohens_kappa(table, return_results=False))
+    without_ties = (human < 2) & (judge < 2)
+    counts, shares, kappas = [], [], []
+    for a, b in ((human, judge), (human[without_ties], judge[without_ties])):
+        table = np.zeros((3, 3))
+        np.add.at(table, (a, b), 1.0)
+        counts.append(len(a))
+        shares.append(np.trace(table) / len(a) if len(a) else np.nan)
+        # If all winners are one and the same, or there are none, the agreement by chance is 1, too, and kappa is 0 / 0.
+        is_constant = np.diag(table).max() == len(a)
+        kappas.append(np.nan if is_constant else float(cohens_kappa(table, return_results=False)))
+    return np.array(counts), np.array(shares), np.array(kappas)

@@ -207,12 +207,6 @@ class FirstStages:
             ),
         )
 
-    def units(self, data: PreferenceData, verdicts: Verdicts | None) -> Units:
-        """Return which votes depend on each other, and what the contexts weigh."""
-        o = self.options
-        key = (data, self.source, o.clusters, o.context, o.weights, verdicts)
-        return self.keep("units", key, lambda: read_units(data, self.source, o, verdicts))
-
     # --- folds --------------------------------------------------------------------------------------------------------
 
     def fold_units(
@@ -534,24 +528,15 @@ def _is_same(a: object, b: object) -> bool:
 def reading_options(options: Options) -> tuple[object, ...]:
     """Return the values of options on which the data that are read depend."""
     o = options
-    columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return (
-        o.context,
-        o.categories,
-        o.fold_names,
-        o.missing,
-        o.votes,
-        o.min_votes,
-        o.runs,
-        estimator_of(o) is MEANS,
-        *columns,
-    )
+    columns = (o.context, o.clusters, o.propensity_column, o.weights_column, o.style_columns)
+    return *columns, o.categories, o.fold_names, o.missing, o.votes, o.min_votes, o.runs, estimator_of(o) is MEANS
 
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
-    judges, propensities = judge_columns(options.judge), propensity_columns(options.propensity)
+    judges = () if options.judge is None else judge_columns(options.judge)
+    propensities = propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,

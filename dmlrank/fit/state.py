@@ -260,12 +260,6 @@ class Repetition:
         return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
 
     @property
-    def target_with_bias(self) -> InfluenceFunction:
-        """Influence of the scores before their second-order bias was removed, where it was."""
-        known = self.second_order
-        return self.target if known is None or known.correction is None else known.left_in(self.target.by_context())
-
-    @property
     def nuisances(self) -> NuisanceEstimates:
         """The first stages, as the one-step estimator takes them."""
         return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)

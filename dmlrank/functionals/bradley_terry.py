@@ -200,14 +200,8 @@ class BradleyTerry(Functional):
 
         Parameters
         ----------
-        table : ndarray, shape (K, K, C)
-            Category probabilities of all pairs in one context.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each ordered pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
-        ordered : bool
-            If false, the other order of the pair changes, too, with the wins exchanged.
+        table, delta, first, second, ordered : ndarray, ndarray, ndarray, ndarray, bool
+            As for :meth:`derivative_along`.
 
         Returns
         -------

@@ -144,7 +144,19 @@ class RankCentrality(Functional):
         # With u_jk = inverse (e_k - origin_j), the Jacobian of a pair is (gain_j u_jk w2' + gain_k u_kj w1') / 2. The
         # trace needs the products u_jk'u_jk and u_jk'u_kj in the metric; one Gram matrix of the inverse gives them.
         gram = np.swapaxes(walk.inverse, 1, 2) @ symmetric_metric(metric, len(edges)) @ walk.inverse
-        squares, cross = _products(gram, walk.origin)
+        # u_jk'u_jk and u_jk'u_kj for u_jk = e_k - origin_j in the metric ``gram``.
+        squares = walk.origin @ gram
+        cross = squares @ np.swapaxes(walk.origin, 1, 2)
+        # The products of e_j with itself, of origin_j with itself, and of origin_j with e_j.
+        item_square, origin_square, origin_item = (
+            np.einsum("njj->nj", product).copy() for product in (gram, cross, squares)
+        )
+        squares *= -2
+        squares += item_square[:, None, :]
+        squares += origin_square[:, :, None]
+        cross += gram
+        cross -= origin_item[:, :, None]
+        cross -= origin_item[:, None, :]
         squares *= np.square(walk.gain)[:, :, None]
         cross *= 2 * walk.gain[:, :, None] * walk.gain[:, None, :]
         variance_first, variance_second, covariance = weights.covariances(mu)
@@ -163,7 +175,18 @@ class RankCentrality(Functional):
         variance = factor * variance_second + np.swapaxes(factor * variance_first, 1, 2)
         variance *= np.square(walk.gain)[:, :, None]
         covariance *= factor * walk.gain[:, :, None] * walk.gain[:, None, :]
-        inner = _sum_of_outer_products(variance, covariance, walk.origin)
+        # The sum over pairs of variance_jk z_jk z_jk' + covariance_jk (z_jk z_kj' + z_kj z_jk'), z_jk = e_k - origin_j.
+        transposed = np.swapaxes(walk.origin, 1, 2)
+        mixed = np.swapaxes(variance, 1, 2) @ walk.origin
+        inner = transposed @ (variance.sum(axis=2)[:, :, None] * walk.origin) - mixed - np.swapaxes(mixed, 1, 2)
+        half = np.swapaxes(covariance, 1, 2) + transposed @ covariance @ walk.origin
+        half -= covariance.sum(axis=1)[:, :, None] * walk.origin
+        half -= transposed * covariance.sum(axis=2)[:, None, :]
+        inner += half
+        inner += np.swapaxes(half, 1, 2)
+        items = np.arange(variance.shape[1])
+        inner[:, items, items] += variance.sum(axis=1)
+        inner = np.asarray(inner, dtype=np.float64)
         total = np.einsum("nij,nkj->ik", walk.inverse @ inner, walk.inverse, optimize=True)
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
@@ -238,38 +261,3 @@ class RankCentrality(Functional):
         inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
         scores = inverse.sum(axis=2)
         return _Walk(inverse, scores, scores * pace, origin)
-
-
-def _products(gram: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return u_jk'u_jk and u_jk'u_kj for u_jk = e_k - origin_j in the metric ``gram``, (n, K, K) each."""
-    squares = origin @ gram
-    cross = squares @ np.swapaxes(origin, 1, 2)
-    # The products of e_j with itself, of origin_j with itself, and of origin_j with e_j.
-    item_square, origin_square, origin_item = (
-        np.einsum("njj->nj", product).copy() for product in (gram, cross, squares)
-    )
-    squares *= -2
-    squares += item_square[:, None, :]
-    squares += origin_square[:, :, None]
-    cross += gram
-    cross -= origin_item[:, :, None]
-    cross -= origin_item[:, None, :]
-    return squares, cross
-
-
-def _sum_of_outer_products(square: FloatArray, cross: FloatArray, origin: FloatArray) -> FloatArray:
-    """Return the sum over pairs of square_jk z_jk z_jk' + cross_jk (z_jk z_kj' + z_kj z_jk'), (n, K, K).
-
-    Here z_jk = e_k - origin_j; ``square``, ``cross`` and ``origin`` are (n, K, K).
-    """
-    transposed = np.swapaxes(origin, 1, 2)
-    mixed = np.swapaxes(square, 1, 2) @ origin
-    total = transposed @ (square.sum(axis=2)[:, :, None] * origin) - mixed - np.swapaxes(mixed, 1, 2)
-    half = np.swapaxes(cross, 1, 2) + transposed @ cross @ origin
-    half -= cross.sum(axis=1)[:, :, None] * origin
-    half -= transposed * cross.sum(axis=2)[:, None, :]
-    total += half
-    total += np.swapaxes(half, 1, 2)
-    items = np.arange(square.shape[1])
-    total[:, items, items] += square.sum(axis=1)
-    return np.asarray(total, dtype=np.float64)

@@ -135,7 +135,18 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: 
     maximal = _maximal_groups(not_separated, max_groups)
     if maximal is None:
         return ("",) * len(scores)
-    groups = sorted(_drop_redundant(maximal))
+    # Groups of which each pair is also in another group are dropped, the smallest first.
+    n_groups_of_pair = np.zeros(separated.shape, dtype=int)
+    for group in maximal:
+        n_groups_of_pair[np.ix_(group, group)] += 1
+    necessary = []
+    for group in sorted(maximal, key=len):
+        pairs = np.ix_(group, group)
+        if (n_groups_of_pair[pairs] > 1).all():
+            n_groups_of_pair[pairs] -= 1
+        else:
+            necessary.append(group)
+    groups = sorted(necessary)
     names = _ALPHABET if len(groups) <= len(_ALPHABET) else [str(number) for number in range(1, len(groups) + 1)]
     separator = "" if names is _ALPHABET else ","
     letters = [""] * len(best_first)
@@ -175,22 +186,6 @@ def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[t
         if len(groups) > max_groups:
             return None
     return [tuple(j for j in range(len(not_separated)) if group >> j & 1) for group in groups]
-
-
-def _drop_redundant(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Drop groups of which each pair is also in another group; the smallest groups are dropped first."""
-    n_models = 1 + max((max(group) for group in groups), default=-1)
-    n_groups_of_pair = np.zeros((n_models, n_models), dtype=int)
-    for group in groups:
-        n_groups_of_pair[np.ix_(group, group)] += 1
-    necessary = []
-    for group in sorted(groups, key=len):
-        pairs = np.ix_(group, group)
-        if (n_groups_of_pair[pairs] > 1).all():
-            n_groups_of_pair[pairs] -= 1
-        else:
-            necessary.append(group)
-    return necessary
 
 
 class Cycles(NamedTuple):

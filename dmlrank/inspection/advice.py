@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import p_value_clause
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
 from ..report.statements import as_sentence, counted, percentage
+from ..tables.display_text import p_value_clause
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
 from .time_check import TimeCheck
 

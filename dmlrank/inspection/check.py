@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import fixed_text, p_value_clause, p_value_text
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
@@ -17,6 +16,7 @@ from ..exceptions import listed
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
+from ..tables.display_text import fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .time_check import TimeCheck
 

@@ -147,7 +147,8 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
         if not allowed:
             raise OptionError(f"{option}: {name}={shown(value)} is not allowed; pass a number, a word, True or False")
         # LightGBM does not see the number of rounds before a fit trains so many.
-        if parameter == "num_iterations" and not (_is_whole_number(value, 1) and int(value) <= _MOST_ROUNDS):
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if parameter == "num_iterations" and not (is_whole and 1 <= int(value) <= _MOST_ROUNDS):
             raise OptionError(f"{option}: {name}={shown(value)}; pass a whole number of rounds, 1 to {_MOST_ROUNDS:,}")
     rounds = _names_in(parameters, "num_iterations")
     if len(rounds) > 1:
@@ -172,11 +173,6 @@ def _grow_two_trees(items: tuple[tuple[str, type, Parameter], ...], option: str)
             booster = lgb.Booster(settings, data)
             for _ in range(2):
                 booster.update()
-
-
-def _is_whole_number(value: object, least: int) -> bool:
-    """Return whether a value is a whole number that is not below ``least``, and that LightGBM can count to."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**31
 
 
 # --- random search ----------------------------------------------------------------------------------------------------
@@ -495,25 +491,22 @@ class BinnedPairs:
         LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
         booster warns if its data ask for another number. Therefore a data set asks for as many threads as its booster.
         """
+        import lightgbm as lgb
+
         place = self.place if rows is None else self.place[rows]
         gathered = gather_rows(self.features, place, n_threads)
-        _join_columns(gathered, self.items if rows is None else gather_rows(self.items, rows, n_threads))
+        other = self.items if rows is None else gather_rows(self.items, rows, n_threads)
+        library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
+        handles = [getattr(dataset, "_handle", None) for dataset in (gathered, other)]
+        if library is None or check is None or None in handles:
+            gathered.add_features_from(other)
+            return gathered
+        # What ``add_features_from`` does.
+        check(library.LGBM_DatasetAddFeaturesFrom(*handles))
+        gathered.data = gathered.pandas_categorical = None
+        # None before the bins are constructed, "auto" afterwards: the bins know which features are categorical.
+        gathered.feature_name, gathered.categorical_feature = gathered.get_feature_name(), "auto"
         return gathered
-
-
-def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
-    """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does."""
-    import lightgbm as lgb
-
-    library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
-    handles = [getattr(dataset, "_handle", None) for dataset in (rows, other)]
-    if library is None or check is None or None in handles:
-        rows.add_features_from(other)
-        return
-    check(library.LGBM_DatasetAddFeaturesFrom(*handles))
-    rows.data = rows.pandas_categorical = None
-    # None before the bins are constructed, "auto" afterwards: the bins know which features are categorical.
-    rows.feature_name, rows.categorical_feature = rows.get_feature_name(), "auto"
 
 
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:

@@ -236,27 +236,10 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
     values = np.unique(feature)
     inner = np.unique(np.quantile(values, np.linspace(0, 1, _KNOTS)))
     knots = np.concatenate([np.repeat(inner[0], _DEGREE), inner, np.repeat(inner[-1], _DEGREE)])
-    mean, moment = _spline_moments(feature, knots)
-    spectrum, axes = np.linalg.eigh(moment)
-    is_positive = spectrum > _TINY * spectrum[-1]
-    whitening = axes[:, is_positive] / np.sqrt(spectrum[is_positive])
-    grid = np.linspace(inner[0], inner[-1], _GRID)
-    bend = scipy.interpolate.BSpline(knots, np.eye(len(mean)), _DEGREE).derivative(2)(grid)
-    roughness, rotation = np.linalg.eigh(whitening.T @ (bend.T @ bend) @ whitening)
-    if len(roughness) < 2 or not roughness[1] > 0:
-        return None
-    # The straight line has no curvature; it is penalised like the smoothest curve.
-    scale = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
-    coefficients = whitening @ rotation * scale
-    return _Spline(knots, mean, coefficients, coefficients.shape[1], rows_of_a_product(coefficients))
-
-
-def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the means, (b,), and the covariance, (b, b), of the B-splines at the values of a feature, (n,)."""
+    # The sums and the moment of the B-splines; few values have one design, which is computed once.
     n, width = len(feature), len(knots) - _DEGREE - 1
     step = _SPLINE_ROWS * rows_of_a_product(np.empty((width, width)))
     total, moment = np.zeros(width), np.zeros((width, width))
-    # Few values have one design, which is computed once.
     designs = [_b_splines(feature[:step], knots)]
     for start in range(0, n, step):
         design = _b_splines(feature[start : start + step], knots) if start else designs[0]
@@ -266,7 +249,18 @@ def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray,
         centred = design - total / n
         # Of an array with itself, the linear algebra library computes a product by another algorithm.
         moment = transposed_product(centred, centred.copy(), start=moment)
-    return total / n, moment / n
+    spectrum, axes = np.linalg.eigh(moment / n)
+    is_positive = spectrum > _TINY * spectrum[-1]
+    whitening = axes[:, is_positive] / np.sqrt(spectrum[is_positive])
+    grid = np.linspace(inner[0], inner[-1], _GRID)
+    bend = scipy.interpolate.BSpline(knots, np.eye(width), _DEGREE).derivative(2)(grid)
+    roughness, rotation = np.linalg.eigh(whitening.T @ (bend.T @ bend) @ whitening)
+    if len(roughness) < 2 or not roughness[1] > 0:
+        return None
+    # The straight line has no curvature; it is penalised like the smoothest curve.
+    scale = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
+    coefficients = whitening @ rotation * scale
+    return _Spline(knots, total / n, coefficients, coefficients.shape[1], rows_of_a_product(coefficients))
 
 
 # Number of last steps, with the changes of the gradient along them, from which the inverse Hessian is estimated.

@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .._utils.argument_checks import real_array
-from ..data.columns import Columns
+from ..data.columns import CodedColumn, Columns
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns
-from ..data.outcomes import MEANINGS, Categories, ComparedItems, category_of_column, exchange_wins, read_outcome_columns
+from ..data.outcomes import (
+    MEANINGS,
+    Categories,
+    ComparedItems,
+    category_of_column,
+    exchange_wins,
+    read_labels,
+    read_probabilities,
+)
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, listed
 from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
@@ -142,7 +150,12 @@ def _from_rows(
         raise DataError(f"{n_wrong} of {len(used)} verdicts compare a model with itself; remove these verdicts")
     if not len(used):
         return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))), True)
-    outcomes = read_outcome_columns(rows, columns, used, ComparedItems(first, second, items), categories)
+    table = rows.table(columns, used)
+    if len(columns) > 1:
+        outcomes = read_probabilities(table, categories)
+    else:
+        labels, pairs = table[columns[0]], ComparedItems(first, second, items)
+        outcomes = read_labels(CodedColumn.of(labels), pairs, labels, categories)
     values = np.zeros((len(used), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
     return JudgeRatings(context, first, second, values, True)

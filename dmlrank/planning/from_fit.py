@@ -199,9 +199,10 @@ def design_fit(
             full_covariance=present_plan.full_covariance,
             precision_of_uniform=present_plan.precision,
         )
-        joins = newdata is None and not from_scratch and options.criterion == "A" and not options.one_pair
-        if joins and specification.earlier is not None:
-            specification = replace(specification, before=_by_context(specification, counts))
+        earlier, joins = specification.earlier, newdata is None and options.criterion == "A" and not options.one_pair
+        if earlier is not None and joins:
+            by_pair = _by_context(specification, counts)
+            specification = replace(specification, earlier=replace(earlier, by_pair=by_pair))
     has_contrasts = len(specification.contrasts) > 0
     weights_held = steps.setup.edge_weights == "counts" and not weights_follow
     doubts = _doubts(

@@ -409,9 +409,9 @@ class Plan(Summarised):
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
         best = self.solution.optimum
         propensity = other.propensities_at(best.metric, lower, best.allocation.multiplier)
-        if specification.before is not None:
+        if specification.earlier is not None and specification.earlier.by_pair is not None:
             # The rule is about all labels of a pair.
-            propensity = np.maximum(propensity - specification.before, lower)
+            propensity = np.maximum(propensity - specification.earlier.by_pair, lower)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)
@@ -658,7 +658,12 @@ class Plan(Summarised):
         seed = resolve_seed(rng)
         rows = self.sample(seed)
         if counts:
-            rows = self._counts_of(rows)
+            # Of pairs in each display order, or of models; the largest first.
+            names, unit = self.specification.names, "runs" if self.specification.problem.of_scores else "labels"
+            columns = [column for column in (names.first_column, names.second_column) if column]
+            drawn = rows.loc[rows["propensity"].notna(), columns]
+            rows = drawn.value_counts(sort=False).rename(unit).reset_index()
+            rows = rows.sort_values([unit, *columns], ascending=[False, *[True] * len(columns)])
         if kind == ".csv":
             write_file(path, safe_csv(rows))
         else:
@@ -674,14 +679,6 @@ class Plan(Summarised):
                 header["propensities"] = table
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
-
-    def _counts_of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the numbers of labels of pairs in each display order, or of runs of models; the largest first."""
-        names, problem = self.specification.names, self.specification.problem
-        columns = [column for column in (names.first_column, names.second_column) if column]
-        drawn = rows.loc[rows["propensity"].notna(), columns]
-        counts = drawn.value_counts(sort=False).rename("runs" if problem.of_scores else "labels").reset_index()
-        return counts.sort_values([counts.columns[-1], *columns], ascending=[False, *[True] * len(columns)])
 
     def _check_votes(self, method: str) -> None:
         """Raise where a method is about votes and the plan is for scores."""

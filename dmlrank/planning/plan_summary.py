@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._utils.argument_checks import check_whole
-from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
@@ -19,6 +18,7 @@ from ..plotting.heat_maps import heat_map
 from ..plotting.theme import short_names
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.statements import FIT_WITH_PLAN, MIX_ROUNDS, POWER, counted, percentage
+from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
 from .precision import cheapest_solution, pair_critical_value, predicted_precision

@@ -12,13 +12,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, check_flag
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.hypotheses import read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, ZTests, z_tests
 from ..report.statements import sequential_note
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .problem import PlanNames
 

@@ -74,10 +74,13 @@ class EarlierLabels:
 
     sigma (K, K): Covariance of the fit's scores, times the number of contexts of the plan.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
+    by_pair (1, m): The labels of each pair, by context of the plan, where a fit of all labels joins them with those of
+        the plan pair by pair; L is then the labelling covariance of all labels.
     """
 
     sigma: FloatArray
     share: float | None
+    by_pair: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +132,18 @@ class Precision:
     earlier: EarlierLabels | None = None
 
     @property
+    def beside(self) -> EarlierLabels | None:
+        """The earlier labels that are not in the labelling covariance."""
+        return None if self.earlier is None or self.earlier.by_pair is not None else self.earlier
+
+    @property
     def linear(self) -> bool:
         """Whether the objective is linear in the labelling covariance, so that one allocation finds the optimum."""
-        return self.criterion.kind == "A" and (self.earlier is None or self.earlier.share is not None)
+        return self.criterion.kind == "A" and (self.beside is None or self.beside.share is not None)
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
         """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""
-        between, earlier = self.between_covariance, self.earlier
+        between, earlier = self.between_covariance, self.beside
         if earlier is None:
             return between + labelling
         if earlier.share is not None:
@@ -155,7 +163,7 @@ class Precision:
 
     def metric(self, labelling: FloatArray) -> FloatArray:
         """Return the derivative of the objective by the labelling covariance, (K, K)."""
-        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.earlier
+        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.beside
         if earlier is None:
             return metric
         # Sigma changes by G' dL G with this slope G.
@@ -221,11 +229,18 @@ def optimise(
         return _with_interdependent_labels(problem, precision, constraints)
     if not precision.linear:
         return _by_steps(problem, precision, constraints, start, certify)
+    before = precision.earlier.by_pair if precision.earlier else None
+    if before is not None:
+        # The optimum is that of all labels of a pair, whose propensity has those of the plan and the earlier ones.
+        spent = problem.expected_cost(np.broadcast_to(before, problem.shape))
+        constraints = replace(constraints, lower=before + lower, budget=budget + spent)
     metric = precision.metric(precision.between_covariance)
     rates = problem.label_rates(metric) if rates is None else rates
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
+    if before is not None:
+        allocation = replace(allocation, propensities=_added(allocation.propensities, -before))
     return _optimum(precision, allocation, labelling, residual, 1)
 
 
@@ -416,8 +431,6 @@ class PlanSpecification:
     remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
     test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
-    before (1, m): Labels of each pair that there are already, by context of the plan, where a fit of all labels joins
-        them with those of the plan pair by pair; None: as :class:`Precision` says.
     precision_of_uniform: How precise the uniform plan makes the scores, with ``full_covariance``, where its pairs have
         other weights than those of the plan; None: as the plan.
     """
@@ -441,7 +454,6 @@ class PlanSpecification:
     remark: str = ""
     candidate: str = ""
     test: str = "max-t"
-    before: FloatArray | None = None
     precision_of_uniform: Precision | None = None
 
     @property
@@ -527,11 +539,7 @@ def solve(
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision, explore = specification.problem, specification.precision, specification.explore
     lower = specification.smallest_propensity(budget)
-    before = specification.before
-    if before is not None:
-        best = _joined_by_pair(problem, precision, before, lower=lower, budget=budget)
-    else:
-        best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
+    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
     largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
     if best.kkt_residual > largest:
         warn(
@@ -542,12 +550,11 @@ def solve(
     propensities, sigma = best.allocation.propensities, best.sigma
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
-        rule = partial(_mixed, propensities, explore, specification.uniform(budget))
-        propensities = Computed(problem.shape, rule)
-        if before is None:
-            sigma = precision.sigma(problem.labelling_covariance(propensities))
-        else:
-            sigma = precision.between_covariance + problem.labelling_covariance(_added(propensities, before))
+        mixed = partial(_weighted_sum, propensities, 1 - explore, explore * specification.uniform(budget))
+        propensities = Computed(problem.shape, mixed)
+        before = precision.earlier.by_pair if precision.earlier else None
+        labels = propensities if before is None else _added(propensities, before)
+        sigma = precision.sigma(problem.labelling_covariance(labels))
     cost = problem.expected_cost(propensities)
     uniform = specification.full_covariance / specification.uniform(cost)
     if problem.of_scores:
@@ -557,34 +564,11 @@ def solve(
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 
-def _joined_by_pair(
-    problem: DesignProblem, precision: Precision, before: FloatArray, *, lower: float, budget: float
-) -> Optimum:
-    """Find the optimum where the labels of a pair, earlier and planned ones, have one propensity in the fit of all.
-
-    The covariance is E sum M / (before + pi), so that earlier labels raise the smallest propensities, and the budget.
-    """
-    spent = problem.expected_cost(np.broadcast_to(before, problem.shape))
-    constraints = Constraints(problem.cost, before + lower, budget + spent, one_pair=False, count=problem.count)
-    metric = precision.criterion.metric(precision.between_covariance)
-    rates = problem.label_rates(metric)
-    allocation = allocate(rates, constraints)
-    residual = kkt_residual(rates, constraints, allocation)
-    labelling = problem.labelling_covariance(allocation.propensities)
-    planned = replace(allocation, propensities=_added(allocation.propensities, -before))
-    optimum = _optimum(precision, planned, labelling, residual, 1)
-    return replace(optimum, sigma=precision.between_covariance + labelling, metric=metric)
-
-
 def _added(propensities: Propensities, constant: FloatArray) -> Propensities:
     """Return propensities plus a number for each pair, (1, m)."""
-    return Computed(propensities.shape, partial(_sum_at, propensities, constant))
+    return Computed(propensities.shape, partial(_weighted_sum, propensities, 1.0, constant))
 
 
-def _sum_at(propensities: Propensities, constant: FloatArray, rows: Rows) -> FloatArray:
-    return np.asarray(propensities[rows] + constant)
-
-
-def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
-    """Return the propensities of some rows, mixed with a share of the uniform plan."""
-    return (1 - share) * propensities[rows] + share * uniform
+def _weighted_sum(propensities: Propensities, weight: float, constant: FloatArray | float, rows: Rows) -> FloatArray:
+    """Return the propensities of some rows, times a weight, plus a constant."""
+    return np.asarray(weight * propensities[rows] + constant)

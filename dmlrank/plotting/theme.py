@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 
 Colour: TypeAlias = str | tuple[float, ...]
@@ -296,11 +296,6 @@ def write_title(axes: Axes, title: str) -> Axes:
         lines += [part.replace("\u00a0", " ") for part in parts]
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
     return axes
-
-
-def write_reason(part: SubFigure, reason: str) -> None:
-    """Write in the middle of a part of a figure why there is no picture."""
-    part.text(0.5, 0.5, textwrap.fill(literal(reason), 60), ha="center", va="center", fontsize=TEXT_SIZE)
 
 
 def draw_reference(axes: Axes, position: float | None, *, vertical: bool = True) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._utils.number_text import decimals, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.adjusted_for_style import StyleEstimates
@@ -14,7 +13,7 @@ from ..fit.estimates import Estimates
 from ..functionals import FUNCTIONALS
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
-from ..tables.display_text import inert, isolated, wrapped
+from ..tables.display_text import decimals, inert, isolated, p_value_clause, wrapped
 from .fit_summary import fit_facts
 from .statements import (
     MODELS_NAMED,

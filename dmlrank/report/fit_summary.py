@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
@@ -19,6 +18,7 @@ from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..inference.wald import z_statistics
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .statements import (
     SummaryLevel,
@@ -348,25 +348,6 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     subject = f"Ranks and Scores of {n_rows} Models" if results.of_models else f"Estimates of {n_rows} Outputs"
     title = f"{subject}: {results.part}" if results.part else subject
     joint = "Rank sets and simultaneous intervals" if level.separation else joint_statements(results)
-    note = " ".join(filter(None, (shown.note(joint), *_slim_sentences(results, level))))
-    rank = "rank_set" if level.separation else "rank"
-    wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
-    heads, rows = _cells([found[name] for name in wanted if name in found], shown)
-    heads = tuple((("score" if results.of_models else "value") if head == "coef" else head, n) for head, n in heads)
-    head = "rank set" if level.separation else "order" if results.of_models else "output"
-    return Summary(title, (), heads, rows, (note,), row_head=head, name_place=int(results.of_models), numbered=False)
-
-
-def _cells(
-    columns: Sequence[Column], shown: ShownModels
-) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, ...], ...]]:
-    """Return the heads of all columns but the first with their spans, and the rows of a table."""
-    rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
-    return tuple((column.head, len(column.cells[0])) for column in columns[1:]), rows
-
-
-def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Return the sentences of the note: scores, intervals and rank sets, sizes, conditions."""
     d = results.description
     unit = [f"Functional: {functional_unit(results)}."]
     sentences = [score_definition(results), *unit_sentences(results)] if results.of_models else unit
@@ -384,7 +365,22 @@ def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
             )
     on = f"{d.n_contexts:,} {'prompts' if d.context else 'rows'}"
     estimated = f"Estimated from {d.n_votes:,} {results.counts}s on {on}."
-    return [*sentences, estimated, *scores_there(results), *doubt_note(results)]
+    said = (shown.note(joint), *sentences, estimated, *scores_there(results), *doubt_note(results))
+    note = " ".join(filter(None, said))
+    rank = "rank_set" if level.separation else "rank"
+    wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
+    heads, rows = _cells([found[name] for name in wanted if name in found], shown)
+    heads = tuple((("score" if results.of_models else "value") if head == "coef" else head, n) for head, n in heads)
+    head = "rank set" if level.separation else "order" if results.of_models else "output"
+    return Summary(title, (), heads, rows, (note,), row_head=head, name_place=int(results.of_models), numbered=False)
+
+
+def _cells(
+    columns: Sequence[Column], shown: ShownModels
+) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, ...], ...]]:
+    """Return the heads of all columns but the first with their spans, and the rows of a table."""
+    rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
+    return tuple((column.head, len(column.cells[0])) for column in columns[1:]), rows
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
@@ -18,6 +17,7 @@ from ..fit.post_estimation import JudgeFigures
 from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
 from ..options import OPTIONS
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
 _NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
@@ -29,8 +29,6 @@ POWER = 0.8
 _NARROW = 3
 # A model with less than this share of the median votes has few.
 _THIN = 0.2
-# The start of the warning that an interval may be too short because few prompts count.
-_FEW = "few prompts determine"
 # Clusters that raise standard errors by a factor above this are said to matter.
 _MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
@@ -454,7 +452,8 @@ def _models_with_few_votes(results: Estimates) -> dict[str, int]:
 
 def models_to_mark(results: Estimates) -> list[str]:
     """Return the models with few votes, and those that alone rest on few prompts."""
-    few = {*_models_with_few_votes(results), *results.diagnostics.models_with_few_prompts, *doubtful_models(results)}
+    d = results.diagnostics
+    few = {*_models_with_few_votes(results), *d.models_with_few_prompts, *d.doubtful_models}
     return [name for name in results.names if name in few]
 
 
@@ -619,28 +618,16 @@ def sequential_note(results: Estimates) -> list[str]:
     return [] if results.sequence is None else [results.sequence.promise]
 
 
-def doubtful_models(results: Estimates) -> list[str]:
-    """Return the models whose intervals alone may not hold; empty where others may not hold either."""
-    named: set[str] = set()
-    for text in results.diagnostics.doubts:
-        found = re.match(
-            rf"{_FEW} the standard error of (.*): their effective number is [\d to]+ of [\d,]+ prompts", text
-        )
-        if found is None or " fewer, too)" in text or "number of prompts is the cause" in text:
-            return []
-        named |= {name for name in results.names if repr(name) in found[1]}
-    return [name for name in results.names if name in named] if len(named) < len(results.names) - 1 else []
-
-
 def doubt_words(results: Estimates) -> str:
     """Say that intervals, tests and ranks may not hold, and of which models where this is known; no full stop."""
-    names = doubtful_models(results)
+    names = results.diagnostics.doubtful_models
     return f"Intervals, tests and ranks {f'of {enumerated(names)} ' if names else ''}may not hold for these data"
 
 
 def certain_words(results: Estimates) -> str:
     """Say after a blank that warnings are not about the other models; empty where they are."""
-    n_others = len(results.names) - len(names) if (names := doubtful_models(results)) else 0
+    names = results.diagnostics.doubtful_models
+    n_others = len(results.names) - len(names) if names else 0
     return f" This does not concern comparisons among the other {n_others} models." if n_others else ""
 
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, combinations, permutations
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.stats import chi2
 
-from .._utils.argument_checks import real_number
+from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
-from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
@@ -31,16 +30,10 @@ from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
 from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
-from ..report.joint_tables import (
-    ScoreIntervals,
-    arrival_sentences,
-    change_notes,
-    changes_summary,
-    comparison_summary,
-    move_sentence,
-)
+from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, first_of, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
-from ..report.statements import counted, enumerated, percentage, score_words
+from ..report.statements import as_sentence, counted, enumerated, functional_unit, percentage, score_words
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -52,6 +45,8 @@ from .views import alpha_or_default
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Frames with ``lower`` and ``upper`` by result, empty for no intervals; the head of their columns; what they hold for.
+ScoreIntervals: TypeAlias = tuple[Mapping[str, pd.DataFrame], str, str]
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
@@ -408,20 +403,11 @@ class Comparison(JointBoards):
         if self.samples:
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
-                tables.append(
-                    changes_summary(
-                        changes.of_models(level, "max-t"),
-                        self.names[0],
-                        alpha=level,
-                        unit=score_words(self.results[0].estimates, on_page=True),
-                        is_natural=self.results[0].estimates.scale.natural,
-                        level_note=changes.level_note,
-                    )
-                )
+                tables.append(self._changes_table(level, changes))
         return f"Leaderboards: {', '.join(self.names)}", boards, tables
 
     def __repr__(self) -> str:
-        return f"<Comparison: {', '.join(self.names)}; {len(self.models)} models>"
+        return f"<{type(self).__name__}: {', '.join(self.names)}; {len(self.models)} models>"
 
     def _changes(self) -> Changes:
         estimates = [result.estimates for result in self.results]
@@ -447,18 +433,76 @@ class Comparison(JointBoards):
             changed, *further = self._change_notes()
             news.append(changed)
             further_notes += further
-        return comparison_summary(
-            self.names,
-            [result.estimates for result in self.results],
-            self.ranks,
-            rank_changes=rank_changes,
-            first_notes=[note for note in (" ".join(news), self.basis) if note],
-            reversals=joint if isinstance(joint, str) else self.reversals(),
-            alpha=alpha,
-            further_notes=[note for note in further_notes if note],
-            intervals=intervals,
-            shown=shown,
-        )
+        first_notes = [note for note in (" ".join(news), self.basis) if note]
+        further_notes = [note for note in further_notes if note]
+        return self._scores_and_ranks(rank_changes, first_notes, further_notes, intervals, shown)
+
+    def _scores_and_ranks(
+        self,
+        rank_changes: pd.DataFrame,
+        first_notes: Sequence[str],
+        further_notes: Sequence[str],
+        intervals: ScoreIntervals | None,
+        shown: ShownModels | None,
+    ) -> Summary:
+        """Return the table with score, standard error and rank of every model (rows) in every result (columns)."""
+        models, ranks, columns, heads, header = self.models, self.ranks, [], [], []
+        results = [result.estimates for result in self.results]
+        for name, e in zip(self.names, results, strict=True):
+            std_errors = e.std_errors
+            digits = decimals(std_errors, fewest=fewest_decimals(e.scale.natural))
+            cells = {
+                model: score_text(score, error if intervals is None else np.nan, digits)
+                for model, score, error in zip(e.models, e.estimate, std_errors, strict=True)
+            }
+            columns.append([cells.get(model, "") for model in models])
+            heads.append((name, 1))
+            if intervals is not None:
+                limits = intervals[0][name]
+                ends = limits[["lower", "upper"]].itertuples() if len(limits) else ()
+                texts = {model: f"{low:.{digits}f} to {high:.{digits}f}" for model, low, high in ends}
+                columns.append([texts.get(model, "") for model in models])
+                heads.append((intervals[1], 1))
+            # The places gained or lost stand in brackets.
+            columns.append(
+                [
+                    "" if pd.isna(rank) else f"{rank}" if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
+                    for rank, change in zip(ranks[name], rank_changes[name], strict=True)
+                ]
+            )
+            heads.append(("rank", 1))
+            d = e.description
+            cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
+            size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
+            what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
+            method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
+            header.append((f"{name}:", method, "Data:", size))
+        shown = choose_models(models, range(len(models))) if shown is None else shown
+        rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
+        shows = "a column with the score and its standard error in brackets, and a column with the rank."
+        if intervals is not None:
+            shows = f"columns with the score, its interval and its rank. {intervals[2]}"
+        meaning = f"Each result has {shows}"
+        if rank_changes.fillna(0).any(axis=None):
+            meaning += (
+                f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
+                f"{self.names[0]!r}, among the models that both results have; changes that may be noise have none."
+            )
+        if len({functional_unit(result) for result in results}) > 1:
+            meaning += " Scores of different functionals have different units: compare ranks, not scores."
+        without_intervals = [
+            f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
+            for name, result in zip(self.names, results, strict=True)
+            if not result.has_intervals
+        ]
+        joint = self.joint_or_reason
+        reversals = joint if isinstance(joint, str) else self.reversals()
+        alpha = self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha
+        reversed_pairs = reversal_note(self.names, results, reversals, alpha)
+        notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
+        together = 2 if intervals is None else 3
+        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
+        return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
     def _places(self, alpha: float) -> list[dict[str, str]]:
         """Return for each result as it was given what is said of a model that others lack: score and rank set."""
@@ -503,22 +547,58 @@ class Comparison(JointBoards):
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
-        alpha, is_natural = self.joint.alpha, self.results[0].estimates.scale.natural
         try:
             changes = self._changes()
         except OptionError as error:
-            return change_notes(str(error), "", self.names[0], alpha=alpha, is_natural=is_natural, level_note="")
+            return [f"There are no tests of changes of scores. {as_sentence(str(error))}"]
         try:
-            unchanged: WaldTestResults | str = changes.test()
+            test = changes.test()
+            joint = f"Test that no score differs from {self.names[0]!r}: {test.figures}, "
+            joint += f"P {p_value_clause(float(test.pvalue))}."
         except HypothesisError as error:
-            unchanged = str(error)
-        frame = changes.of_models(alpha, "max-t")
-        return change_notes(
-            frame, unchanged, self.names[0], alpha=alpha, is_natural=is_natural, level_note=changes.level_note
+            joint = f"There is no joint test of all changes: {error}."
+        joined, alpha = f"{joint} {changes.level_note}".strip(), self.joint.alpha
+        frame, level = changes.of_models(alpha, "max-t"), f"at a joint confidence level of {100 * (1 - alpha):g} %"
+        significant = frame[frame["p_adjusted"] <= alpha].sort_values("p_adjusted", kind="stable")
+        if not len(significant):
+            return [f"The tests show no change of any single model's score {level}.", joined]
+        fewest = fewest_decimals(self.results[0].estimates.scale.natural)
+        digits = decimals(frame["std_error"].to_numpy(), fewest=fewest)
+        rows = significant[["model", "result", "estimate"]].to_numpy(dtype=object)
+        named = [f"{model} by {estimate:+.{digits}f} in {result}" for model, result, estimate in rows]
+        of_all = f"{len(significant):,} of {counted(len(frame), 'change')} of scores"
+        return [f"The tests show {of_all} {level}: {first_of(named, CHANGES_NAMED, ', ')}.", joined]
+
+    def _changes_table(self, alpha: float, changes: Changes) -> Summary:
+        """Return the table with the change of every model's score (rows) in every later result (columns)."""
+        frame, reference, first = changes.of_models(alpha, "max-t"), self.names[0], self.results[0].estimates
+        later = list(dict.fromkeys(frame["result"]))
+        digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(first.scale.natural))
+        cells: dict[str, list[str]] = {}
+        row: Any
+        for row in frame.itertuples():
+            change = f"{row.estimate:+.{digits}f}"
+            ends = [f"{end:.{digits}f}" if np.isfinite(end) else "" for end in (row.conf_low, row.conf_high)]
+            is_tested = row.std_error > 0
+            texts = [change, " to ".join(ends), p_value_text(row.p_adjusted)] if is_tested else [change, "", "n/a"]
+            cells.setdefault(row.model, []).extend(texts)
+        rows = tuple((model, *texts) for model, texts in cells.items())
+        heads = [(f"{name} minus {reference}", f"{100 * (1 - alpha):g} % interval", "adj. P") for name in later]
+        note = (
+            f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all "
+            f"changes in the table at once, and p-values are adjusted for their number."
         )
+        counts = f"{counted(len(rows), 'model')}, {counted(len(later), 'later result')}"
+        header = (("Scores:", score_words(first, on_page=True), "Changes:", counts),)
+        notes = tuple(filter(None, (note, changes.level_note)))
+        columns = tuple((head, 1) for of_result in heads for head in of_result)
+        return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
 
     def _intervals(self, alpha: float | None) -> ScoreIntervals:
-        """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
+        """Return the intervals of all scores by result, the head of their columns, and what they hold for.
+
+        They are simultaneous over all results where there is a joint covariance.
+        """
         alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
         confidence = f"{100 * (1 - alpha):g} %"
         if isinstance(self.joint_or_reason, JointEstimates):
@@ -534,7 +614,7 @@ class Comparison(JointBoards):
                 for name, result in zip(self.names, self.results, strict=True)
             }
             note = f"The {confidence} intervals hold for all scores of one result at once, not across results."
-        return ScoreIntervals(of_result, f"{confidence} interval", note)
+        return of_result, f"{confidence} interval", note
 
     def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
@@ -626,11 +706,7 @@ def named_results(
     for name in names:
         if not is_unicode(name):
             raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
-    if independent is not None and not isinstance(independent, bool):
-        raise OptionTypeError(
-            f"independent= is a {type(independent).__name__}; allowed: True, False or None (identifiers of prompts "
-            f"decide)"
-        )
+    check_type("independent", independent, bool | None, "True, False or None (identifiers of prompts decide)")
     for result in results:
         _NEEDS.check("compare", result)
     models = [result.models for result in results]
@@ -835,7 +911,13 @@ class Criteria(Comparison):
         """
         joint, n_models = self.joint, len(self.results[0].models)
         critical = self._critical(alpha, of_pairs=True)
-        grid = _weightings(len(self.names))
+        # The weightings of a regular grid on the simplex.
+        n_criteria = len(self.names)
+        steps = max(n for n in range(1, 201) if comb(n + n_criteria - 1, n_criteria - 1) <= _MOST_WEIGHTINGS or n == 1)
+        parts_of: list[list[int]] = [[]]
+        for _ in range(n_criteria - 1):
+            parts_of = [[*parts, next_part] for parts in parts_of for next_part in range(steps - sum(parts) + 1)]
+        grid = np.array([[*parts, steps - sum(parts)] for parts in parts_of]) / steps
         least = np.full((2, n_models), -np.inf)
         best = np.zeros(n_models, dtype=np.intp)
         for place, w in enumerate(grid):
@@ -861,10 +943,7 @@ class Criteria(Comparison):
 
     def _weights(self, weights: Mapping[str, float]) -> FloatArray:
         """Return the weights of all criteria, (M,), which sum to one."""
-        if not isinstance(weights, Mapping):
-            raise OptionTypeError(
-                f"weights={shown(weights)} is not allowed: give a number for each criterion in a dictionary"
-            )
+        check_type("weights", weights, Mapping, "a dictionary with a number for each criterion")
         for name, weight in weights.items():
             if name not in self.names:
                 close = nearest(str(name), self.names)
@@ -901,9 +980,6 @@ class Criteria(Comparison):
             ),
         )
 
-    def __repr__(self) -> str:
-        return f"<Criteria: {', '.join(self.names)}; {len(self.models)} models>"
-
 
 def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:
     """Return the fits of several criteria with one covariance."""
@@ -920,15 +996,6 @@ def _blocks(covariance: Covariance, n_criteria: int) -> FloatArray:
     """Return the covariance of the scores of each model on the criteria, (K, M, M)."""
     matrix = covariance.matrix.reshape(n_criteria, -1, n_criteria, len(covariance.matrix) // n_criteria)
     return np.einsum("mjnj->jmn", matrix)
-
-
-def _weightings(n_criteria: int) -> FloatArray:
-    """Return the weightings of a regular grid on the simplex, (g, M)."""
-    steps = max(n for n in range(1, 201) if comb(n + n_criteria - 1, n_criteria - 1) <= _MOST_WEIGHTINGS or n == 1)
-    grid: list[list[int]] = [[]]
-    for _ in range(n_criteria - 1):
-        grid = [[*parts, next_part] for parts in grid for next_part in range(steps - sum(parts) + 1)]
-    return np.array([[*parts, steps - sum(parts)] for parts in grid]) / steps
 
 
 @lru_cache(maxsize=8)

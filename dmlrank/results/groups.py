@@ -11,7 +11,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import names_or_all, place_of
+from .._utils.argument_checks import place_of, places_of
 from .._utils.computation import one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
@@ -33,10 +33,11 @@ from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import band_plot, grouped_forest_plot
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import level_words, literal, models_words
-from ..report.fit_summary import best_by_interval, rows_to_show
-from ..report.joint_tables import GroupFacts, first_places, group_summary, projection_summary
+from ..report.fit_summary import best_by_interval, covariance_words, rows_to_show
+from ..report.joint_tables import OVERALL, GroupFacts, equality_note
 from ..report.page.render_page import Board
-from ..report.statements import verdict_sentences
+from ..report.statements import as_sentence, doubt_note, functional_unit, some_of, verdict_sentences
+from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
@@ -188,9 +189,7 @@ class GroupResults(JointBoards, Generic[Result]):
         with 5 groups of 50 prompts, where chi-squared would reject in 19 % (docs/groups.md). :meth:`equal_by_model`
         tests fewer restrictions at once.
         """
-        chosen = names_or_all(models, self.models)
-        places = [place_of(self.models, name) for name in chosen]
-        n_groups = len(self)
+        places, n_groups = places_of(self.models, models), len(self)
         if n_groups < 2:
             raise OptionError(
                 f"{self.variable} has one group only, {self.groups[0]!r}, so that no groups can be compared"
@@ -204,6 +203,7 @@ class GroupResults(JointBoards, Generic[Result]):
         between = np.eye(n_groups)[1:] - np.eye(n_groups)[0]
         matrix = np.kron(between, self._compared[places])
         first, *others = self.groups
+        chosen = [self.models[place] for place in places]
         labels = tuple(f"{group}: {name} - {first}: {name}" for group in others for name in chosen)
         # The groups together have the units of the fit.
         covariance = replace(self._covariance_between, df=self.estimates.covariance.df)
@@ -296,20 +296,61 @@ class GroupResults(JointBoards, Generic[Result]):
         except (HypothesisError, OptionError) as error:
             return str(error)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        return group_summary(
-            self.estimates,
-            self.facts,
-            self.params.to_numpy(),
-            std_errors=self.bse.to_numpy(),
-            variable=self.variable,
-            equality=self._equality(),
-            p_equal=self.equal_by_model()["p_holm"].tolist() if len(self) > 1 else None,
-            note=self.joint.covariance.note,
-            is_partition=self.is_partition,
-            left_out=self.left_out,
-            shown=rows_to_show(self.estimates, models, top),
+    def _table(
+        self, models: Sequence[str] | None, top: int | None, equality: WaldTestResults | str | None = None
+    ) -> Summary:
+        fit, groups, shown = self.estimates, self.facts, rows_to_show(self.estimates, models, top)
+        scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
+        digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
+        pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
+        columns = [
+            ["-" if np.isnan(value) else score_text(value, error, digits) for value, error in zip(*of, strict=True)]
+            for of in pairs
+        ]
+        heads = ["all", *(group.name for group in groups)]
+        if len(groups) > 1:
+            unseen_models = {name for group in groups for name in group.unseen}
+            p_equal = self.equal_by_model()["p_holm"].items()
+            columns.append(["-" if model in unseen_models else p_value_text(p) for model, p in p_equal])
+            heads.append("P equal")
+        rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
+        smallest = min(groups, key=lambda group: group.n_contexts)
+        header = (
+            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Groups:", f"{len(groups)} of {self.variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
+            ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
         )
+        relation = "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all "
+        relation += "prompts."
+        if not self.is_partition:
+            relation = "Groups may overlap: a prompt counts in each of its groups, and tests between groups take "
+            relation += "account of prompts that groups share."
+        elif fit.averages_preferences:
+            relation = "Scores in a group are computed from the mean preferences of the group, so that their mean over "
+            relation += "groups is not the score over all prompts."
+        notes = [
+            "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
+            f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
+            equality_note(fit, groups, equality or self._equality(), self.is_partition),
+        ]
+        if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
+            notes.append(
+                f"Some models have no vote in a group and no score there (-): {unseen}. A score would be a prediction "
+                f"of the outcome model that no vote corrects, with too short an interval. The test of all scores uses "
+                f"these predictions; the other models' p-values are adjusted for all models."
+            )
+        if without_pair := ", ".join(group.name for group in groups if group.smallest_pair == 0):
+            notes.append(
+                f"In some groups a compared pair has no vote: {without_pair}. The part of the scores that comes from "
+                f"such a pair is predicted by the outcome model."
+            )
+        sizes = (f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups)
+        notes.append(f"Groups: {', '.join(sizes)}.")
+        if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
+            notes.append(f"These groups have no scores: {reasons}.")
+        notes += [*filter(None, [as_sentence(self.joint.covariance.note)]), *doubt_note(fit)]
+        table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
+        return table.with_notes(shown.note("Tests and adjusted p-values"))
 
     def plot(
         self,
@@ -384,14 +425,36 @@ class GroupResults(JointBoards, Generic[Result]):
         for number, fact in enumerate(self.facts):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
-        of_groups = [(board.name, board.results, board.level) for board in boards[1:]]
         equality = self._equality()
-        p_equal = None if isinstance(equality, str) else float(equality.pvalue)
-        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
-        by_model = self.equal_by_model()["p_holm"] if len(self) > 1 else pd.Series(dtype=float)
-        differing = by_model.index[by_model <= 0.05].tolist()
-        table = self.summary().with_notes(first_places(self.variable, overall, of_groups, p_equal, differing))
+        table = self._table(None, None, equality).with_notes(self._first_places(boards, equality))
         return f"Leaderboards by {self.variable}", boards, [table]
+
+    def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
+        """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
+        leaders: dict[str, list[str]] = {}
+        decided = []
+        for board in boards[1:]:
+            if (first := board.level.first) is not None:
+                leaders.setdefault(board.results.models[first.leader], []).append(board.name)
+                decided += [board.name] * first.decided
+        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
+        if not leaders or not overall:
+            return ""
+        by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
+        places = "; ".join(f"{model} has the highest score in {some_of(names)}" for model, names in by_size)
+        where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
+        differ = ""
+        if not isinstance(equality, str):
+            p_equal, by_model, of_whom = float(equality.pvalue), self.equal_by_model()["p_holm"], ""
+            if p_equal <= 0.05:
+                # Leaders may be others than the models whose scores differ.
+                differing = by_model.index[by_model <= 0.05].tolist()
+                of_whom = f"; of single models, this is shown for {some_of(differing)}"
+                of_whom = of_whom if differing else "; of no single model this is shown"
+            depend = "depend" if p_equal <= 0.05 else "are not shown to depend"
+            p = p_value_clause(p_equal)
+            differ = f" The differences between models {depend} on {self.variable} (P {p}){of_whom}."
+        return f"{OVERALL} {overall} By {self.variable}: {places}; who is first is decided {where}.{differ}"
 
     @property
     def _is_unseen(self) -> NDArray[np.bool_]:
@@ -591,10 +654,9 @@ class Projection(JointResults, ModelTable):
         """
         alpha = alpha_or_default(alpha, self.joint.alpha)
         values = self._grid(variable, grid)
-        chosen = names_or_all(models, self.models)
+        places, n_models = places_of(self.models, models), len(self.models)
         v = self.design.at(self._points(variable, values, at or {}))
-        n_models = len(self.models)
-        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place]) for place in places])
         # Bands have the allowance of means of scores, and standard errors have not.
         std_error, widened = (
             np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, matrix, contrasts, optimize=True), 0.0))
@@ -604,8 +666,8 @@ class Projection(JointResults, ModelTable):
         half_width = Family.of_contrasts(self.joint.max_t.covariance, contrasts).critical(alpha) * widened
         return pd.DataFrame(
             {
-                variable: np.tile(np.asarray(values), len(chosen)),
-                "model": np.repeat(np.array(chosen, dtype=object), len(values)),
+                variable: np.tile(np.asarray(values), len(places)),
+                "model": np.repeat(np.array(self.models, dtype=object)[places], len(values)),
                 "estimate": estimate,
                 "std_error": std_error,
                 "lower": estimate - half_width,
@@ -614,14 +676,39 @@ class Projection(JointResults, ModelTable):
         )
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        return projection_summary(
-            self.estimates,
-            self.params,
-            self.bse,
-            formula=self.design.formula,
-            terms=self.test_terms(),
-            note=self.joint.covariance.note,
-            shown=rows_to_show(self.estimates, models, top),
+        fit, shown = self.estimates, rows_to_show(self.estimates, models, top)
+        cells = []
+        for values, errors in zip(self.params.to_numpy(), self.bse.to_numpy(), strict=True):
+            digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
+            cells.append(
+                [score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)]
+            )
+        rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
+        header = (
+            ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+            ("Projected on:", self.design.formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
+        )
+        heads = tuple((str(name), 1) for name in self.params.index)
+        meaning = (
+            "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation "
+            f"of how a model's score varies over prompts, whether or not the relation is linear. "
+            f"{as_sentence(fit.reason)}"
+        )
+        basis = fit.covariance.basis
+        if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
+            meaning += " The models' coefficients on every term except the constant therefore sum to 0."
+        terms = self.test_terms()
+        numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
+        tests = "; ".join(
+            f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
+            if np.isfinite(statistic)
+            else f"{name}: cannot be tested ({df:g} restrictions)"
+            for name, statistic, df, p in numbers
+        )
+        tested = f"Tests of the terms (hypothesis: no model's score varies with the term): {tests}." if tests else ""
+        notes = (meaning, *filter(None, [tested, as_sentence(self.joint.covariance.note)]), *doubt_note(fit))
+        return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
+            shown.note("Sums of coefficients and tests of terms")
         )
 
     def plot(

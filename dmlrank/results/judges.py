@@ -11,7 +11,6 @@ import scipy
 
 from .._utils.argument_checks import as_names, check_type, place_of
 from .._utils.computation import one_thread
-from .._utils.number_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..data.columns import Columns
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
@@ -25,6 +24,7 @@ from ..fit.state import FitState
 from ..inference.covariance import stack_influences
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
+from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
 from .requirements import TitledTable, joined_names, require_intervals

@@ -13,7 +13,6 @@ from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread
-from .._utils.number_text import decimals, fixed_text
 from ..data.arrays import FloatArray
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
@@ -28,6 +27,7 @@ from ..plotting.front_chart import STATUSES, front_chart
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.page.svg import front_svg
 from ..report.statements import counted, functional_unit
+from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import values_of_runs
 from .requirements import ModelTable, require_steps

@@ -23,7 +23,7 @@ from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
 from ..plotting.intervals import forest_plot
-from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
+from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
 from .groups import GroupResults, Projection
@@ -99,7 +99,8 @@ def draw_sheet(results: Any, **options: object) -> Figure:
             draw(part.subplots())
         except DmlrankError as error:
             part.clear()
-            write_reason(part, f"Left out: {error}.")
+            reason = textwrap.fill(literal(f"Left out: {error}."), 60)
+            part.text(0.5, 0.5, reason, ha="center", va="center", fontsize=TEXT_SIZE)
     figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
     part_of_prompts = f" ({e.part})" if e.part else ""
     counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} {e.counts}s{part_of_prompts}"

@@ -11,7 +11,6 @@ import pandas as pd
 
 from .._utils.argument_checks import names_or_all, places_of
 from .._utils.computation import one_thread
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import IntArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
@@ -27,6 +26,7 @@ from ..plotting.theme import level_words, literal, models_words, short_names
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit, unseen_note
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .requirements import ModelTable, TitledTable, check_picture, require_intervals
 from .views import alpha_of, drawn, summary_level

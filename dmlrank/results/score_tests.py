@@ -13,7 +13,6 @@ from scipy.special import expit, gammaln, logit
 
 from .._utils.argument_checks import array_of_numbers, place_of
 from .._utils.computation import one_thread
-from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, HypothesisError, NoIntervalError, OptionError, listed, shown
@@ -26,6 +25,7 @@ from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
 from ..plotting.intervals import ellipse_plot
 from ..report.fit_summary import choose_models
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps
 
@@ -304,7 +304,7 @@ def win_probability_of(
             f"{first!r} and {second!r} are not a compared pair, so that the share has no estimate; min_labels= and "
             f"position_bias= decide how many labels a pair needs"
         )
-    if not estimates.estimated_by.valid_intervals:
+    if estimates.estimated_by.why_no_intervals:
         require_intervals(estimates, "win_probability")
     fit_steps = require_steps(estimates, steps, "win_probability")
     if (

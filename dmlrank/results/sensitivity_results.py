@@ -16,7 +16,6 @@ import scipy
 from .._utils.argument_checks import check_type, number_in, real_number
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import one_thread, warn
-from .._utils.number_text import decimals
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
@@ -54,6 +53,7 @@ from ..sensitivity.tipping_points import (
     extend_to_tipping_points,
     tipping_gammas,
 )
+from ..tables.display_text import decimals
 from ..tables.summary_table import Summary
 from .requirements import TitledTable, require_intervals
 

@@ -132,7 +132,19 @@ _LARGEST_FACTOR, _LARGEST_SHIFT = 1e100, 1e8
 
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
     """Return the scale that a user asks for."""
-    name, factor = _factor(estimates, scale)
+    if isinstance(scale, str):
+        check_choice(scale, UNITS, "scale")
+        if estimates.kind.link != "logit":
+            raise OptionError(
+                f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
+                f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
+            )
+        name, factor = scale, UNITS[scale]
+    else:
+        allowed = f"it is 'elo', 'log-odds' or a factor between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}, which "
+        allowed += "is positive because another would reverse the ranking"
+        factor = number_in("scale", scale, lambda number: 1 / _LARGEST_FACTOR <= number <= _LARGEST_FACTOR, allowed)
+        name = Scale.name_of(factor)
     natural = (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
     if mean is not None and anchor is not None:
         raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
@@ -172,22 +184,6 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         scale=scale,
         style=None if e.style is None else e.style.rescaled(multiplier, scale.shift - multiplier * old.shift),
     )
-
-
-def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
-    """Return the name and the factor of a scale."""
-    if isinstance(scale, str):
-        check_choice(scale, UNITS, "scale")
-        if estimates.kind.link != "logit":
-            raise OptionError(
-                f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
-                f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
-            )
-        return scale, UNITS[scale]
-    allowed = f"it is 'elo', 'log-odds' or a factor between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}, which is "
-    allowed += "positive because another would reverse the ranking"
-    factor = number_in("scale", scale, lambda number: 1 / _LARGEST_FACTOR <= number <= _LARGEST_FACTOR, allowed)
-    return Scale.name_of(factor), factor
 
 
 def _shift(what: str, value: object, factor: float) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals, fewest_decimals
 from ..data.preferences import FloatArray
 from ..report.statements import counted, percentage
+from ..tables.display_text import decimals, fewest_decimals
 from ..tables.summary_table import Summary
 from .tipping_points import SensitivityNumbers
 

@@ -187,7 +187,13 @@ class BoundEvaluation:
         for number, one in enumerate(steps.repetitions):
             voting = _from_battles(steps, one, number, battles) if battles.n_unvoted else _all_shown(steps, one)
             inputs.append(BoundInputs(steps.data, one.nuisances, steps.units.blocks, voting, weight, worth))
-        added = contrasts @ _added_covariance(steps) @ contrasts.T
+        # The fit's covariance of the scores may be larger than that of the influence values alone.
+        without: InfluenceFunction = replace(steps.influence.by_context(), variance_correction=None)
+        gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+        estimates = steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions])
+        with collected_warnings():
+            alone = make_covariance(without, gauge, steps.units, steps.options.prompts == "fixed", estimates)
+        added = contrasts @ (steps.covariance.matrix - alone.matrix) @ contrasts.T
         return cls(steps, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
     @property
@@ -247,17 +253,6 @@ def _has_pair_terms(steps: FitState) -> bool:
     order = np.argsort(np.subtract(weights.first, weights.second), kind="stable")
     first, second = np.array(weights.first)[order], np.array(weights.second)[order]
     return bool((np.diff(first) >= 0).all() and (np.diff(second) <= 0).all())
-
-
-def _added_covariance(steps: FitState) -> FloatArray:
-    """Return the fit's covariance of the scores less the covariance of the influence values alone, (K, K)."""
-    influence = steps.influence
-    without: InfluenceFunction = replace(influence.by_context(), variance_correction=None)
-    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    estimates = steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions])
-    with collected_warnings():
-        alone = make_covariance(without, gauge, steps.units, steps.options.prompts == "fixed", estimates)
-    return steps.covariance.matrix - alone.matrix
 
 
 # Values of gamma at which bounds are evaluated to find tipping points, as far as these need them.

@@ -307,6 +307,8 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
     assert (test.law, test.rank) == ("F", K - 1)
     np.testing.assert_allclose(float(test.pvalue), f.sf(expected, K - 1, df), rtol=1e-6)
     assert groups.test_equal(["m0"]).rank == 1
+    with pytest.raises(dr.exceptions.OptionError, match="each once"):
+        groups.test_equal(["m0", "m0"])
     single = groups.equal_by_model()
     z = gap / np.sqrt(np.diag(sum(blocks)))
     np.testing.assert_allclose(single["statistic"], z**2, rtol=1e-8)

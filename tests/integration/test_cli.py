@@ -25,13 +25,13 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.arguments import PASSED_ON, add_fit_options, as_typed
 from dmlrank.cli.main import build_parser, main
-from dmlrank.cli.read_files import ColumnRoles, read_frame
+from dmlrank.cli.read_files import ColumnRoles
 from dmlrank.cli.write_files import write_figure
 from dmlrank.inference.covariance import WEBB_HINT
 from dmlrank.options import OPTIONS
 from dmlrank.report.statements import POINTERS_TO_METHODS
 
-from ..support import needs
+from ..support import needs, read_frame
 
 ARROW = ("parquet", "feather")
 

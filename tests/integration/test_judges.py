@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import JudgeError, OptionError
-from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, share_and_kappa, winner_agreement
+from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 SWAP = {"model_a": "model_b", "model_b": "model_a"}
@@ -220,7 +220,7 @@ def test_kappa_and_agreement_by_hand():
     # Chance: (3 1 + 2 3 + 1 2) / 36 with ties; (2 1 + 2 3) / 16 on the four decided pairs.
     np.testing.assert_allclose(share, [4 / 6, 3 / 4])
     np.testing.assert_allclose(kappa, [(4 / 6 - 11 / 36) / (25 / 36), (3 / 4 - 1 / 2) / (1 / 2)])
-    assert np.isnan(share_and_kappa(human[:0], judge[:0])).all()
+    assert np.isnan(winner_agreement(human[:0], judge[:0])[1:]).all()
 
 
 def test_the_report_says_what_the_data_say(battles, fitted):

@@ -11,7 +11,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
-from dmlrank.fit.fit_covariance import warn_of_large_bias
+from dmlrank.fit.fit_covariance import warn_of_mean_preferences
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
@@ -161,7 +161,7 @@ def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
         target = mean._replace(bias=n_errors * result.bse.to_numpy() * np.array([0, 1, 0, 0]))
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            warn_of_large_bias(target, result.bse.to_numpy(), result.models)
+            warn_of_mean_preferences(target, result.bse.to_numpy(), result.models)
         assert [("'m1'" in str(warning.message)) for warning in given] == [True] * (n_errors > 1)
 
 

@@ -343,6 +343,7 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
     res = rank(thin)
     assert f"{said} (see warning 2 below). {rest}" in " ".join(res.summary().notes)
     assert f"{said}: 1 warning of the fit says why. {rest}" in res.verdict()
+    assert res.diagnostics.doubtful_models == ("m06",)
     assert text_of(thin_page).count(f"{said}. {rest}") == 1
     assert "tests behind these sentences" not in text_of(thin_page)
 
@@ -357,6 +358,7 @@ def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
     three = thin[:-22][thin[:-22][["model_a", "model_b"]].isin(["m00", "m01", "m06"]).all(axis=1)]
     three = rank(pd.concat([three, three[(three[["model_a", "model_b"]] != "m06").all(axis=1)]], ignore_index=True))
     assert "'m06', 'm00'" in three.diagnostics.doubts[0]
+    assert not three.diagnostics.doubtful_models
     assert re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', three.report()) == ["m06"]
     assert "†" not in rank(draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))).report()
 

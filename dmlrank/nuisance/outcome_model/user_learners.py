@@ -84,9 +84,7 @@ def learner_name(learner: object) -> str:
 
 
 def check_learner(learner: object, tune: object, *, estimates_propensity: bool) -> None:
-    """Check that a learner can be used, and that ``tune`` has something to tune."""
-    if isinstance(learner, str):
-        return
+    """Check that a learner of the user can be used, and that ``tune`` has something to tune."""
     name = learner_name(learner)
     if inspect.isclass(learner):
         raise OptionTypeError(f"learner is the class {name}; pass an instance: learner={name}()")

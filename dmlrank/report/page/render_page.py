@@ -34,7 +34,6 @@ from ..statements import (
     certain_words,
     counted,
     doubt_words,
-    doubtful_models,
     fit_warnings,
     models_to_mark,
     part_note,
@@ -249,7 +248,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "doubted": f"{doubt_words(results)}.{certain_words(results)}"
         if results.diagnostics.doubts and results.has_intervals
         else "",
-        "are_some": bool(doubtful_models(results)),
+        "are_some": bool(results.diagnostics.doubtful_models),
         "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": _said(verdict),
         "columns": columns,
@@ -324,7 +323,12 @@ def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
     heads = [head for head, span in summary.columns for _ in range(span)]
     columns = [[row[place] for row in summary.rows if row[place]] for place in range(1, len(heads) + 1)]
-    shades = _shades(summary)
+    # Six shades with as many cells of all columns each: blue for high scores, orange for low.
+    matches = [[_SCORE_AND_ERROR.match(cell) for cell in row[1:]] for row in summary.rows]
+    scores = sorted(float(match[1]) for row in matches for match in row if match)
+    classes = ("b3", "b2", "b1", "a1", "a2", "a3")
+    limits = [scores[len(scores) * place // len(classes)] for place in range(1, len(classes))] if scores else []
+    shades = [[classes[bisect_right(limits, float(match[1]))] if match else "" for match in row] for row in matches]
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
@@ -349,18 +353,6 @@ def _overview(summary: Summary) -> Mapping[str, object]:
         "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
-
-
-def _shades(summary: Summary) -> list[list[str]]:
-    """Return a class for each cell with a score and its error, one of six shades: blue for high scores, orange for low.
-
-    Scores of all columns are divided into the shades with as many cells each.
-    """
-    matches = [[_SCORE_AND_ERROR.match(cell) for cell in row[1:]] for row in summary.rows]
-    scores = sorted(float(match[1]) for row in matches for match in row if match)
-    classes = ("b3", "b2", "b1", "a1", "a2", "a3")
-    limits = [scores[len(scores) * place // len(classes)] for place in range(1, len(classes))] if scores else []
-    return [[classes[bisect_right(limits, float(match[1]))] if match else "" for match in row] for row in matches]
 
 
 def _sort_key(cell: str) -> str:

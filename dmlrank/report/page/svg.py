@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..._utils.number_text import fixed_text
 from ...data.preferences import FloatArray
 from ...plotting.front_chart import by_importance, is_logarithmic, log_ticks, n_named, names_with_room
-from ...tables.display_text import inert
+from ...tables.display_text import fixed_text, inert
 
 # Heights in pixels: of a row, and above and below the rows.
 ROW_HEIGHT, ROWS_TOP = 22, 28

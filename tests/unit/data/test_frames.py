@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.cli.read_files import read_frame
 from dmlrank.data.arrays import as_array, is_vector_column, kind_of_time, name_of, stack_vectors, vector_layout
 from dmlrank.data.columns import CodedColumn
 from dmlrank.data.frames import column_names, require_columns, take_columns
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
 
-from ...support import optional
+from ...support import optional, read_frame
 
 duckdb = optional("duckdb")
 pl = optional("polars")

@@ -29,5 +29,5 @@ def test_an_estimator_that_assumes_a_model_has_its_scores_whatever_an_earlier_fi
 
 def test_only_the_plug_in_leaves_the_correction_out():
     assert [estimator_named(name).is_debiased for name in ESTIMATORS] == [True, False, True, True, True]
-    assert [estimator_named(name).valid_intervals for name in ESTIMATORS] == [True, False, True, True, True]
+    assert [not estimator_named(name).why_no_intervals for name in ESTIMATORS] == [True, False, True, True, True]
     assert not BT_MLE.has_first_stages

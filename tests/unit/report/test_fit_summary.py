@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.number_text import decimals
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.report.fit_summary import rank_set_text
 from dmlrank.report.statements import enumerated, tie_weight
 from dmlrank.results.views import adjusted_p_values
+from dmlrank.tables.display_text import decimals
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):

@@ -10,8 +10,8 @@ import pytest
 
 import dmlrank as dr
 from dmlrank import exceptions as errors
-from dmlrank._utils.number_text import decimals
 from dmlrank.report.fit_summary import rank_set_text
+from dmlrank.tables.display_text import decimals
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 

@@ -10,11 +10,12 @@ import re
 import pandas as pd
 import pytest
 
-from dmlrank.cli.read_files import read_frame
 from dmlrank.cli.write_files import write_table
 from dmlrank.tables.display_text import display_width, not_a_formula
 from dmlrank.tables.forms import divide_columns
 from dmlrank.tables.summary_table import Summary
+
+from ...support import read_frame
 
 HEBREW = "\u05d2\u05d9\u05df"
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "'=quoted", "\t=x", "\uff1d1"]

@@ -420,7 +420,6 @@ def test_refused_before_the_data_are_read(rank):
 @pytest.mark.parametrize("tune", ["random", None, {"num_leaves": 4}])
 def test_tune_is_about_boosters(tune):
     check_learner(GaussianNB(), tune, estimates_propensity=True)
-    check_learner("auto", tune, estimates_propensity=False)
     check_learner(GaussianNB(), "cv", estimates_propensity=False)
     with pytest.raises(OptionError, match="tune"):
         check_learner(GaussianNB(), tune, estimates_propensity=False)

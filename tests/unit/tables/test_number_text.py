@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlrank._utils.number_text import p_value_clause, p_value_text
+from dmlrank.tables.display_text import p_value_clause, p_value_text
 
 PACKAGE = Path(__file__).parents[3] / "dmlrank"
 
@@ -33,4 +33,4 @@ def test_no_other_module_cuts_small_p_values_by_itself():
         # Docstrings may quote what a function returns.
         code = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         written = re.search(r"< ?0?\.001|\bp(?:_value)?(?:\[\w\])?:\.[0-9]", code)
-        assert path.stem == "number_text" or written is None, path.name
+        assert path.stem == "display_text" or written is None, path.name
