@@ -289,18 +289,18 @@ def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_pag
 
 def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
     wanted = (
-        r"About ([\d,]+) values of 'user' in all \(463 so far; about 2 votes of each\) would decide it with a chance"
+        r"About ([\d,]+) independent values of 'user' in all \(463 so far; about 2 votes of each, [\d,]+ votes\) would "
+        "decide it with a chance of 80 % if the estimated leads were true, with pairs drawn as so far; this leaves "
+        "aside m06, on which more"
     )
-    found = re.search(
-        wanted + " of 80 % if the estimated leads were true; this leaves aside m06, on which more", text_of(thin_page)
-    )
+    found = re.search(wanted, text_of(thin_page))
     assert found
     usual = rank(
         thin[~thin[["model_a", "model_b"]].isin(["m06", "x"]).any(axis=1)],
         cov_type="cluster",
         cov_kwds={"groups": "user"},
     )
-    without = re.search(r"About ([\d,]+) values of 'user' in all", usual.verdict())
+    without = re.search(r"About ([\d,]+) independent values of 'user' in all", usual.verdict())
     assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
     assert "leaves aside" not in usual.verdict()
 

@@ -156,7 +156,7 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     text = " ".join(fit.verdict().split())
     claim = (
         r"about ([\d,]+) further votes on pairs with the leader or (\S+) would .* "
-        r"([\d,]+) prompts in all \(6,000 so far\)"
+        r"([\d,]+) independent prompts in all \(6,000 so far\)"
     )
     further, rival, prompts = re.search(claim, text).groups()
     pair = [fit.params.idxmax(), rival]
