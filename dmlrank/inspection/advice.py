@@ -10,7 +10,7 @@ import pandas as pd
 from .._utils.number_text import p_value_clause
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
-from ..report.statements import as_sentence, counted, percentage
+from ..report.statements import AS_MET, as_sentence, counted, percentage
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
 from .time_check import TimeCheck
 
@@ -122,10 +122,11 @@ def _better_settings(check: Check) -> Iterator[str]:
         if np.isfinite(current["se_largest"])
         else "does not connect all models"
     )
+    asks = f" and ask {AS_MET}" * (best["edge_weights"] == "counts" != check.edge_weights)
     yield (
         f"A fit with these settings {finding}. With {', '.join(changes)} it would use {100 * best['share']:.3g} % of "
-        f"the votes, and standard errors would be up to {best['se_largest']:.2f} times those of maximum likelihood. "
-        f"These figures come from counts of labels alone. The frame .settings compares all choices, and "
+        f"the votes, and standard errors would be up to {best['se_largest']:.2f} times those of maximum likelihood"
+        f"{asks}. These figures come from counts of labels alone. The frame .settings compares all choices, and "
         f"docs/settings.md says how to choose."
     )
 

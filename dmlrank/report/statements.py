@@ -49,6 +49,7 @@ _LOG_ODDS_OF_60 = 0.4
 MET = "met"
 # Opponents over which a win probability is averaged, at least; 2 for up to four models.
 _FEWEST_OPPONENTS = 3
+AS_MET = "another question than with equal weights, about opponents as often as met"
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -286,6 +287,8 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     sentences = [
         f"Scores: {score_words(results)}." if results.of_models else "Rows: outputs of a user-defined functional."
     ]
+    if results.description.edge_weights == "counts":
+        sentences.append(f"Pairs weigh as much as they have labels: {AS_MET}, and with smaller standard errors.")
     if MET in win_head(results):
         fewest = fewest_opponents(results)
         dash = f' ("-": fewer than {fewest})' if fewest else ""
