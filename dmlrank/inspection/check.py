@@ -246,7 +246,7 @@ class Check(Summarised):
     n_rows : int
         Rows of the frame.
     n_copies : int
-        Rows that equal an earlier row in every column of the frame.
+        Rows that equal an earlier row in every column of the frame, where this is not chance.
     n_dropped : int
         Rows in which a needed value is missing.
     n_unreadable : int

@@ -85,7 +85,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
         settings=settings,
         n_rows=data.n_rows,
-        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, available),
+        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, formula.outcomes),
         n_dropped=data.n_dropped - n_unreadable,
         n_unreadable=n_unreadable,
         n_contexts=data.n_contexts,

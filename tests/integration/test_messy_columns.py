@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -185,5 +186,14 @@ def test_copies_of_rows_are_counted():
     fits = [dr.dml_rank(PLAIN, frame, **by_prompt) for frame in (battles, copied)]
     assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
     pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)
+    said = "^7 rows equal an earlier row in every column, and each counts as a vote; if they are copies, drop them$"
+    with pytest.warns(dr.DmlrankWarning, match=said):
+        dr.dml_rank(PLAIN, copied, min_labels=1, fold_names=True, rng=0)
     assert dr.check(PLAIN, battles).n_copies == 0
     assert dr.check(PLAIN, battles[["model_a", "model_b", "winner"]]).n_copies == 0
+    # One who votes on a pair again may say the same or not, which is chance and no copy.
+    again = battles[["model_a", "model_b", "winner"]].assign(
+        person=np.random.default_rng(0).integers(40, size=len(battles))
+    )
+    assert again.duplicated().any()
+    assert dr.check(PLAIN, again).n_copies == 0
