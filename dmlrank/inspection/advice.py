@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause
+from ..data.formula.parse import parse_formula
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
 from ..report.statements import AS_MET, as_sentence, counted, percentage
@@ -146,10 +147,11 @@ def _missing_values(check: Check, missing: str) -> Iterator[str]:
     counts = check.missing[check.missing > 0]
     if missing == "raise" and len(counts):
         columns = ", ".join(f"{name!r} in {count:,} of {check.n_rows:,} rows" for name, count in counts.items())
+        keep = " missing='keep' passes missing numbers on to the learner."
+        lacks_model = any(name in counts for name in parse_formula(check.formula).items)
         yield (
             f"Values are missing: {columns}. A fit raises an error. missing='drop' drops "
-            f"{counted(check.n_dropped, 'row')}, as this check did. missing='keep' passes missing numbers on to the "
-            f"learner."
+            f"{counted(check.n_dropped, 'row')}, as this check did.{'' if lacks_model else keep}"
         )
     elif check.n_dropped and missing in ("raise", "keep"):
         yield (

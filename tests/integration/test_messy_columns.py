@@ -171,6 +171,24 @@ def test_numbers_that_need_a_meaning_say_so_without_contradiction():
     assert res.params.equals(other.params)
 
 
+def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
+    battles, _ = with_messy_names()
+    for in_fifty, advice in (
+        (1, "to leave these rows out$"),
+        (49, "one model a row is a table of"),
+    ):
+        rows = battles.copy()
+        rows.loc[rows.index % 50 < in_fifty, "model_b"] = None
+        n = rows["model_b"].isna().sum()
+        with pytest.raises(dr.exceptions.MissingDataError, match=f"'model_b' in {n} of 873 rows; a vote.*{advice}"):
+            dr.dml_rank(PLAIN, rows)
+    (problem,) = [problem for problem in dr.check(PLAIN, rows).problems if "Values are missing" in problem]
+    assert "keep" not in problem
+    one = battles.rename(columns={"model_a": "model"})
+    with pytest.raises(dr.exceptions.DataError, match=r"a score must be a number, .* where rows are votes"):
+        dr.dml_rank("winner ~ 1 | model", one, context="question_id")
+
+
 def test_copies_of_rows_are_counted():
     battles, _ = with_messy_names()
     copied = pd.concat([battles, battles[:5], battles[:2]], ignore_index=True)
