@@ -165,7 +165,8 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
-    if all_rows.derived is not None and not compares and options.min_votes > 1:
+    counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
+    if all_rows.derived is not None and counts_scores and options.min_votes > 1:
         all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
@@ -244,7 +245,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
     )
-    return data if options.min_votes == 1 or not compares else _without_few_votes(data, options.min_votes)
+    return data if options.min_votes == 1 or counts_scores else _without_few_votes(data, options.min_votes)
 
 
 def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import fixed_text, p_value_clause, p_value_text
+from ..data.arrays import name_of
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
@@ -142,6 +143,8 @@ class ScoreCheck:
         table = scores.rows
         assert table is not None
         model, score, keys = formula.first, formula.outcome, list(scores.prompt)
+        # Without models that have fewer scores than min_votes=.
+        table = table[table[model].isna() | table[model].map(name_of).isin(scores.models)]
         known = table[score].notna()
         rows = table[[*keys, model]].assign(
             score=table[score].astype(float),
