@@ -467,8 +467,11 @@ def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes()
     counts[3:, :3] = counts[:3, 3:] = 0
     fit = rank(draw_votes(counts), component="largest")
     header = " ".join(fit.summary().as_text().split())
-    assert "No. Votes: 180 (60 prompts not on these models)" in header
+    assert "No. Votes: 180 (60 prompts without one)" in header
     assert "unlabelled" not in header
+    scores = pd.DataFrame({"prompt": np.arange(80) // 2, "model": ["a", "b"] * 40, "score": np.arange(80) % 3})
+    of_scores = dr.dml_rank("score ~ 1 | model", scores, context="prompt", functional="borda", rng=0)
+    assert "No. Comparisons: 40 (0 prompts without one)" in " ".join(str(of_scores).split())
     whole = rank(draw_votes(counts[:3, :3]))
     assert "No. Votes: 180 (0 unlabelled)" in " ".join(whole.summary().as_text().split())
 
