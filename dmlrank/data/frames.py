@@ -409,7 +409,8 @@ def count_copies(frame: object, outcomes: Sequence[str]) -> int:
             n_repeated = len(rows) - len(np.unique(number))
         with suppress(TypeError):
             codes = pd.util.hash_pandas_object(frame[name].iloc[rows], index=False).to_numpy(dtype=np.uint64)
-            number = number * np.uint64(1_000_003) + codes
+            number *= np.uint64(1_000_003)
+            number += codes
         # Rows that differ from all others so far need no further look.
         is_repeated = pd.Series(number).duplicated(keep=False).to_numpy()
         rows, number = rows[is_repeated], number[is_repeated]
