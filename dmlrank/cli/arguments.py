@@ -35,7 +35,6 @@ from .read_files import (
     Frame,
     known_file,
     pairs_of_scores,
-    read_frame,
     read_frames,
     read_propensities,
 )
@@ -390,7 +389,11 @@ def is_table(path: str) -> bool:
 
 def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
     """Return the formula that a table has by the names of its columns, and set the options that they say."""
-    columns = set() if path == STANDARD_INPUT else set(column_names(read_frame(path)))
+    columns = (
+        set()
+        if path == STANDARD_INPUT
+        else set(column_names(read_frames({"file": path}, {"file": ColumnRoles()})["file"]))
+    )
     roles = {FORMULA_OF_SCORES: {"model_a", "model_b", "winner"}, _FORMULA_OF_RUNS: {"model", "score"}}
     found = [formula for formula, names in roles.items() if names <= columns]
     if len(found) != 1:

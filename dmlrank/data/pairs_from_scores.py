@@ -325,7 +325,10 @@ def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
     if column.dtype.kind not in "iufb":
         is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
         example = column[is_text].iloc[0] if any(is_text) else None
-        raise DataError(f"column {name!r} holds {example!r}; a {kind} must be a number, or missing")
+        raise DataError(
+            f"column {name!r} holds {example!r}; a {kind} must be a number, or missing: turn it into numbers (win 1, "
+            f"loss 0), or name the columns of two models where rows are votes"
+        )
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
         raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} must be finite")

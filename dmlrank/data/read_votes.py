@@ -165,7 +165,8 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
-    if all_rows.derived is not None and not compares and options.min_votes > 1:
+    counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
+    if all_rows.derived is not None and counts_scores and options.min_votes > 1:
         all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
@@ -244,7 +245,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
     )
-    return data if options.min_votes == 1 or not compares else _without_few_votes(data, options.min_votes)
+    return data if options.min_votes == 1 or counts_scores else _without_few_votes(data, options.min_votes)
 
 
 def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
@@ -412,12 +413,16 @@ def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     """Return which rows lack no value that a fit needs, (rows,); raise if some do and ``missing`` is not "drop"."""
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
-    counts = ", ".join(f"{name!r} in {mask.sum()} of {rows.n_rows} rows" for name, mask in masks.items())
+    counts = ", ".join(f"{name!r} in {mask.sum():,} of {rows.n_rows:,} rows" for name, mask in masks.items())
     if missing != "drop" and masks:
         identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"
         if identifiers:
             advice = f"a row without {listed(identifiers)} belongs to no context: pass missing='drop' to drop it"
+        elif lacking := [name for name in rows.formula.items if name in masks]:
+            advice = "a vote needs both of its models: pass missing='drop' to leave these rows out"
+            if max(masks[name].mean() for name in lacking) > 0.5:
+                advice = "a vote needs two models; one model a row is a table of scores, 'score ~ 1 | model'"
         elif (column := rows.options.propensity_column) in masks:
             advice = (
                 f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. If "

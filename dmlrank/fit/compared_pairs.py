@@ -430,7 +430,7 @@ def votes_left_out(
         all_count = (
             f"Pairs with few labelled prompts are kept (min_labels='auto' is 1): without pairs that have fewer than "
             f"10, {100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others; "
-            f"edge_weights='counts' gives them less weight"
+            f"edge_weights='counts' gives them less weight, which asks about opponents as often as met"
         )
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
         return all_count

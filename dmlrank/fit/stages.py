@@ -20,7 +20,7 @@ from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
 from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, release_unused_memory
+from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
@@ -547,6 +547,10 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
         optional=None if judges is None or propensities is None else (*judges, *propensities),
     )
     data = preferences_of(rows, learnt=learnt, compares=not are_means)
+    counts_each = isinstance(source.data, pd.DataFrame) and not options.context
+    if counts_each and (n_copies := count_copies(source.data, rows.formula.outcomes)):
+        equal = f"{n_copies:,} row{'s equal' if n_copies > 1 else ' equals'} an earlier row in every column"
+        warn(f"{equal}, and each counts as a vote; if they are copies, drop them")
     if rows.are_partitioned:
         del rows  # the columns as they were read, which need as much memory again as the features
         release_unused_memory()

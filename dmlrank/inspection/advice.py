@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from ..data.formula.parse import parse_formula
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
-from ..report.statements import as_sentence, counted, percentage
+from ..report.statements import AS_MET, as_sentence, counted, percentage
 from ..tables.display_text import p_value_clause
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
 from .time_check import TimeCheck
@@ -122,10 +123,11 @@ def _better_settings(check: Check) -> Iterator[str]:
         if np.isfinite(current["se_largest"])
         else "does not connect all models"
     )
+    asks = f" and ask {AS_MET}" * (best["edge_weights"] == "counts" != check.edge_weights)
     yield (
         f"A fit with these settings {finding}. With {', '.join(changes)} it would use {100 * best['share']:.3g} % of "
-        f"the votes, and standard errors would be up to {best['se_largest']:.2f} times those of maximum likelihood. "
-        f"These figures come from counts of labels alone. The frame .settings compares all choices, and "
+        f"the votes, and standard errors would be up to {best['se_largest']:.2f} times those of maximum likelihood"
+        f"{asks}. These figures come from counts of labels alone. The frame .settings compares all choices, and "
         f"docs/settings.md says how to choose."
     )
 
@@ -145,10 +147,11 @@ def _missing_values(check: Check, missing: str) -> Iterator[str]:
     counts = check.missing[check.missing > 0]
     if missing == "raise" and len(counts):
         columns = ", ".join(f"{name!r} in {count:,} of {check.n_rows:,} rows" for name, count in counts.items())
+        keep = " missing='keep' passes missing numbers on to the learner."
+        lacks_model = any(name in counts for name in parse_formula(check.formula).items)
         yield (
             f"Values are missing: {columns}. A fit raises an error. missing='drop' drops "
-            f"{counted(check.n_dropped, 'row')}, as this check did. missing='keep' passes missing numbers on to the "
-            f"learner."
+            f"{counted(check.n_dropped, 'row')}, as this check did.{'' if lacks_model else keep}"
         )
     elif check.n_dropped and missing in ("raise", "keep"):
         yield (

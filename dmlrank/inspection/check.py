@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from ..data.arrays import name_of
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
 from ..exceptions import listed
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import render_page, write_page
-from ..report.statements import counted
+from ..report.statements import AS_MET, counted
 from ..tables.display_text import fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .time_check import TimeCheck
@@ -142,6 +143,8 @@ class ScoreCheck:
         table = scores.rows
         assert table is not None
         model, score, keys = formula.first, formula.outcome, list(scores.prompt)
+        # Without models that have fewer scores than min_votes=.
+        table = table[table[model].isna() | table[model].map(name_of).isin(scores.models)]
         known = table[score].notna()
         rows = table[[*keys, model]].assign(
             score=table[score].astype(float),
@@ -246,7 +249,7 @@ class Check(Summarised):
     n_rows : int
         Rows of the frame.
     n_copies : int
-        Rows that equal an earlier row in every column of the frame.
+        Rows that equal an earlier row in every column of the frame, where this is not chance.
     n_dropped : int
         Rows in which a needed value is missing.
     n_unreadable : int
@@ -508,8 +511,8 @@ def _pair_facts(check: Check) -> list[tuple[str, str]]:
     precision = (
         f"standard errors of bt, expected from the numbers of labels, are {equal['se_median']:.2f} "
         f"times those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at "
-        f"most {equal['se_largest']:.2f}); with pairs weighted by their counts {counts['se_median']:.2f} times (at "
-        f"most {counts['se_largest']:.2f})"
+        f"most {equal['se_largest']:.2f}); with pairs weighted by their counts, another question, "
+        f"{counts['se_median']:.2f} times (at most {counts['se_largest']:.2f})"
     )
     lines = [("Pairs compared:", pairs), ("Settings:", settings), ("Precision:", precision)]
     return lines if np.isfinite(equal["se_median"]) else lines[:2]
@@ -600,8 +603,8 @@ def _page_tables(check: Check) -> list[Summary]:
     of_numbers = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
     of_options = (
         "Each row is a choice: whether display order is modelled, how many labels a pair needs to be compared, and how "
-        "pairs are weighted. Standard errors are relative to those of a Bradley-Terry model fitted to all votes by "
-        "maximum likelihood."
+        f"pairs are weighted; weights by counts ask {AS_MET}. Standard errors are relative to those of a Bradley-Terry "
+        "model fitted to all votes by maximum likelihood."
     )
     return [
         _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),

@@ -52,14 +52,15 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     readable, unreadable = readable_rows(rows)
     n_unreadable = len(rows.table) - len(readable.table)
     with collected_warnings() as notices:
-        warn_of_unequal_gaps(source.data, options)
         data = preferences_of(readable)
+        warn_of_unequal_gaps(source.data, options)
         clusters = read_clusters(data, options.clusters, options.context)
         groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, groups, options.context)
     scores = None
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
-        scores = ScoreCheck.of(source.data, formula)
+        fewest = options.min_votes if options.functional == "mean" else 1
+        scores = ScoreCheck.of(source.data.with_enough(fewest), formula)
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()
@@ -85,7 +86,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
         settings=settings,
         n_rows=data.n_rows,
-        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, available),
+        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, formula.outcomes),
         n_dropped=data.n_dropped - n_unreadable,
         n_unreadable=n_unreadable,
         n_contexts=data.n_contexts,

@@ -34,7 +34,7 @@ from ..functionals.linear_scores import Linearised
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
-from ..report.statements import counted
+from ..report.statements import AS_MET, counted
 from .allocation import Computed, Constraints, Propensities, Rows, allocate
 from .plan import Plan
 from .plan_options import PlanOptions, Top, read_context_weights, read_costs, specify
@@ -250,7 +250,7 @@ def _doubts(
     if is_bt and steps.setup.edge_weights == "equal" and has_contrasts:
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
-            "with edge_weights='counts' needs fewer labels for a few differences."
+            f"with edge_weights='counts' needs fewer labels for a few differences, but asks {AS_MET}."
         )
     if weights_held:
         yield (

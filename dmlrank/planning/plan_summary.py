@@ -10,6 +10,7 @@ import numpy as np
 
 from .._utils.argument_checks import check_whole
 from ..data.preferences import FloatArray, IntArray
+from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import smallest_gap
@@ -164,16 +165,22 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     is_open, sentences = ~is_equal & ~is_found, []
     if not is_equal.all():
         asked = counted(int((~is_equal).sum()), "difference")
+        is_added = specification.earlier is not None and not problem.of_scores
         text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
         tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
         if specification.test == "none":
             tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
-            is_added = specification.earlier is not None and not problem.of_scores
-            elsewhere = "; the fit's summary counts votes on pairs drawn as so far" if is_added else ""
+            elsewhere = "; the fit's summary says how many without a plan" if is_added else ""
+        # Costs need not be numbers of labels.
+        counts = is_added and np.isclose(number, solution.expected_cost)
+        independent = f" further independent {unit}" if counts else ""
         looks = " at one look; several looks need more" * bool(specification.questions)
         text += f", if the present estimates are right ({tests}{looks})"
         # Where labels depend on each other, a search for a budget takes long.
-        if is_open.any() and not problem.interdependent:
+        is_own = is_added and specification.earlier is not None and specification.earlier.share is None
+        if is_open.any() and is_own and problem.n_contexts <= FEW_CLUSTERS and not problem.fixed_prompts:
+            text += f"; {problem.n_contexts} prompts are too few to say how many labels it takes {goal}"
+        elif is_open.any() and not problem.interdependent:
 
             def relative_gap(of: PlanSolution) -> float:
                 return float((needed_at(of)[is_open] / gap[is_open]).max())
@@ -186,7 +193,8 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
             try:
                 small = replace(specification, problem=sample)
                 enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
-                text += f"; {all_need} about {float(f'{np.ceil(enough):.2g}'):,.6g} ({hardest} the most{elsewhere})"
+                wanted = f"{float(f'{np.ceil(enough):.2g}'):,.6g}{independent}"
+                text += f"; {all_need} about {wanted} ({hardest} the most{elsewhere})"
             except OptionError:
                 text += f"; all {unit} that these prompts allow are too few {goal} ({hardest} needs the most), so "
                 text += "more prompts are needed"

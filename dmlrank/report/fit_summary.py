@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
@@ -300,8 +301,8 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         estimator = f"{results.estimator}, {folds}{no_intervals}"
     clusters = zip(results.covariance.n_clusters, description.clusters, strict=True)
     noun, counts = results.counts, f"{n_votes} ({description.n_unlabelled:,} unlabelled)"
-    if diagnostics.models_dropped:
-        counts = f"{n_votes} ({description.n_unlabelled:,} prompts not on these models)"
+    if diagnostics.models_dropped or diagnostics.outcome_kind in DERIVED_KINDS:
+        counts = f"{n_votes} ({description.n_unlabelled:,} prompts without one)"
     if results.are_means:
         estimator, n_runs = "means over prompts", description.n_votes / description.n_comparisons
         counts = n_votes if n_runs == 1 else f"{n_votes} ({n_runs:.3g} runs)"

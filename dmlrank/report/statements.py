@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import JudgeFigures
@@ -46,6 +47,7 @@ _LOG_ODDS_OF_60 = 0.4
 MET = "met"
 # Opponents over which a win probability is averaged, at least; 2 for up to four models.
 _FEWEST_OPPONENTS = 3
+AS_MET = "another question than with equal weights, about opponents as often as met"
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -289,6 +291,8 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     sentences = [
         f"Scores: {score_words(results)}." if results.of_models else "Rows: outputs of a user-defined functional."
     ]
+    if results.description.edge_weights == "counts":
+        sentences.append(f"Pairs weigh as much as they have labels: {AS_MET}, and with smaller standard errors.")
     if MET in win_head(results):
         fewest = fewest_opponents(results)
         dash = f' ("-": fewer than {fewest})' if fewest else ""
@@ -520,16 +524,18 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
-    is_targeted = times <= _MOST_TIMES and not results.description.clusters
+    is_targeted = times <= _MOST_TIMES and not results.description.clusters and not _are_too_few(results)
     if results.are_means and is_targeted and len(rivals) < len(results.models):
         named = [results.models[k] for k in rivals]
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
         return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
     if not is_targeted or not 0 < 2 * involved < n_used:
-        return [f"{wanted} if the estimated leads were true{aside}."]
+        drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
+        return [f"{wanted} if the estimated leads were true{drawn}{aside}."]
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
-    targeted = f"about {further:,} further votes on pairs with the leader or {closest} would decide it"
+    new = ", on new prompts," * bool(results.description.context and n_used > results.description.n_contexts)
+    targeted = f"about {further:,} further votes on pairs with the leader or {closest}{new} would decide it"
     if on_page:
         return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %{aside}."]
     return [
@@ -570,23 +576,34 @@ def data_wanted(results: Estimates, times: float) -> str:
     if d.prompts == "fixed" or results.sequence is not None:
         return ""
     unit, number, _ = _independent_units(results)
+    if _are_too_few(results):
+        return f"{number} {unit} are too few to say how many would decide it"
     if times > _MOST_TIMES:
         return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
     # Two digits, because what is estimated is uncertain.
     wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
-    votes = f"; about {float(f'{d.n_votes / number:.2g}'):,.6g} {results.counts}s of each" if d.clusters else ""
-    return f"About {wanted:,} {unit} in all ({number:,} so far{votes}) would decide it (power {POWER:.2f})"
+    votes = ""
+    if d.clusters:
+        each, of_all = (float(f"{n:.2g}") for n in (d.n_votes / number, d.n_votes / number * wanted))
+        votes = f"; about {each:,.6g} {results.counts}s of each, {of_all:,.15g} {results.counts}s"
+    return f"About {wanted:,} independent {unit} in all ({number:,} so far{votes}) would decide it (power {POWER:.2f})"
+
+
+def _are_too_few(results: Estimates) -> bool:
+    """Return whether votes are about so few independent units that no number of further ones can be named."""
+    return not results.are_means and _independent_units(results)[1] <= FEW_CLUSTERS
 
 
 def _independent_units(results: Estimates) -> tuple[str, int, str]:
     """Return what the precision grows with, its number, and a remark where a second kind of cluster grows, too."""
-    d = results.description
+    d, n_clusters = results.description, results.covariance.n_clusters
     if not d.clusters:
-        return "prompts" if d.context else "rows", d.n_contexts, ""
-    remark = ""
+        rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
+        return "prompts" if d.context else rows, d.n_contexts, ""
+    fewest, remark = int(np.argmin(n_clusters)), ""
     if len(d.clusters) > 1:
-        remark = f" The number of values of {d.clusters[1]!r} is assumed to grow in proportion."
-    return f"values of {d.clusters[0]!r}", results.covariance.n_clusters[0], remark
+        remark = f" The number of values of {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
+    return f"values of {d.clusters[fewest]!r}", n_clusters[fewest], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:

@@ -34,6 +34,8 @@ from .views import alpha_of, drawn, summary_level
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# A table of all differences between more models is by default about so many, the best.
+_MANY_MODELS, _MODELS_OF_MANY = 15, 10
 # Letters of the name of a model in the name of a drawn difference.
 _LONGEST_NAME = 22
 _METHODS = {
@@ -139,8 +141,10 @@ class PairwiseResults(ModelTable):
         return f"<PairwiseResults: {counts}, {self.method}, {self.side}>"
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        shown = choose_models(self.models, range(len(self.models)), models, top)
         all_differences, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
+        is_long = models is None and top is None and self.against is None and len(self.models) > _MANY_MODELS
+        top = _MODELS_OF_MANY if is_long else top
+        shown = choose_models(self.models, range(len(self.models)), models, top)
         frame = all_differences if models is None and top is None else self._between(shown)
         joint = self.method not in ("none", "fdr_bh")
         interval = f"[{level} simult. CI]" if joint and len(all_differences) > 1 else f"[{level} pointwise CI]"
@@ -169,6 +173,7 @@ class PairwiseResults(ModelTable):
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         table = Summary("Tests of Differences of Scores", header, columns, tuple(rows), self._notes(n_untested))
         left_out = shown.note("Adjusted p-values, intervals and the numbers above the table")
+        left_out += f" All differences: summary(top={len(self.models)}), or the frame result_frame." * is_long
         return table.with_notes(left_out)
 
     def _between(self, shown: ShownModels) -> pd.DataFrame:

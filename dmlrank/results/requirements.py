@@ -61,8 +61,8 @@ class ModelTable(Summarised):
         title : str, optional
             Stands above the table in place of the default title.
         models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None. A difference is shown where both of its
-            models are.
+            The models that the table shows, in this order; all when None, or the best 10 for all differences
+            between more than 15. A difference is shown where both of its models are.
         top : int, optional
             Number of models that the table shows, those with the highest scores, or the first ones of a table of
             several results. Statements that hold jointly, tests and ranks refer to all models in any case; a note says

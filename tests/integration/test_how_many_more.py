@@ -12,6 +12,8 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.exceptions import OptionError
 
+from ..support import simulated_votes
+
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = np.array(["a", "b", "c", "d"])
 
@@ -147,6 +149,47 @@ def test_a_plan_for_new_prompts_predicts_the_fit_of_all_rows(n_new, budget):
     is_worse = bool((plan.std_errors > res.bse).any())
     assert is_worse == (n_new > 1000)
     assert ("mixture_propensity" in str(plan)) == is_worse
+
+
+def number(text, pattern):
+    return int(re.search(pattern, text)[1].replace(",", ""))
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_numbers_say_what_they_count_and_few_prompts_give_none():
+    """By annotators and by votes the same votes are wanted; a plan's labels are said to be another number."""
+    rows = simulated_votes(12, 3000, seed=4)
+    rows["person"], rows["prompt"] = np.arange(3000) % 100, np.random.default_rng(0).integers(12, size=3000)
+    plain = fit(rows, context=None)
+    of_votes, of_persons, of_both, of_prompts = (
+        " ".join(one.verdict().split())
+        for one in (
+            plain,
+            fit(rows, context=None, cov_type="cluster", cov_kwds={"groups": "person"}),
+            fit(rows, context=None, cov_type="cluster", cov_kwds={"groups": ["person", "prompt"]}),
+            fit(rows, context="prompt", min_labels=1),
+        )
+    )
+    in_all = number(of_votes, r"as so far, about ([\d,]+) independent votes in all \(3,000 so far\)")
+    persons = number(of_persons, r"About ([\d,]+) independent values of 'person' in all \(100 so far; about 30 votes ")
+    same = number(of_persons, r"votes of each, ([\d,]+) votes\) would decide .* with pairs drawn as so far\.")
+    assert same == pytest.approx(30 * persons, rel=0.05)
+    assert same == pytest.approx(in_all, rel=0.5)
+    for text, few in ((of_both, "12 values of 'prompt'"), (of_prompts, "12 prompts")):
+        assert f"{few} are too few to say how many would decide it if the estimated leads were true." in text
+        assert "further votes" not in text
+    plan = " ".join(str(plain.design(200, contrasts=dr.Top(1))).split())
+    asks = "another question than with equal weights, about opponents as often as met"
+    by_counts = plain.update(edge_weights="counts")
+    assert f"needs fewer labels for a few differences, but asks {asks}." in plan
+    assert f"Pairs weigh as much as they have labels: {asks}, and with smaller" in " ".join(str(by_counts).split())
+    assert asks not in " ".join(str(plain).split()) + " ".join(str(by_counts.design(200)).split())
+    assert "with pairs weighted by their counts, another question, " in " ".join(str(dr.check(FORMULA, rows)).split())
+    assert number(plan, r"place needs about ([\d,]+) further independent labels .*; the fit's summary ") < in_all
+    plan = " ".join(str(fit(rows, context="prompt", min_labels=1).design(20, contrasts=dr.Top(1))).split())
+    assert "12 prompts are too few to say how many labels it takes to decide first place." in plan
+    repeated = rows.assign(prompt=np.arange(3000) // 2)
+    assert "on new prompts, would decide it" in " ".join(fit(repeated, context="prompt").verdict().split())
 
 
 def test_verdicts_of_a_judge_are_counted():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -105,7 +106,8 @@ def test_names_are_folded_over_all_files_of_a_comparison(tmp_path, capsys):
     out = " ".join(shown.out.split())
     assert "Test that no score differs" in out
     assert not re.search("New in|Gone in", out)
-    assert "differ only by blanks" not in shown.err
+    said = "dmlrank: 1 further spelling of names in 2 files (blanks, letter case, Unicode form) counts as the same\n"
+    assert shown.err == said
     parquet = [path.replace(".csv", ".parquet") for path in paths]
     for frame, path in zip((earlier, later), parquet, strict=True):
         frame.to_parquet(path)
@@ -170,6 +172,24 @@ def test_numbers_that_need_a_meaning_say_so_without_contradiction():
     assert res.params.equals(other.params)
 
 
+def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
+    battles, _ = with_messy_names()
+    for in_fifty, advice in (
+        (1, "to leave these rows out$"),
+        (49, "one model a row is a table of"),
+    ):
+        rows = battles.copy()
+        rows.loc[rows.index % 50 < in_fifty, "model_b"] = None
+        n = rows["model_b"].isna().sum()
+        with pytest.raises(dr.exceptions.MissingDataError, match=f"'model_b' in {n} of 873 rows; a vote.*{advice}"):
+            dr.dml_rank(PLAIN, rows)
+    (problem,) = [problem for problem in dr.check(PLAIN, rows).problems if "Values are missing" in problem]
+    assert "keep" not in problem
+    one = battles.rename(columns={"model_a": "model"})
+    with pytest.raises(dr.exceptions.DataError, match=r"a score must be a number, .* where rows are votes"):
+        dr.dml_rank("winner ~ 1 | model", one, context="question_id")
+
+
 def test_copies_of_rows_are_counted():
     battles, _ = with_messy_names()
     copied = pd.concat([battles, battles[:5], battles[:2]], ignore_index=True)
@@ -185,5 +205,14 @@ def test_copies_of_rows_are_counted():
     fits = [dr.dml_rank(PLAIN, frame, **by_prompt) for frame in (battles, copied)]
     assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
     pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)
+    said = "^7 rows equal an earlier row in every column, and each counts as a vote; if they are copies, drop them$"
+    with pytest.warns(dr.DmlrankWarning, match=said):
+        dr.dml_rank(PLAIN, copied, min_labels=1, fold_names=True, rng=0)
     assert dr.check(PLAIN, battles).n_copies == 0
     assert dr.check(PLAIN, battles[["model_a", "model_b", "winner"]]).n_copies == 0
+    # One who votes on a pair again may say the same or not, which is chance and no copy.
+    again = battles[["model_a", "model_b", "winner"]].assign(
+        person=np.random.default_rng(0).integers(40, size=len(battles))
+    )
+    assert again.duplicated().any()
+    assert dr.check(PLAIN, again).n_copies == 0

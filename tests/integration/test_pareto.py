@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, skew
 
 import dmlrank as dr
 from dmlrank.cli.main import main
@@ -21,6 +21,22 @@ from dmlrank.exceptions import (
 from ..support import from_benchmarks
 
 FORMULA = "score ~ 1 | model"
+
+
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+def test_skewed_costs_of_few_prompts_are_said_to_have_narrow_intervals():
+    rng = np.random.default_rng(0)
+    for n, spread, is_doubtful in ((25, 2.0, True), (400, 0.3, False)):
+        cost = np.exp(spread * rng.normal(size=(n, 1)) + 0.3 * rng.normal(size=(n, 4)) + 0.3 * np.arange(4))
+        models = {"prompt": np.repeat(np.arange(n), 4), "model": [*"abcd"] * n}
+        table = pd.DataFrame(models | {"score": rng.integers(2, size=4 * n), "cost": cost.ravel()})
+        found = fit(table).pareto("cost")
+        gaps = np.stack([cost[:, j] - cost[:, k] for j in range(4) for k in range(j)])
+        skewness = np.median(np.abs(skew(gaps, axis=1)))
+        assert (n < 25 * skewness**2) == is_doubtful == bool(found.doubt)
+        said = f"a skewness of {skewness:.1f} (median), for which 25 prompts or clusters are too few; about"
+        for text in (str(found.summary()), " ".join(found.page_section()[2])):
+            assert (said in " ".join(text.split())) == is_doubtful
 
 
 @pytest.fixture(scope="module")

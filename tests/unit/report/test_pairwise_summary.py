@@ -44,6 +44,24 @@ def test_the_table_has_a_row_per_difference_with_its_numbers(result):
     assert str(tests) == summary.as_text()
 
 
+def test_many_differences_are_printed_of_the_best_models():
+    votes = simulated_votes(16, 3000, seed=0)
+    tests = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b", votes, context="prompt", min_labels=1, rng=0
+    ).t_test_pairwise()
+    summary, frame = tests.summary(), tests.result_frame
+    assert len(frame) == 120
+    best = frame[frame["first"].isin(tests.models[:10]) & frame["second"].isin(tests.models[:10])]
+    assert [row[0] for row in summary.rows] == (best["first"] + " - " + best["second"]).tolist()
+    assert "120 between 16 models" in one_line(summary)
+    said = (
+        "shows 10 of 16 models; 6 are left out. Adjusted p-values, intervals and the numbers above the table refer to"
+    )
+    assert said in one_line(summary)
+    assert "All differences: summary(top=16), or the frame result_frame." in one_line(summary)
+    assert len(tests.summary(top=16).rows) == 120
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -156,7 +174,7 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     text = " ".join(fit.verdict().split())
     claim = (
         r"about ([\d,]+) further votes on pairs with the leader or (\S+) would .* "
-        r"([\d,]+) prompts in all \(6,000 so far\)"
+        r"([\d,]+) independent prompts in all \(6,000 so far\)"
     )
     further, rival, prompts = re.search(claim, text).groups()
     pair = [fit.params.idxmax(), rival]
