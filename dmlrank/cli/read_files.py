@@ -244,9 +244,8 @@ def with_names_folded(frames: Sequence[Frame], models: Sequence[str], label: str
     groups = names_alike(columns[name] for columns in coded for name in models if name in columns)
     one_name = {name: group[0] for group in groups for name in group}
     if n_spellings := len(one_name) - len(groups):
-        count = f"{n_spellings} further spelling{'s' * (n_spellings > 1)} of names in {len(frames)} files"
-        verb = "count" if n_spellings > 1 else "counts"
-        print(f"dmlrank: {count} (blanks, letter case, Unicode form) {verb} as the same", file=sys.stderr)
+        said = "further spellings of names (blanks, letter case, Unicode form) that count as the same"
+        print(f"dmlrank: {said}: {n_spellings} in {len(frames)} files", file=sys.stderr)
     folded: list[Frame] = []
     for frame, columns in zip(frames, coded, strict=True):
         for name, column in columns.items():

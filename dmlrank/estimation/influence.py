@@ -339,17 +339,20 @@ class Influence(CentredValues):
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
         return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
 
-    def within(self, stratum: IntArray) -> Influence:
+    def within(self, stratum: IntArray, *, borrow: bool = True) -> Influence:
         """Return the influence of the same estimate where the shares of strata, (n,), are fixed.
 
-        Influence values are taken less their means in the stratum, and divided by sqrt(1 - 1 / size), so that their
-        squares are not too small in small strata.
+        Influence values are taken less their means in the stratum and, with ``borrow``, multiplied so that a stratum of
+        n_t has the variance (sum of squares) / n_t + S / n_t: S, the mean of the variances s_t^2 with weights
+        1 - 1 / n_t, is worth one prompt. In strata of one size this is s_t^2. A stratum of two prompts tells next to
+        nothing of its own variance, and would decide the degrees of freedom.
         """
         centred = self.centred / self.weight[:, None]
-        size = np.bincount(stratum)[stratum]
-        means = np.zeros((int(stratum.max()) + 1, self.n_scores))
-        add_to_rows(means, stratum, centred / size[:, None])
-        deviation = (centred - means[stratum]) / np.sqrt(1 - 1 / size)[:, None]
+        size = np.bincount(stratum).astype(float)
+        means = np.zeros((len(size), self.n_scores))
+        add_to_rows(means, stratum, centred / size[stratum][:, None])
+        factor = 1 + borrow * size * np.square(1 / size).sum() / (1 - 1 / size).sum()
+        deviation = (centred - means[stratum]) * np.sqrt(factor)[stratum][:, None]
         nothing = np.zeros_like(self.correction)
         return replace(self, value=self.estimate + deviation, correction=nothing, sample_weight=None)
 

@@ -229,10 +229,14 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
         covariance = replace(covariance, df=min(covariance.df, degrees_of_freedom(n * share.min())))
-    by_context = influence.by_context()
-    rows = by_context if units.task is None else by_context.within(units.task)
+    rows, heaviest = influence.by_context(), 1.0
+    if units.task is not None:
+        # The pseudo prompt is one of the smallest task, whose two or three prompts may agree by chance.
+        rows = replace(rows.within(units.task, borrow=False), weight=np.ones(n))
+        heaviest = float(weight.max() / weight.mean())
     cluster = units.clusters.of_context if units.clusters else None
-    covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share, gap))
+    allowance = allowance_of_means(rows.estimate, rows, cluster, share, gap) * heaviest**2
+    covariance = replace(covariance, allowance=allowance)
     # Some models have too few prompts for reliable intervals, and others have many more.
     n_effective = n * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)

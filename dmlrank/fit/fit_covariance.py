@@ -91,13 +91,14 @@ def make_covariance(
 def df_within_tasks(task: IntArray) -> float:
     """Return the degrees of freedom of means that weigh tasks alike, from the task of each prompt, (n,).
 
-    The variance of a mean is the mean over tasks of s_t^2 / n_t, divided by their number. Its degrees of freedom are
-    Satterthwaite's, (sum 1 / n_t)^2 / sum 1 / (n_t^2 (n_t - 1)), for tasks whose scores vary alike. Estimates of these
-    variances in their place would make intervals short where a small task seems to vary little.
+    The variance of a mean is a sum of w_t s_t^2 with the weights w_t that :meth:`Influence.within` gives the tasks. Its
+    degrees of freedom are Satterthwaite's, (sum w_t)^2 / sum w_t^2 / (n_t - 1), for tasks whose scores vary alike;
+    estimated variances would make intervals short where a small task seems to vary little.
     """
     size = np.bincount(task).astype(float)
-    df = np.square((1 / size).sum()) / (1 / np.square(size) / (size - 1)).sum()
-    return degrees_of_freedom(df + 1)
+    own = 1 - 1 / size
+    weight = own * (1 / size + np.square(1 / size).sum() / own.sum())
+    return degrees_of_freedom(np.square(weight.sum()) / (np.square(weight) / (size - 1)).sum() + 1)
 
 
 def _corrected(

@@ -511,8 +511,8 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
         return ["A later look may decide it."]
     has_few = np.isin(np.array(results.models)[first.others], few)
     is_short, times = first.p > first.alpha, first.times_more(POWER)
-    aside = ""
-    if 0 < (of_others := first.times_more(POWER, ~has_few)) < times:
+    aside, are_too_few = "", _are_too_few(results)
+    if not are_too_few and 0 < (of_others := first.times_more(POWER, ~has_few)) < times:
         names = [results.models[k] for k in first.others[is_short & has_few]]
         aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
         is_short, times = is_short & ~has_few, of_others
@@ -524,7 +524,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
-    is_targeted = times <= _MOST_TIMES and not results.description.clusters and not _are_too_few(results)
+    is_targeted = times <= _MOST_TIMES and not results.description.clusters and not are_too_few
     if results.are_means and is_targeted and len(rivals) < len(results.models):
         named = [results.models[k] for k in rivals]
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
@@ -535,7 +535,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     new = ", on new prompts," * bool(results.description.context and n_used > results.description.n_contexts)
-    targeted = f"about {further:,} further votes on pairs with the leader or {closest}{new} would decide it"
+    targeted = f"about {further:,} further independent votes on pairs with the leader or {closest}{new} would decide it"
     if on_page:
         return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %{aside}."]
     return [

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_type, real_number
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.computation import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
-from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..exceptions import MissingDataError, OptionError, listed, shown
+from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.state import FitState
@@ -111,7 +110,9 @@ class Pareto(ModelTable):
     def sentence(self) -> str:
         """Return how many models have each status, and what the statuses mean, in words."""
         known = " Intervals hold for scores and costs at once, and are wider than those of scores alone."
-        known = f"{known}{self.doubt}" if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
+        known = (
+            f"{known} {self.doubt}".rstrip() if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
+        )
         looks = "" if self.estimates.sequence is None else f" {self.estimates.sequence.promise}"
         return (
             f"{self._counts[0].upper()}{self._counts[1:]}. With {100 * (1 - self.alpha):g} % confidence no status is "
@@ -293,8 +294,6 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
     influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
     if steps.options.prompts == "fixed" or (values == values[0]).all():
         return influence.estimate, None, e.covariance, ""
-    costs_of_models = [f"{column} of {name}" for name in e.models]
-    warn_of_few_prompts(effective_contexts(influence), costs_of_models, n, FEW_UNLIKE, "add prompts")
     none = np.empty((0, values.shape[1]))
     with collected_warnings():
         # The fit has warned of few clusters already.
@@ -315,8 +314,10 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
         allowance = block_diag(allowance, np.zeros_like(allowance))
     df = min(e.covariance.df, joint.df)
     joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, allowance=allowance)
-    rows, _ = cluster_sums(parts[1], None if units.clusters is None else units.clusters.of_context)
-    return influence.estimate, of_costs.std_errors, joint, _doubt_of_skew(rows)
+    doubt = _doubt_of_skew(cluster_sums(parts[1], None if units.clusters is None else units.clusters.of_context)[0])
+    if doubt:
+        warn(doubt, kind=IntervalWarning)
+    return influence.estimate, of_costs.std_errors, joint, doubt
 
 
 def _doubt_of_skew(rows: FloatArray) -> str:
@@ -333,7 +334,7 @@ def _doubt_of_skew(rows: FloatArray) -> str:
     if len(rows) >= 25 * skewness**2:
         return ""
     return (
-        f" Intervals of costs are too narrow: the differences of costs have a skewness of {skewness:.1f} (median), for "
+        f"Intervals of costs are too narrow: the differences of costs have a skewness of {skewness:.1f} (median), for "
         f"which {len(rows):,} prompts or clusters are too few; about {float(f'{25 * skewness**2:.2g}'):,.6g} or more "
         f"are needed."
     )

@@ -220,17 +220,36 @@ def test_a_model_with_a_single_score_is_refused():
 
 
 @pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
-def test_a_small_task_decides_the_degrees_of_freedom():
+def test_small_tasks_borrow_from_the_variance_of_the_others():
     table = table_of(binary(70, 2)).assign(task=lambda d: np.where(d["prompt"] < 10, "few", "many"))
     res = fit_table(table, weights=dr.EqualTasks("task"))
     size = np.array([10, 60])
-    assert res.estimates.covariance.df == pytest.approx((1 / size).sum() ** 2 / (1 / size**2 / (size - 1)).sum())
-    assert "13 effective prompts: t quantiles" in " ".join(str(res.summary()).split())
+    weight = (1 - 1 / size) * (1 / size + (1 / size**2).sum() / (1 - 1 / size).sum())
+    df = weight.sum() ** 2 / (weight**2 / (size - 1)).sum()
+    assert res.estimates.covariance.df == pytest.approx(df)
+    assert f"{df + 1:.0f} effective prompts: t quantiles" in " ".join(str(res.summary()).split())
     # Equal tasks have one degree of freedom less than prompts each; many of these are normal.
     equal = table.assign(task=lambda d: d["prompt"] % 7)
     assert fit_table(equal, weights=dr.EqualTasks("task")).estimates.covariance.df == pytest.approx(63)
     many = table_of(binary(400, 2)).assign(task=lambda d: d["prompt"] % 4)
     assert fit_table(many, weights=dr.EqualTasks("task")).estimates.covariance.df == np.inf
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+@pytest.mark.parametrize("easy", [0.6, 0.9])
+def test_intervals_hold_and_are_not_far_too_wide_where_a_task_has_two_prompts(easy):
+    """Also where the small task varies more than the others, from which it borrows."""
+    rng, task = np.random.default_rng(0), np.repeat(np.arange(4), [2, 100, 100, 100])
+    found = []
+    for _ in range(150):
+        table = table_of((rng.random((302, 2)) < np.where(task == 0, 0.5, easy)[:, None]).astype(float))
+        res = fit_table(table.assign(area=task[table["prompt"]]), weights=dr.EqualTasks("area"))
+        found.append([res.params["a"] - res.params["b"], *res.t_test("a - b").conf_int()[0]])
+    gap, low, high = np.array(found).T
+    assert np.mean((low <= 0) & (high >= 0)) > 0.93
+    # Variances by task have 1.1 degrees of freedom, with which intervals are 6 times as wide as needed.
+    assert np.median(high - low) < 3.5 * 2 * norm.isf(0.025) * gap.std()
 
 
 @pytest.fixture(scope="module")

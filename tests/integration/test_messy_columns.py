@@ -106,7 +106,9 @@ def test_names_are_folded_over_all_files_of_a_comparison(tmp_path, capsys):
     out = " ".join(shown.out.split())
     assert "Test that no score differs" in out
     assert not re.search("New in|Gone in", out)
-    said = "dmlrank: 1 further spelling of names in 2 files (blanks, letter case, Unicode form) counts as the same\n"
+    said = (
+        "dmlrank: further spellings of names (blanks, letter case, Unicode form) that count as the same: 1 in 2 files\n"
+    )
     assert shown.err == said
     parquet = [path.replace(".csv", ".parquet") for path in paths]
     for frame, path in zip((earlier, later), parquet, strict=True):
