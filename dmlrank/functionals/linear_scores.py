@@ -91,25 +91,34 @@ class PairScores(Functional):
         return cls(item, opponent, gap, -gap)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        n_items = mu.shape[1]
-        pairs, value = (self.item * n_items + self.opponent, self.opponent * n_items + self.item), 0.0
+        n_items, value = mu.shape[1], np.zeros((len(mu), len(self.item)))
+        pairs = self.item * n_items + self.opponent, self.opponent * n_items + self.item
         # Category by category: the probabilities of a category lie side by side.
         for places, weights in zip(pairs, (self.as_first, self.as_second), strict=True):
-            for category in np.flatnonzero(weights):
-                of_category = mu[..., category].reshape(len(mu), -1)
-                value = value + weights[category] * np.take(of_category, places, axis=1)
-        return np.asarray(value, dtype=float)
+            if np.any(weights):
+                counted = reduce(np.add, (weights[c] * mu[..., c] for c in np.flatnonzero(weights)))
+                value += np.take(counted.reshape(len(mu), -1), places, axis=1)
+        return value
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        number = np.full((n_items, n_items), -1)
-        number[self.item, self.opponent] = np.arange(len(self.item))
+        row, pair, amount = self.changes(delta, first, second, n_items)
         derivative = np.zeros((len(first), len(self.item)))
+        derivative[row, pair] = amount
+        return derivative
+
+    def changes(
+        self, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return :meth:`derivative_at` as its rows, pairs and amounts, (e,) each; all other entries are zero."""
+        number, entries = np.full((n_items, n_items), -1), []
+        number[self.item, self.opponent] = np.arange(len(self.item))
         for column, weights in ((number[first, second], self.as_first), (number[second, first], self.as_second)):
             rows = np.flatnonzero(column >= 0)
-            derivative[rows, column[rows]] = delta[rows] @ weights
-        return derivative
+            entries.append((rows, column[rows], delta[rows] @ weights))
+        row, pair, amount = map(np.concatenate, zip(*entries, strict=True))
+        return row, pair, amount
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value(delta)
@@ -169,6 +178,9 @@ class Linearised(Functional):
         return self.scores + self.derivative(mu, mu) - self.derivative(mu, self.centre[None])
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        if self.functional.link == "logit":
+            # A pair moves the scores along one direction: this takes K^2 C operations, the Jacobian K^3 C.
+            return self.functional.derivative(self.table[None], delta)
         flat = self.jacobian.reshape(len(self.jacobian), -1)
         return np.asarray(delta.reshape(len(delta), flat.shape[1]) @ flat.T)
 
