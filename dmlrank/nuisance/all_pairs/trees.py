@@ -29,6 +29,8 @@ _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 # LightGBM's codes for the values that a split treats as missing and sends in its default direction: zeros and NaN, or
 # NaN alone.
 ZEROS, NANS = 1, 2
+# Scores up to this size have exponentials that neither overflow nor vanish, so that they are not shifted before.
+_LARGE_SCORE = 300.0
 # Bits in a word of the sets of categories.
 _WORD_BITS = 32
 
@@ -46,13 +48,14 @@ class Link:
     n_outputs: int
     scale: float = 1.0
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Overwrite scaled scores, (C, ...), with probabilities, and return these."""
+    def probabilities(self, scores: FloatArray, spare: FloatArray | None = None) -> FloatArray:
+        """Overwrite scaled scores, (C, ...), with probabilities, and return these; ``spare`` is memory for a sum."""
         if self.n_outputs == 1:
             return expit(scores, out=scores)
-        scores -= scores.max(axis=0)
+        if max(scores.max(initial=0.0), -scores.min(initial=0.0)) > _LARGE_SCORE:
+            scores -= scores.max(axis=0)
         np.exp(scores, out=scores)
-        scores /= scores.sum(axis=0)
+        scores /= scores.sum(axis=0, out=spare)
         return scores
 
 
