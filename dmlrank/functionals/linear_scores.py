@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,13 +91,18 @@ class PairScores(Functional):
         return cls(item, opponent, gap, -gap)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        n_items, value = mu.shape[1], np.zeros((len(mu), len(self.item)))
-        pairs = self.item * n_items + self.opponent, self.opponent * n_items + self.item
-        # Category by category: the probabilities of a category lie side by side.
-        for places, weights in zip(pairs, (self.as_first, self.as_second), strict=True):
-            if np.any(weights):
-                counted = reduce(np.add, (weights[c] * mu[..., c] for c in np.flatnonzero(weights)))
-                value += np.take(counted.reshape(len(mu), -1), places, axis=1)
+        n_items, is_margin = mu.shape[1], np.array_equal(self.as_second, np.negative(self.as_first))
+
+        def counted(weights: FloatArray) -> FloatArray:
+            """Return the weighted probabilities of all pairs, (n, K * K), added up category by category."""
+            used = [c for c, weight in enumerate(weights) if weight] or [0]
+            return np.reshape(reduce(np.add, (weights[c] * mu[..., c] for c in used)), (len(mu), -1))
+
+        first = counted(self.as_first)
+        second = first if is_margin else counted(self.as_second)
+        value = np.take(first, self.item * n_items + self.opponent, axis=1)
+        in_other_order = np.take(second, self.opponent * n_items + self.item, axis=1)
+        (np.subtract if is_margin else np.add)(value, in_other_order, out=value)
         return value
 
     def derivative_at(
@@ -175,7 +180,13 @@ class Linearised(Functional):
         return self.functional.names(items)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        return self.scores + self.derivative(mu, mu) - self.derivative(mu, self.centre[None])
+        return self.derivative(mu, mu) + self._constant
+
+    @cached_property
+    def _constant(self) -> FloatArray:
+        """F(m) - DF(m) c, (d,)."""
+        centre = self.centre[None]
+        return np.asarray(self.scores - self.derivative(centre, centre)[0])
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         if self.functional.link == "logit":
