@@ -29,8 +29,6 @@ _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 # LightGBM's codes for the values that a split treats as missing and sends in its default direction: zeros and NaN, or
 # NaN alone.
 ZEROS, NANS = 1, 2
-# Scores up to this size have exponentials that neither overflow nor vanish, so that they are not shifted before.
-_LARGE_SCORE = 300.0
 # Bits in a word of the sets of categories.
 _WORD_BITS = 32
 
@@ -52,8 +50,7 @@ class Link:
         """Overwrite scaled scores, (C, ...), with probabilities, and return these; ``spare`` is memory for a sum."""
         if self.n_outputs == 1:
             return expit(scores, out=scores)
-        if max(scores.max(initial=0.0), -scores.min(initial=0.0)) > _LARGE_SCORE:
-            scores -= scores.max(axis=0)
+        scores -= scores.max(axis=0, out=spare)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=0, out=spare)
         return scores
