@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,13 +90,13 @@ def mean_preferences(
     weights = weight[None] if members is None else members * weight
     sample = population.sample_weights(data.n_contexts)
     value_weights = weights if sample is None else weights * sample
-    total = np.zeros((len(weights), data.n_items**2 * data.n_categories))
+    shape = (len(weights), data.n_items, data.n_items, data.n_categories)
+    total = np.zeros(shape)
     size, needed = contexts_at_a_time(data, CHUNK), np.asarray(value_weights.any(axis=0))
     weighted_sum = partial(_weighted_sum, value_weights)
     for _, part_sum in over_parts(weighted_sum, nuisances.mu, size, "mean preferences", needed):
         total += part_sum
-    shape = (len(weights), data.n_items, data.n_items, data.n_categories)
-    plugin = (total / value_weights.sum(axis=1)[:, None]).reshape(shape)
+    plugin = total / value_weights.sum(axis=1)[:, None, None, None]
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weights = weights / weights.sum(axis=1)[:, None]
     # Weighted sums of the residuals and of their products by pair.
@@ -114,10 +114,15 @@ def mean_preferences(
 
 
 def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
-    """Add up the probabilities of a part of the contexts, weighted for each group, (G, K K C)."""
-    probabilities = part.probabilities()
-    by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
-    return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))
+    """Add up the probabilities of a part of the contexts, weighted for each group, (G, K, K, C)."""
+    by_row = np.stack([np.bincount(part.place, row[part.contexts]) for row in weights])
+    # Category by category: the probabilities of a category lie side by side.
+    sums = (
+        [by_row[:, rows] @ of_category.reshape(len(table), -1) for of_category in np.moveaxis(table, -1, 0)]
+        for rows, table in part.blocks()
+    )
+    total = reduce(np.add, map(np.array, sums))
+    return np.moveaxis(total, 0, -1).reshape(len(weights), *[round(total.shape[-1] ** 0.5)] * 2, -1)
 
 
 def mean_preference_influence(

@@ -107,27 +107,36 @@ def bias_scale(
     bounds = np.searchsorted(cells.context, np.arange(data.n_contexts + 1))
     directions = functional.label_directions(data.n_items)
     slopes = None if directions is None else np.abs(directions @ contrasts.T)
+    deviation = np.zeros(data.n_items**2)
     for part in nuisances.mu.parts(contexts_at_a_time(data)):
-        mu = part.probabilities()
-        inner = clip_and_renormalise(mu, nuisances.floor if functional.interior else _INNER)
-        mu = inner if functional.interior else mu
-        of_row = np.bincount(part.place, weight[part.contexts], len(mu))
+        of_part = np.bincount(part.place, weight[part.contexts])
         size = bounds[part.contexts + 1] - bounds[part.contexts]
         labelled = np.repeat(bounds[part.contexts] - (np.cumsum(size) - size), size) + np.arange(size.sum())
-        first, second = cells.first[labelled], cells.second[labelled]
-        at = (np.repeat(part.place, size), first, second)
-        expected = inner[at] @ worth
-        scale = np.sqrt(inner[at] @ worth**2 - expected**2)
-        if slopes is not None:
-            deviation = np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1)
-            total += of_row @ deviation @ slopes.reshape(-1, n_contrasts)
-            slope[labelled] = (np.sqrt(functional.label_variances(inner)[at]) / scale)[:, None] * slopes[first, second]
-            continue
-        for number, contrast in enumerate(contrasts):
-            square = np.outer(contrast, contrast)
-            variance, inner_variance = (functional.information(table, square) for table in (mu, inner))
-            total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
-            slope[labelled, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
+        place = np.repeat(part.place, size)
+        by_place = np.argsort(place, kind="stable")
+        labelled, place = labelled[by_place], place[by_place]
+        for rows, mu in part.blocks():
+            inner = clip_and_renormalise(mu, nuisances.floor if functional.interior else _INNER)
+            mu = inner if functional.interior else mu
+            here, of_row = slice(*np.searchsorted(place, [rows.start, rows.stop])), of_part[rows]
+            cell = labelled[here]
+            first, second = cells.first[cell], cells.second[cell]
+            at = (place[here] - rows.start, first, second)
+            expected = inner[at] @ worth
+            scale = np.sqrt(inner[at] @ worth**2 - expected**2)
+            if slopes is not None:
+                variance = functional.label_variances(mu)
+                deviation += of_row @ np.sqrt(variance).reshape(len(mu), -1)
+                variance = variance if inner is mu else functional.label_variances(inner)
+                slope[cell] = (np.sqrt(variance[at]) / scale)[:, None] * slopes[first, second]
+                continue
+            for number, contrast in enumerate(contrasts):
+                square = np.outer(contrast, contrast)
+                variance, inner_variance = (functional.information(table, square) for table in (mu, inner))
+                total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
+                slope[cell, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
+    if slopes is not None:
+        total += deviation @ slopes.reshape(-1, n_contrasts)
     return BiasScale(
         total / data.n_contexts,
         weight[cells.context] / data.n_contexts,

@@ -606,14 +606,15 @@ def estimate_of_pairs(
     Shapes: weight (n,).
     """
     n, size = data.n_contexts, len(score.item)
-    residuals, places, amounts = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells)), [], []
-    for part in row_slices(len(residuals.block), size, CHUNK):
-        change = residuals.derivatives(score, part, data)
-        row, pair = np.nonzero(change)
-        places.append(residuals.context[part][row] * size + pair)
-        amounts.append(change[row, pair])
-    place, number = np.unique(np.concatenate(places), return_inverse=True)
-    correction = np.bincount(number.reshape(-1), np.concatenate(amounts), len(place)).astype(float)
+    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    delta, first, second = residuals.weighted(slice(None), False), residuals.first, residuals.second
+    orders = (
+        [(delta, first, second)] if data.ordered else [(delta, first, second), (delta[:, data.flip], second, first)]
+    )
+    entries = zip(*(score.changes(*order, data.n_items) for order in orders), strict=True)
+    row, pair, change = map(np.concatenate, entries)
+    place, number = np.unique(residuals.context[row] * size + pair, return_inverse=True)
+    correction = np.bincount(number.reshape(-1), change, len(place)).astype(float)
     context, pair = np.divmod(place, size)
     sums_of_part = partial(_sums_of_pairs, score, weight, context, pair, correction)
     of_parts = over_parts(sums_of_part, nuisances.mu, contexts_at_a_time(data, CHUNK), "margins")

@@ -40,15 +40,16 @@ confounding, JASA.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TypeAlias
 
 import numpy as np
 
 from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals import CategoryWeights, Functional
+from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.estimate import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
@@ -163,8 +164,6 @@ def by_category_first(shape: tuple[int, ...]) -> FloatArray:
 
 # Largest number of rows of votes or battles that are evaluated at a time.
 _ROWS = 10_000
-# Largest number of terms of pairs that are evaluated at a time, so that a few arrays of this size stay in cache.
-_TERMS = 60_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,10 +189,11 @@ class BoundInputs:
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 
-        Shapes: rates (s, K, K), row (s,), place (c,).
+        Shapes: rates (s, K, K), row (s,), never decreasing, place (c,).
         """
         if not self.voting.shares_rates:
-            return self.voting.rates.table(part.contexts), part.place, np.arange(len(part.contexts))
+            by_row = np.argsort(part.place, kind="stable")
+            return self.voting.rates.table(part.contexts[by_row]), part.place[by_row], np.argsort(by_row)
         row, representative, place = np.unique(part.place, return_index=True, return_inverse=True)
         return self.voting.rates.table(part.contexts[representative]), row, place.reshape(-1)
 
@@ -266,22 +266,26 @@ def additive_bounds(
 
     Shapes: contrasts (J, K).
     """
-    data, n_contrasts = inputs.data, len(contrasts)
+    data, weights, voting = inputs.data, functional.category_weights, inputs.voting
     directions = functional.label_directions(data.n_items)
     assert directions is not None, "a pair-additive score has directions"
+    # The term of a pair is a link of the preference s1, or logit s1 - logit s2. It is twice logit s1 where s1 + s2 = 1.
+    shares = [(np.array(weights.first), 1.0)]
+    if functional.link == "logit":
+        shares = [(shares[0][0], 2.0)] if weights.total == 1 else [*shares, (np.array(weights.second), -1.0)]
+    # Where order does not matter, the terms of both orders of a pair have a constant sum, if the shares have: what is
+    # best for one item is worst for the other, and both orders change the scores alike.
+    is_joined = not data.ordered and weights.total is not None
+    slopes = directions @ contrasts.T * (2 if is_joined else 1)
+    moves = slopes.any(axis=-1)
+    pairs = np.flatnonzero(np.triu(moves) if is_joined else moves)
     order = np.argsort(-inputs.worth, kind="stable")
-    of_table, table_weights = functional, np.eye(data.n_categories)
-    if functional.uses_shares and is_dataclass(functional):
-        # Scores depend on two preferences for each pair, which need less work than the probabilities of all categories.
-        table_weights = np.array([functional.category_weights.first, functional.category_weights.second])
-        of_table = replace(functional, weights=CategoryWeights((1.0, 0.0), (0.0, 1.0)))
-    task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order, of_table, table_weights)
+    task = _AdditiveTask(functional, contrasts, inputs, slopes, order, shares, pairs, is_joined)
     rows = CorrectionRows.of(inputs, functional.interior)
     values_of_part = partial(task.values, gammas=tuple(gammas))
     parts = list(over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"))
-    voting = inputs.voting
-    value = np.empty((data.n_contexts, 2 * n_contrasts))
-    correction = np.empty((len(voting.block_context), 2 * n_contrasts))
+    value = np.empty((data.n_contexts, 2 * len(contrasts)))
+    correction = np.empty((len(voting.block_context), 2 * len(contrasts)))
     for number, gamma in enumerate(gammas):
         task.corrections(rows, gamma, correction)
         for part, (distinct, place) in parts:
@@ -289,15 +293,20 @@ def additive_bounds(
         yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
 
 
+# The steps by which a share depends on the probabilities M of the best categories, (...): it is the sum of step * M.
+_Steps: TypeAlias = list[tuple[float, FloatArray]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _AdditiveTask:
     """The evaluation of bounds of contrasts of a pair-additive score.
 
     contrasts (J, K).
-    slopes (K, K, J): c'd_q: how much each contrast changes with the term of each ordered pair.
+    slopes (K, K, J): c'd_q: how much each contrast changes with the term of each ordered pair, or of both its orders.
     order (C,): Categories from the best to the worst for the item shown first.
-    of_table: The functional of tables of m numbers for each pair.
-    table_weights (m, C): These numbers as sums of the probabilities.
+    shares: The preferences whose links are added up to the term of a pair: weights of the categories, (C,), and factor.
+    pairs (Q,): The ordered pairs j K + k whose terms are evaluated.
+    is_joined: Whether both orders of a pair have one term.
     """
 
     functional: Functional
@@ -305,8 +314,9 @@ class _AdditiveTask:
     inputs: BoundInputs
     slopes: FloatArray
     order: IntArray
-    of_table: Functional
-    table_weights: FloatArray
+    shares: list[tuple[FloatArray, float]]
+    pairs: IntArray
+    is_joined: bool
 
     def values(self, part: ContextPart, gammas: Sequence[float]) -> tuple[FloatArray, IntArray]:
         """Return c'F(mu+) of a part, lower and upper bound.
@@ -314,75 +324,50 @@ class _AdditiveTask:
         Shapes: values (gammas, s, 2 J) of distinct contexts, and which of them each context of the part equals, (c,).
         """
         rates, row, place = self.inputs.rates(part)
-        probabilities = self.inputs.mu(part.probabilities(), self.functional.interior)
-        flat = self.slopes.reshape(-1, len(self.contrasts))
-        size = np.abs(flat)
+        slopes = self.slopes.reshape(-1, len(self.contrasts))[self.pairs]
+        size = np.abs(slopes)
         values = np.empty((len(gammas), len(row), 2 * len(self.contrasts)))
-        step = max(1, _TERMS // rates[0].size)
-        # Terms of both display orders then have a constant sum: what is best for one item is worst for the other.
-        mirrored = not self.inputs.data.ordered and self.functional.category_weights.total is not None
-        for start in range(0, len(row), step):
-            rows = slice(start, start + step)
-            mu = by_category_first((len(row[rows]), *probabilities.shape[1:]))
-            mu[...] = probabilities[row[rows]]
-            table, best_first = self._table(mu, self.order)
-            worst_first = None if mirrored else self._table(mu, self.order[::-1])[1]
-            centre, terms = self.of_table.value(table) @ self.contrasts.T, self.of_table.pair_terms(table)
+        for block, unclipped in part.blocks():
+            table = self.inputs.mu(unclipped, self.functional.interior)
+            rows = slice(*np.searchsorted(row, [block.start, block.stop]))
+            of_row, rate = row[rows] - block.start, rates[rows].reshape(-1, table.shape[1] ** 2)[:, self.pairs]
+            of_pairs = [of_category.reshape(len(table), -1)[:, self.pairs] for of_category in np.moveaxis(table, -1, 0)]
+            mu = np.stack(of_pairs)[:, of_row]
+            centre = (self.functional.value(table) @ self.contrasts.T)[of_row]
+            # Each share with the steps to its extremes that are best and worst for the item shown first.
+            shares = [
+                (np.tensordot(weights, mu, 1), factor, [_steps(weights, mu, o) for o in (self.order, self.order[::-1])])
+                for weights, factor in self.shares
+            ]
             for number, gamma in enumerate(gammas):
-                high = self._term_changes(table, terms, rates[rows], best_first, gamma)
-                low = -high.swapaxes(1, 2)
-                if worst_first is not None:
-                    low = self._term_changes(table, terms, rates[rows], worst_first, gamma)
-                high, low = high.reshape(len(mu), -1), low.reshape(len(mu), -1)
+                high, low = (
+                    reduce(np.add, (factor * self._change(s, rate, both[o], gamma) for s, factor, both in shares))
+                    for o in (0, 1)
+                )
                 # The upper bound has the high terms of pairs in which the contrast rises and the low terms of pairs in
                 # which it falls; the lower bound has the others.
-                middle, half_width = centre + (high + low) @ flat / 2, (high - low) @ size / 2
+                middle, half_width = centre + (high + low) @ slopes / 2, (high - low) @ size / 2
                 values[number, rows] = np.hstack([middle - half_width, middle + half_width])
         return values, place
 
-    def _table(self, mu: FloatArray, order: IntArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
-        """Return the numbers of all pairs, and the steps by which they depend on the probabilities in an order.
-
-        With M the probability of the first k categories, the numbers are the sum of a step, (m,), times M, (b, K, K),
-        over k. Their extremes are the same sum of G(M), see :class:`ExtremeShares`.
-
-        Shapes: mu (b, K, K, C), table (b, K, K, m).
-        """
-        table = by_category_first((*mu.shape[:-1], len(self.table_weights)))
-        for number, weights in enumerate(self.table_weights):
-            table[..., number] = sum(weights[c] * mu[..., c] for c in np.flatnonzero(weights))
-        weights, steps = self.table_weights[:, order], list[tuple[FloatArray, FloatArray]]()
-        first = np.zeros(mu.shape[:-1])
-        for place, step in enumerate((weights - np.pad(weights, ((0, 0), (0, 1)))[:, 1:]).T):
-            first = first + mu[..., order[place]]
-            if step.any():
-                steps.append((step, first))
-        return table, steps
-
-    def _term_changes(
-        self,
-        mu: FloatArray,
-        terms: FloatArray,
-        rates: FloatArray,
-        steps: list[tuple[FloatArray, FloatArray]],
-        gamma: float,
-    ) -> FloatArray:
-        """Return the terms at mu+ less those at mu, (b, K, K).
-
-        Shapes: mu (b, K, K, m), terms (b, K, K), rates (b, K, K).
-        """
-        extreme, rate = by_category_first(mu.shape), rates[..., None]
-        extreme[...] = 0.0
+    def _change(self, share: FloatArray, rate: FloatArray, steps: _Steps, gamma: float) -> FloatArray:
+        """Return the link of a share at mu+ less that at mu, and what the votes not cast add to the value, (b, Q)."""
+        to_extreme = -share
         for step, first in steps:
-            share = np.minimum(gamma * first, first / gamma + (1 - 1 / gamma))
-            for number in np.flatnonzero(step):
-                extreme[..., number] += step[number] * share
-        extreme -= mu
-        moved = mu + (1 - rate) * extreme
-        change = self.of_table.pair_terms(moved)
-        change -= terms
-        if self.inputs.voting.shown is None:
-            change += rates * self.of_table.pair_terms(moved, extreme)
+            extreme = np.minimum(gamma * first, first / gamma + (1 - 1 / gamma))
+            extreme *= step
+            to_extreme += extreme
+        counts_all = self.inputs.voting.shown is None
+        if self.functional.link == "identity":
+            return to_extreme if counts_all else (1 - rate) * to_extreme
+        change = (1 - rate) * to_extreme
+        moved = share + change
+        left = 1 - moved
+        change /= share * left
+        np.log1p(change, out=change)
+        if counts_all:
+            to_extreme *= rate
+            change += np.divide(to_extreme, moved * left, out=to_extreme)
         return change
 
     def corrections(self, all_rows: CorrectionRows, gamma: float, total: FloatArray) -> None:
@@ -394,18 +379,39 @@ class _AdditiveTask:
             # Probabilities and directions that are best and worst for the item shown first.
             high, low = (rows.directions(ExtremeShares(order, gamma)) for order in (self.order, self.order[::-1]))
             orders = [(rows.first, rows.second, high, low)]
-            if not data.ordered:
+            if not data.ordered and not self.is_joined:
                 high, low = ((moved[:, data.flip], change[:, data.flip]) for moved, change in (high, low))
                 # Where the two items are exchanged, the shares that were best for the first item are the worst ones.
                 orders.append((rows.second, rows.first, low, high))
             for first, second, best, worst in orders:
-                up, down = (
-                    self.functional.derivative_at(*moved_and_change, first, second, data.n_items) @ self.contrasts.T
-                    for moved_and_change in (best, worst)
-                )
-                rising = self.slopes[first, second] > 0
-                bounds = np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
+                slope = self.slopes[first, second]
+                up, down = (self._term_change(*moved_and_change)[:, None] for moved_and_change in (best, worst))
+                rising = slope > 0
+                bounds = np.hstack([slope * np.where(rising, down, up), slope * np.where(rising, up, down)])
                 add_to_rows(total, rows.block, bounds)
+
+    def _term_change(self, moved: FloatArray, change: FloatArray) -> FloatArray:
+        """Return how far directions, (r, C), at probabilities, (r, C), move the terms of their pairs, (r,)."""
+        total = np.zeros(len(moved))
+        for weights, factor in self.shares:
+            share = moved @ weights
+            slope = 1 / (share * (1 - share)) if self.functional.link == "logit" else 1.0
+            total += factor * slope * (change @ weights)
+        return total
+
+
+def _steps(weights: FloatArray, mu: FloatArray, order: IntArray) -> _Steps:
+    """Return the steps of a share of the probabilities ``mu``, (C, b, Q), with the categories in an order.
+
+    With M the probability of the first k categories, the share is the sum of a step times M over k. Its extreme is the
+    same sum of G(M), see :class:`ExtremeShares`.
+    """
+    steps, first = list[tuple[float, FloatArray]](), 0.0
+    for step, category in zip(weights[order] - np.append(weights[order][1:], 0.0), order, strict=True):
+        first = first + mu[category]
+        if step:
+            steps.append((float(step), first))
+    return steps
 
 
 # Largest number of derivatives (with respect to category probabilities) that are in memory at a time.

@@ -807,8 +807,9 @@ class Functional(ABC):
         """Return the direction d in which a label of each ordered pair moves the scores.
 
         With the variance v of :meth:`label_variances`, J V J' = v d d'. The direction d does not depend on ``mu``, and
-        the scores are a constant plus the sum over ordered pairs of d times the term of :meth:`pair_terms`. A linear
-        combination c of the scores therefore increases with the term of a pair if c'd is positive.
+        the scores are a constant plus the sum over ordered pairs of d times a term: the preference for the item shown
+        first, or the log-odds of this preference less those of the other item's. A linear combination c of the scores
+        therefore increases with the term of a pair if c'd is positive.
 
         Parameters
         ----------
@@ -834,26 +835,6 @@ class Functional(ABC):
         -------
         ndarray, shape (n, K, K)
             Variance for each context and ordered pair.
-        """
-        raise NotImplementedError
-
-    def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
-        """Return the term of each ordered pair, or its derivative along a direction; see :meth:`label_directions`.
-
-        The term depends on the probabilities of one ordered pair alone, and increases with the preference for the item
-        shown first.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities, see :meth:`value`.
-        delta : ndarray, shape (n, K, K, C), optional
-            Direction in which ``mu`` changes, for the derivative.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Term, or derivative, for each context and ordered pair.
         """
         raise NotImplementedError
 

@@ -163,10 +163,6 @@ class BradleyTerry(Functional):
         covariance += np.square(second, out=second) * var_second
         return np.maximum(covariance, 0, out=covariance)
 
-    def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
-        preferences = self._preferences(mu, self._edges(mu.shape[1]))
-        return _log_odds(*preferences) if delta is None else self._change(preferences, delta)
-
     def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
         """Return the sum over ordered pairs of an amount times d d', with the direction d of :meth:`label_directions`.
 

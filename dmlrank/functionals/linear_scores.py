@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,25 +91,39 @@ class PairScores(Functional):
         return cls(item, opponent, gap, -gap)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        n_items = mu.shape[1]
-        pairs, value = (self.item * n_items + self.opponent, self.opponent * n_items + self.item), 0.0
-        # Category by category: the probabilities of a category lie side by side.
-        for places, weights in zip(pairs, (self.as_first, self.as_second), strict=True):
-            for category in np.flatnonzero(weights):
-                of_category = mu[..., category].reshape(len(mu), -1)
-                value = value + weights[category] * np.take(of_category, places, axis=1)
-        return np.asarray(value, dtype=float)
+        n_items, is_margin = mu.shape[1], np.array_equal(self.as_second, np.negative(self.as_first))
+
+        def counted(weights: FloatArray) -> FloatArray:
+            """Return the weighted probabilities of all pairs, (n, K * K), added up category by category."""
+            used = [c for c, weight in enumerate(weights) if weight] or [0]
+            return np.reshape(reduce(np.add, (weights[c] * mu[..., c] for c in used)), (len(mu), -1))
+
+        first = counted(self.as_first)
+        second = first if is_margin else counted(self.as_second)
+        value = np.take(first, self.item * n_items + self.opponent, axis=1)
+        in_other_order = np.take(second, self.opponent * n_items + self.item, axis=1)
+        (np.subtract if is_margin else np.add)(value, in_other_order, out=value)
+        return value
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        number = np.full((n_items, n_items), -1)
-        number[self.item, self.opponent] = np.arange(len(self.item))
+        row, pair, amount = self.changes(delta, first, second, n_items)
         derivative = np.zeros((len(first), len(self.item)))
+        derivative[row, pair] = amount
+        return derivative
+
+    def changes(
+        self, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return :meth:`derivative_at` as its rows, pairs and amounts, (e,) each; all other entries are zero."""
+        number, entries = np.full((n_items, n_items), -1), []
+        number[self.item, self.opponent] = np.arange(len(self.item))
         for column, weights in ((number[first, second], self.as_first), (number[second, first], self.as_second)):
             rows = np.flatnonzero(column >= 0)
-            derivative[rows, column[rows]] = delta[rows] @ weights
-        return derivative
+            entries.append((rows, column[rows], delta[rows] @ weights))
+        row, pair, amount = map(np.concatenate, zip(*entries, strict=True))
+        return row, pair, amount
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value(delta)
@@ -166,9 +180,18 @@ class Linearised(Functional):
         return self.functional.names(items)
 
     def value(self, mu: FloatArray) -> FloatArray:
-        return self.scores + self.derivative(mu, mu) - self.derivative(mu, self.centre[None])
+        return self.derivative(mu, mu) + self._constant
+
+    @cached_property
+    def _constant(self) -> FloatArray:
+        """F(m) - DF(m) c, (d,)."""
+        centre = self.centre[None]
+        return np.asarray(self.scores - self.derivative(centre, centre)[0])
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        if self.functional.link == "logit":
+            # A pair moves the scores along one direction: this takes K^2 C operations, the Jacobian K^3 C.
+            return self.functional.derivative(self.table[None], delta)
         flat = self.jacobian.reshape(len(self.jacobian), -1)
         return np.asarray(delta.reshape(len(delta), flat.shape[1]) @ flat.T)
 

@@ -161,9 +161,6 @@ class Borda(PreferenceAggregate):
     def label_variances(self, mu: FloatArray) -> FloatArray:
         return self.category_weights.covariances(mu)[0]
 
-    def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
-        return self.category_weights.scores(mu if delta is None else delta)[0]
-
     def _pair_total(self, n_items: int) -> float | None:
         return self.category_weights.total
 

@@ -14,6 +14,7 @@ from ..data.formula.parse import parse_formula
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import ShownBattles, read_shown_battles
+from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
@@ -81,7 +82,9 @@ def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
         )
     rates, blocks = PropensitiesAsVoteRates(pairs), steps.units.blocks
     cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), steps.units.annotator
-    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, rates.is_constant)
+    fold = repetition.mu.folds.fold if isinstance(repetition.mu, CrossFittedMu) else None
+    is_shared = rates.is_shared(steps.data.x, fold)
+    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, is_shared)
 
 
 def _from_battles(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
@@ -232,7 +235,8 @@ class BoundEvaluation:
             return influence
         # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
         added = second_order.correction @ self.contrasts.T
-        influence.correction[: len(added)] += np.tile(added, (1, 2))
+        for of_bound in np.split(influence.correction[: len(added)], 2, axis=1):
+            of_bound += added
         return influence
 
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
@@ -248,7 +252,7 @@ class BoundEvaluation:
 def _has_pair_terms(steps: FitState) -> bool:
     """Whether the scores are a sum over pairs of terms, so that the bounds are sharp."""
     functional, weights = steps.setup.functional, steps.setup.weights
-    if functional.label_directions(steps.data.n_items) is None:
+    if functional.link is None or functional.label_directions(steps.data.n_items) is None:
         return False
     order = np.argsort(np.subtract(weights.first, weights.second), kind="stable")
     first, second = np.array(weights.first)[order], np.array(weights.second)[order]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
 )
+from dmlrank.sensitivity.tipping_points import BoundEvaluation
 
 from ..support import needs
 
@@ -99,6 +101,27 @@ def test_with_features_the_vote_rates_are_learnt(battles):
     res = fitted(battles, "winner ~ x | model_a + model_b", functional="bt")
     frame = res.sensitivity("ant - dog", gamma=1).result_frame
     np.testing.assert_allclose(frame[["lower", "upper"]], [[res.t_test("ant - dog").effect[0]] * 2], atol=1e-12)
+
+
+@pytest.mark.parametrize(("propensity", "is_shared"), [("estimate", True), ("~ x", False)])
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_contexts_with_equal_features_share_vote_rates(battles, propensity, is_shared, position_bias):
+    """Without battles that got no vote the rates are the propensities: equal where these have the features of mu."""
+    data = battles.dropna(subset=["winner"]).assign(high=lambda d: d["x"] > 0)
+    fit = fitted(
+        data,
+        "winner ~ high | model_a + model_b",
+        functional="bt",
+        propensity=propensity,
+        position_bias=position_bias,
+    )
+    evaluation = BoundEvaluation.of(fit._fit, np.array([[1.0, -1.0, 0.0, 0.0]]))
+    assert evaluation.inputs[0].voting.shares_rates == is_shared
+    apart = [replace(one, voting=replace(one.voting, shares_rates=False)) for one in evaluation.inputs]
+    one_by_one = replace(evaluation, inputs=tuple(apart)).at([1.5], 0.05)
+    bounds = evaluation.at([1.5], 0.05)
+    np.testing.assert_allclose(bounds.lower, one_by_one.lower, rtol=1e-10)
+    np.testing.assert_allclose(bounds.upper_error, one_by_one.upper_error, rtol=1e-10)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,21 +60,21 @@ class _OutputTables:
     by_rank: tuple[tuple[int, IntArray], ...]
     branches: IntArray
 
-    def sums(self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: NDArray[np.bool_]) -> csr_array:
-        """Return which tables are summed, as a matrix of ones, (n, t).
+    def sums(
+        self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: NDArray[np.bool_]
+    ) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Return numbers of tables, (n, f), and which of them are summed in each context, (n, f).
 
         Shapes: ranks (n,), takes_branch (n, b).
         """
         n, n_fixed, n_branches = len(takes_branch), len(self.by_rank), len(self.branches)
-        number = np.empty((n, n_fixed + n_branches), dtype=np.int32)
+        number = np.empty((n, n_fixed + n_branches), dtype=np.intp)
         for column, (comparison, table_of_rank) in enumerate(self.by_rank):
             number[:, column] = table_of_rank[ranks[comparison]]
         number[:, n_fixed:] = np.arange(len(self.tables) - n_branches, len(self.tables))
         is_summed = np.ones(number.shape, dtype=bool)
         is_summed[:, n_fixed:] = takes_branch
-        bounds = np.concatenate([[0], np.cumsum(np.count_nonzero(is_summed, axis=1))])
-        indices = number[is_summed]
-        return csr_array((np.ones(len(indices)), indices, bounds), shape=(n, len(self.tables)))
+        return number, is_summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +82,7 @@ class PairTables:
     """Scores of all outputs as sums of tables.
 
     outputs: The tables of every output.
+    tables (t, m): The tables of all outputs, one output after the other.
     n_items: Number of items, K.
     place (C, K * K): Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,);
         None where these are in the same order.
@@ -90,6 +91,7 @@ class PairTables:
     trees: Trees
     branches: Branches
     outputs: tuple[_OutputTables, ...]
+    tables: FloatArray
     n_items: int
     place: IntArray | None
 
@@ -115,7 +117,11 @@ class PairTables:
                 place[output, first, second] = output * len(first) + np.arange(len(first))
                 place[output, second, first] = swapped[output] * len(first) + np.arange(len(first))
             tables.append(_output_tables(trees, branches, by_branch))
-        return cls(trees, branches, tuple(tables), n_items, place.reshape(n_outputs, -1) if mirrored else None)
+        joined = np.concatenate([output.tables for output in tables])
+        ends = np.cumsum([len(output.tables) for output in tables])[:-1]
+        views = zip(tables, np.split(joined, ends), strict=True)
+        outputs = tuple(replace(output, tables=view) for output, view in views)
+        return cls(trees, branches, outputs, joined, n_items, place.reshape(n_outputs, -1) if mirrored else None)
 
     def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`."""
@@ -123,33 +129,51 @@ class PairTables:
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        sums = []
+        number, is_summed, n_tables = list[IntArray](), list[NDArray[np.bool_]](), 0
         for output in self.outputs:
             takes_branch = np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool)
-            sums.append(output.sums(ranks, takes_branch))
-        n_outputs, n_items, n_pairs = len(self.outputs), self.n_items, self.outputs[0].tables.shape[1]
+            numbers, are_summed = output.sums(ranks, takes_branch)
+            number.append(numbers + n_tables)
+            is_summed.append(are_summed)
+            n_tables += len(output.tables)
+        # Which tables are summed, as a matrix of ones with a row for every context and output.
+        indices = np.concatenate(number, axis=1)[np.concatenate(is_summed, axis=1)]
+        bounds = np.cumsum(np.stack([np.count_nonzero(one, axis=1) for one in is_summed], axis=1))
+        n_outputs, n_items, n_pairs = len(self.outputs), self.n_items, self.tables.shape[1]
+        ones, places = np.ones(len(indices)), np.concatenate([[0], bounds.ravel()])
+        summed = csr_array((ones, indices, places), shape=(n_outputs * len(x), n_tables))
+        upper = np.triu_indices(n_items, 1)
+        is_mirrored = self.place is not None and (offset is None or offset.mirrored)
         size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
-        memory = np.empty(n_outputs * size * n_items**2)
+        # Memory of this function, because new memory takes longer than the operations on it.
+        memory = np.empty((n_outputs + 2) * size * n_items**2)
+
+        def probabilities_of(scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None) -> None:
+            spare = memory[-2 * scores[0].size :].reshape(2, *scores.shape[1:])
+            if offset is not None:
+                offset.add_to_all(scores, contexts, pairs, spare)
+            if link is not None:
+                link.probabilities(scores, spare[0])
+
         for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
-            rows = slice(begin, min(begin + _CONTEXTS_AT_ONCE, len(x)))
-            by_output = np.empty((rows.stop - begin, n_outputs, n_pairs))
-            for number, (output, summed) in enumerate(zip(self.outputs, sums, strict=True)):
-                by_output[:, number] = summed[rows] @ output.tables
-            scores = by_output.reshape(len(by_output), -1)
-            for start in range(0, len(scores), size):
-                some_scores = scores[start : start + size]
+            rows = slice(begin * n_outputs, min(begin + _CONTEXTS_AT_ONCE, len(x)) * n_outputs)
+            by_output = (summed[rows] @ self.tables).reshape(-1, n_outputs, n_pairs)
+            for start in range(0, len(by_output), size):
+                some_scores = by_output[start : start + size]
                 contexts = slice(begin + start, begin + start + len(some_scores))
+                if is_mirrored:
+                    # The other order of a pair has the same probabilities, with the wins exchanged.
+                    probabilities_of(some_scores.transpose(1, 0, 2), contexts, upper)
                 shape = (n_outputs, len(some_scores), n_items, n_items)
                 values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
                 if self.place is None:
                     values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
                 else:
+                    flat = some_scores.reshape(len(some_scores), -1)
                     for place, of_output in zip(self.place, values, strict=True):
-                        np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
-                if offset is not None:
-                    offset.add_to_all(values, contexts)
-                if link is not None:
-                    link.probabilities(values)
+                        np.take(flat, place, axis=1, out=of_output.reshape(len(flat), -1), mode="clip")
+                if not is_mirrored:
+                    probabilities_of(values, contexts, None)
                 values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
                 yield contexts, values.transpose(1, 2, 3, 0)
 
@@ -254,8 +278,13 @@ class PairOffset(Protocol):
         """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
         ...
 
-    def add_to_all(self, scores: FloatArray, contexts: slice) -> None:
-        """Add the scores of all ordered pairs in b contexts to other scores, (C, b, K, K), in place."""
+    def add_to_all(
+        self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
+    ) -> None:
+        """Add the scores in b contexts of all ordered pairs, (C, b, K, K), or of m pairs, (C, b, m), in place.
+
+        ``spare`` is memory for two outputs that is overwritten.
+        """
         ...
 
     def of_contexts(self, contexts: slice) -> PairOffset:

@@ -46,13 +46,13 @@ class Link:
     n_outputs: int
     scale: float = 1.0
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Overwrite scaled scores, (C, ...), with probabilities, and return these."""
+    def probabilities(self, scores: FloatArray, spare: FloatArray | None = None) -> FloatArray:
+        """Overwrite scaled scores, (C, ...), with probabilities, and return these; ``spare`` is memory for a sum."""
         if self.n_outputs == 1:
             return expit(scores, out=scores)
-        scores -= scores.max(axis=0)
+        scores -= scores.max(axis=0, out=spare)
         np.exp(scores, out=scores)
-        scores /= scores.sum(axis=0)
+        scores /= scores.sum(axis=0, out=spare)
         return scores
 
 

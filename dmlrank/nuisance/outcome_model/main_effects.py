@@ -141,12 +141,21 @@ class MainEffectScores:
             scores[c] += by_item[:, others] + (level + by_item[:, item, None])
         return scores
 
-    def add_to_all(self, scores: FloatArray, contexts: slice) -> None:
-        """Add the scores of all ordered pairs in b contexts to other scores, (C, b, K, K), in place."""
-        strength = self.strength[contexts]
-        advantage = strength[:, :, None] - strength[:, None, :]
-        advantage += self.effects.pair + self.effects.position
-        half = advantage / 2
+    def add_to_all(
+        self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
+    ) -> None:
+        """Add the scores in b contexts to other scores, in place: see :class:`.PairOffset`."""
+
+        def of_pairs(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """Return numbers of items, (b, K) each, for the first and the second item of the pairs."""
+            if pairs is None:
+                return first[:, :, None], second[:, None, :]
+            return np.take(first, pairs[0], axis=1), np.take(second, pairs[1], axis=1)
+
+        advantage, half = spare
+        np.subtract(*of_pairs(self.strength[contexts], self.strength[contexts]), out=advantage)
+        advantage += self.effects.pair[pairs or slice(None)] + self.effects.position
+        np.multiply(advantage, 0.5, out=half)
         scores[0] += half
         scores[1] -= half
         if not self.ties:
@@ -160,8 +169,9 @@ class MainEffectScores:
             level, by_item = tie[contexts, :1], tie[contexts, 1:]
             np.multiply(advantage, gamma, out=half)
             of_tie += half
-            of_tie += by_item[:, None, :]
-            of_tie += (level + by_item)[:, :, None]
+            of_first, of_second = of_pairs(level + by_item, by_item)
+            of_tie += of_second
+            of_tie += of_first
 
 
 class _ByItem:

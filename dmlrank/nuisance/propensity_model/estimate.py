@@ -454,10 +454,13 @@ class PropensitiesAsVoteRates:
         """Return the rates of all pairs, (b, K, K), in b contexts: the propensities, at most 1."""
         return np.minimum(self.pairs.table(contexts), 1.0)
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether the rates are the same in all contexts."""
-        return isinstance(self.pairs, TabulatedPairPropensity) and len(self.pairs.values) == 1
+    def is_shared(self, x: FloatArray, fold: IntArray | None) -> bool:
+        """Whether contexts in the same fold with equal features, (n, p), have the same rates; None for no folds."""
+        if isinstance(self.pairs, TabulatedPairPropensity):
+            return len(self.pairs.values) == 1
+        if fold is None or not isinstance(self.pairs, CrossFittedPairPropensity):
+            return False
+        return np.array_equal(self.pairs.fold, fold) and np.array_equal(self.pairs.x, x, equal_nan=True)
 
 
 def estimate_vote_rates(

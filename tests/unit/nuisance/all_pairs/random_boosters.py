@@ -103,8 +103,10 @@ class TableOffset:
     def of_contexts(self, contexts):
         return TableOffset(self.table[contexts], self.mirrored)
 
-    def add_to_all(self, scores, contexts):
-        scores += np.moveaxis(self.table[contexts], -1, 0)
+    def add_to_all(self, scores, contexts, pairs, spare):
+        table = self.table[contexts]
+        scores += np.moveaxis(table if pairs is None else table[:, pairs[0], pairs[1]], -1, 0)
+        spare[...] = np.nan
 
 
 def in_other_order(table):
