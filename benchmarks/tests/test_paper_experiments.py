@@ -152,7 +152,7 @@ def test_default_runs_with_folds_by_identifier_agree_with_the_older_runs_of_the_
             spread = part["covers"].std() * np.sqrt(1 / len(older) + 1 / len(own))
             distances.append((older["covers"].mean() - own["covers"].mean()) / spread)
             distances.append((older["mse"].mean() - own["mse"].mean()) / np.hypot(older["mse"].sem(), own["mse"].sem()))
-    assert len(distances) == 60
+    assert len(distances) == 40  # not of bt, whose second-order bias the older runs have
     assert (np.abs(distances) > 2).sum() <= 1
     assert np.abs(distances).max() < 3.2
 

@@ -279,8 +279,8 @@ def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: 
     if len(few):
         named = ", ".join(f"{models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
         warn(
-            f"min_votes={min_votes} leaves out {len(few)} of {len(models)} models with {lost} "
-            f"({named}{', ...' if len(few) > _MOST_NAMED else ''})",
+            f"{len(few)} of {len(models)} models have fewer than {min_votes:,} {noun} and are left out with {lost}: "
+            f"{named}{', ...' if len(few) > _MOST_NAMED else ''} (min_votes={min_votes})",
         )
 
 

@@ -111,9 +111,9 @@ class Diagnostics(Summarised):
     gain_of_runs : float or None
         Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
         one, for means of scores; None where no model has two runs on a prompt.
-    cluster_factor : float or None
-        Standard errors with clusters over those with independent prompts, median over models; None without clusters, or
-        with clusters of two kinds, whose covariance counts what both share twice.
+    cluster_factors : tuple of float
+        Standard errors with clusters over those with independent prompts, medians over models: by column that is
+        constant within prompts, and for two columns, whose covariance counts what both share twice.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -151,7 +151,7 @@ class Diagnostics(Summarised):
     gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
-    cluster_factor: float | None = None
+    cluster_factors: tuple[float, ...] = ()
     doubtful_models: tuple[str, ...] = ()
 
     @property
@@ -648,7 +648,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
         pairs_without_variation=0 if steps.unanimous is None else len(steps.unanimous.pairs),
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
-        cluster_factor=_cluster_factor(steps),
+        cluster_factors=_cluster_factors(steps),
     )
     validity = steps.validity
     if steps.estimator is MEANS:
@@ -709,18 +709,24 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     )
 
 
-def _cluster_factor(steps: FitState) -> float | None:
-    """Return standard errors with clusters over those with independent prompts, the median over scores."""
-    if steps.units.clusters is None or len(steps.options.clusters) > 1:
-        return None
+def _cluster_factors(steps: FitState) -> tuple[float, ...]:
+    """Return standard errors with clusters over those with independent prompts, medians over scores."""
+    clusters = steps.units.clusters
+    if clusters is None:
+        return ()
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    independent = replace(steps.units, clusters=None, annotator=None)
+    by_column = [replace(independent, clusters=replace(clusters, second_of_context=None, of_vote=None))]
+    if clusters.second_of_context is not None:
+        second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
+        by_column.append(replace(independent, clusters=second))
+    kinds = [independent, *by_column, *[steps.units] * (len(clusters.names) > 1)]
     with collected_warnings():
-        clustered, independent = (
-            make_covariance(steps.influence, gauge, units, fixed_prompts=False).std_errors
-            for units in (steps.units, replace(steps.units, clusters=None, annotator=None))
+        without, *errors = (
+            make_covariance(steps.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
         )
-    varies = independent > 0
-    return float(np.median(clustered[varies] / independent[varies])) if varies.any() else None
+    varies = without > 0
+    return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
 
 def estimate_position_effect(steps: FitState) -> tuple[float, float]:

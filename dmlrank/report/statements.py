@@ -221,13 +221,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
     if d.equal_tasks:
         sentences.append(f"Tasks (values of {d.equal_tasks!r}) count the same.")
-    factor, names = results.diagnostics.cluster_factor, list(map(repr, d.clusters))
-    if factor is not None:
-        sentences.append(
-            f"Standard errors with clusters of {' and '.join(names)} are {factor:.2f} times those of independent "
-            f"{'prompts' if d.context else f'{results.counts}s'} (median): {results.counts}s of the same "
-            f"{' or '.join(names)} {'' if factor > _MATTERS else 'hardly '}depend on each other."
-        )
+    sentences += _dependence_of_clusters(results)
     gain = results.diagnostics.gain_of_runs
     if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
@@ -258,6 +252,24 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
         sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
+
+
+def _dependence_of_clusters(results: Estimates) -> list[str]:
+    """Say how much clusters change standard errors, by column and for two columns together."""
+    d, noun, factors = results.description, f"{results.counts}s", results.diagnostics.cluster_factors
+    names = list(map(repr, d.clusters))
+    if not factors:
+        return []
+    times = f"{factors[-1]:.2f} times those of independent {'prompts' if d.context else noun} (median)"
+    text = f"Standard errors with clusters of {' and '.join(names)} are {times}"
+    if len(names) == 1:
+        hardly = "" if factors[0] > _MATTERS else "hardly "
+        return [f"{text}: {noun} of the same {names[0]} {hardly}depend on each other."]
+    alone = [f"with {name} alone {factor:.2f} times" for name, factor in zip(names, factors, strict=False)]
+    text = f"{text}, {' and '.join(alone[: len(factors) - 1])}."
+    if len(factors) == 3 and max(factors[:2]) <= _MATTERS < factors[2]:
+        text += " Neither matters by itself, and both together count twice what they share: name one of them."
+    return [text]
 
 
 def scores_there(results: Estimates) -> list[str]:

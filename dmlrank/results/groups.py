@@ -486,7 +486,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 e.diagnostics,
                 effective_contexts=fact.effective_contexts,
                 gain_of_runs=None,
-                cluster_factor=None,
+                cluster_factors=(),
                 second_order=float("nan"),
                 second_order_by_model=(),
             ),

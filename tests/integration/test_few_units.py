@@ -353,17 +353,28 @@ def test_the_summary_says_whether_those_who_vote_matter(estimator):
         options = {"functional": "bt", "estimator": estimator, "rng": 0}
         res = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": "worker"}, **options)
         plain = dr.dml_rank(VOTES, votes, **options)
-        factor = res.diagnostics.cluster_factor
+        (factor,) = res.diagnostics.cluster_factors
         assert factor == pytest.approx(np.median(res.bse / plain.bse), rel=1e-6)
         assert least < factor < most
         said = " ".join(str(res.summary()).split())
         assert f"with clusters of 'worker' are {factor:.2f} times those of independent votes (median): " in said
         assert depends in said
-        assert plain.diagnostics.cluster_factor is None
-    # Clusters of two kinds count twice what both share, so that their factor says nothing.
+        assert plain.diagnostics.cluster_factors == ()
+    # Clusters of two kinds count twice what both share.
     votes["shift"] = rng.integers(50, size=n)
     both = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": ["worker", "shift"]}, **options)
-    assert both.diagnostics.cluster_factor is None
+    shift = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": "shift"}, **options)
+    alone = [factor, *shift.diagnostics.cluster_factors]
+    assert both.diagnostics.cluster_factors[:2] == pytest.approx(alone, rel=1e-6)
+    assert both.diagnostics.cluster_factors[2] == pytest.approx(np.median(both.bse / plain.bse), rel=1e-6)
+    said = " ".join(str(both.summary()).split())
+    assert f"with 'worker' alone {factor:.2f} times and with 'shift' alone {alone[1]:.2f} times" in said
+    # With few clusters the covariance of two kinds has no part subtracted that both share.
+    votes["few"] = rng.integers(4, size=n)
+    with pytest.warns(dr.DmlrankWarning):
+        both = dr.dml_rank(VOTES, votes, cov_type="cluster", cov_kwds={"groups": ["few", "shift"]}, **options)
+    *alone, joint = both.diagnostics.cluster_factors
+    assert ("Neither matters by itself" in " ".join(str(both.summary()).split())) == (max(alone) <= 1.1 < joint)
 
 
 def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():

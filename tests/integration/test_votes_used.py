@@ -510,7 +510,7 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     named = f"new may be first, too: it has only {n_few} votes, too few to tell"
     assert f"{named}; a fit with --min-votes {n_few + 1} ranks the others." in said
     expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
-    with pytest.warns(dr.DmlrankWarning, match=rf"out 1 of 5 models with {n_few} of 3,000 votes \(new {n_few}\)"):
+    with pytest.warns(dr.DmlrankWarning, match=rf"left out with {n_few} of 3,000 votes: new {n_few} "):
         res = dr.dml_rank(SIDES, votes, functional="bt", min_votes=n_few + 1, rng=0)
     np.testing.assert_allclose(res.params, expected.params, rtol=1e-12)
     assert "votes: a fit" not in res.verdict()
@@ -519,9 +519,9 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     # The votes in the data count: those of y on x, which is left out, too.
     chain = pd.concat([votes[~few], pd.DataFrame({"left": ["x"] * 5 + ["y"] * 6, "right": ["y"] * 5 + ["a"] * 6})])
     chain["winner"] = chain["winner"].fillna("left")
-    with pytest.warns(dr.DmlrankWarning, match=r"1 of 6 models with 5 of .*\(x 5\)"):
+    with pytest.warns(dr.DmlrankWarning, match=r"1 of 6 models have fewer than 10 votes .* 5 of .*: x 5"):
         kept = dr.dml_rank(SIDES, chain, functional="bt", min_votes=10, min_labels=1, rng=0)
     assert set(kept.models) == {*models[:4], "y"}
-    assert any("min_votes=10 leaves out" in text for text in dr.check(SIDES, chain, min_votes=10).problems)
+    assert any("fewer than 10 votes and are left out" in text for text in dr.check(SIDES, chain, min_votes=10).problems)
     with pytest.raises(DataError, match="min_votes=90000 leaves 0 models"):
         dr.dml_rank(SIDES, votes, min_votes=90000)
