@@ -513,7 +513,7 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
 
 
 def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few: Sequence[str]) -> list[str]:
-    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided.
+    """Say how many prompts would decide first place if the leads were as estimated; nothing where it is decided.
 
     Models with few votes are left aside where the others need less.
     """
@@ -532,6 +532,8 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     wanted = wanted.replace(f"(power {POWER:.2f})", f"with a chance of {100 * POWER:.0f} %") if on_page else wanted
     if not wanted:
         return []
+    supposed = "" if are_too_few else " if the leads were as estimated"
+    supposed += ", and more if they are smaller" * ("would decide it (" in wanted or "would decide it with" in wanted)
     rivals = [first.leader, *first.others[is_short]]
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
@@ -540,18 +542,22 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     if results.are_means and is_targeted and len(rivals) < len(results.models):
         named = [results.models[k] for k in rivals]
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
-        return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
+        return [
+            f"{wanted} if the leads were as estimated, and more if they are smaller; only {who} need scores on them."
+        ]
     if not is_targeted or not 0 < 2 * involved < n_used:
         drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
-        return [f"{wanted} if the estimated leads were true{drawn}{aside}."]
+        return [f"{wanted}{supposed}{drawn}{aside}."]
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     new = ", on new prompts," * bool(results.description.context and n_used > results.description.n_contexts)
-    targeted = f"about {further:,} further independent votes on pairs with the leader or {closest}{new} would decide it"
+    targeted = (
+        f"About {further:,} further independent votes on pairs with the leader or {closest}{new} would decide it "
+    )
     if on_page:
-        return [f"If the estimated leads were true, {targeted} with a chance of {100 * POWER:.0f} %{aside}."]
+        return [f"{targeted}with a chance of {100 * POWER:.0f} %{supposed}{aside}."]
     return [
-        f"If the estimated leads were true, {targeted} (power {POWER:.2f}); with pairs drawn as so far, "
+        f"{targeted}(power {POWER:.2f}){supposed}; with pairs drawn as so far, "
         f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}{aside}."
     ]
 

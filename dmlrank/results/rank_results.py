@@ -1454,16 +1454,19 @@ class RankResults(Summarised):
         'First place is not decided'
         """
         e = self.estimates
-        sentences = verdict_sentences(e, summary_level(e, self.simultaneous, self._alpha(alpha)))
+        level = summary_level(e, self.simultaneous, self._alpha(alpha))
+        sentences, is_first = verdict_sentences(e, level), level.first is not None and level.first.decided
         if not sentences:
             sentences = ["Nothing is decided: no difference between models varies in these data."]
         if top is not None:
             check_whole("top", top, 1, len(self.models))
+        # Rank sets come from a stricter check than the test of first place.
+        if top is not None and not (top == 1 and is_first):
             may_be, ends = self.best_set(top, alpha), self.ranks(alpha).result_frame["upper"]
             sets = [name for name in may_be if ends[name] <= top], [name for name in may_be if ends[name] > top]
             are, others = enumerated(sets[0]) or "none", some_of(sets[1]) or "none"
-            level = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
-            sentences.append(f"Shown to be in the top {top} ({level}): {are}; others that may be: {others}.")
+            confidence = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
+            sentences.append(f"Shown to be in the top {top} ({confidence}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
         looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))

@@ -290,7 +290,8 @@ def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_pag
 def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
     wanted = (
         r"About ([\d,]+) independent values of 'user' in all \(463 so far; about 2 votes of each, [\d,]+ votes\) would "
-        "decide it with a chance of 80 % if the estimated leads were true, with pairs drawn as so far; this leaves "
+        "decide it with a chance of 80 % if the leads were as estimated, and more if they are smaller, "
+        "with pairs drawn as so far; this leaves "
         "aside m06, on which more"
     )
     found = re.search(wanted, text_of(thin_page))

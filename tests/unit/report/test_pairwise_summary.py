@@ -173,7 +173,7 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     fit = dr.dml_rank(formula, votes, context="prompt", functional=functional, rng=0)
     text = " ".join(fit.verdict().split())
     claim = (
-        r"about ([\d,]+) further independent votes on pairs with the leader or (\S+) would .* "
+        r"About ([\d,]+) further independent votes on pairs with the leader or (\S+) would .* "
         r"([\d,]+) independent prompts in all \(6,000 so far\)"
     )
     further, rival, prompts = re.search(claim, text).groups()
