@@ -674,6 +674,16 @@ def doubt_note(results: Estimates) -> list[str]:
     return [doubts] * bool(n_warnings and results.has_intervals)
 
 
+def few_votes_note(results: Estimates, where: str = "") -> list[str]:
+    """Say which models with few votes may hide what holds of others, in tables that do not mark them."""
+    few = [f"{name} {n_votes:,}" for name, n_votes in _models_with_few_votes(results).items()]
+    named = ", ".join(few[:MODELS_NAMED]) + ", ..." * (len(few) > MODELS_NAMED)
+    return [
+        f"Models with few votes{where} ({named}) widen the intervals of all scores, and may hide "
+        f"what holds of other models: see a fit with a larger min_votes=, which leaves them out."
+    ] * (bool(few) and not results.are_means)
+
+
 def few_prompts_note(results: Estimates) -> list[str]:
     """Say which models have no rank, and why."""
     few = results.diagnostics.models_with_few_prompts

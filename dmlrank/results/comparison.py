@@ -32,7 +32,15 @@ from ..plotting.theme import models_words
 from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, first_of, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
-from ..report.statements import as_sentence, counted, enumerated, functional_unit, percentage, score_words
+from ..report.statements import (
+    as_sentence,
+    counted,
+    enumerated,
+    few_votes_note,
+    functional_unit,
+    percentage,
+    score_words,
+)
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
@@ -434,6 +442,8 @@ class Comparison(JointBoards):
             news.append(changed)
             further_notes += further
         first_notes = [note for note in (" ".join(news), self.basis) if note]
+        for name, result in zip(self.names, self.results, strict=True):
+            further_notes += few_votes_note(result.estimates, f" in {name!r}")
         further_notes = [note for note in further_notes if note]
         return self._scores_and_ranks(rank_changes, first_notes, further_notes, intervals, shown)
 

@@ -36,7 +36,7 @@ from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import best_by_interval, covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note
 from ..report.page.render_page import Board
-from ..report.statements import as_sentence, doubt_note, functional_unit, some_of, verdict_sentences
+from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of, verdict_sentences
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
@@ -348,7 +348,7 @@ class GroupResults(JointBoards, Generic[Result]):
         notes.append(f"Groups: {', '.join(sizes)}.")
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
-        notes += [*filter(None, [as_sentence(self.joint.covariance.note)]), *doubt_note(fit)]
+        notes += [*filter(None, [as_sentence(self.joint.covariance.note)]), *few_votes_note(fit), *doubt_note(fit)]
         table = Summary(f"Scores by {self.variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
         return table.with_notes(shown.note("Tests and adjusted p-values"))
 

@@ -349,6 +349,15 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
     assert "tests behind these sentences" not in text_of(thin_page)
 
 
+def test_groups_and_comparisons_say_which_models_with_few_votes_widen_all_intervals(thin):
+    res, halves = rank(thin), thin.assign(half=np.arange(len(thin)) % 2)
+    formula = "winner ~ C(half) | model_a + model_b"
+    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, n_folds=2).by("half")
+    both = dr.compare(one=res, other=rank(thin, rng=1))
+    for table, where in ((parts.summary(), ""), (both.summary(), " in 'one'"), (both.summary(), " in 'other'")):
+        assert f"Models with few votes{where} (m06 24) widen the intervals" in " ".join(str(table).split())
+
+
 def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
     marked = re.findall(r'<tr class="few">.*?<bdi>(.*?)</bdi>', thin_page)
     assert marked == re.findall(r'<div class="few">(.*?)</div>', thin_page) == ["m06"]
