@@ -389,22 +389,20 @@ def is_table(path: str) -> bool:
 
 def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
     """Return the formula that a table has by the names of its columns, and set the options that they say."""
-    columns = (
-        set()
-        if path == STANDARD_INPUT
-        else set(column_names(read_frames({"file": path}, {"file": ColumnRoles()})["file"]))
-    )
+    frames = {} if path == STANDARD_INPUT else read_frames({"file": path}, {"file": ColumnRoles()})
+    columns = [str(name) for frame in frames.values() for name in column_names(frame)]
     roles = {FORMULA_OF_SCORES: {"model_a", "model_b", "winner"}, _FORMULA_OF_RUNS: {"model", "score"}}
-    found = [formula for formula, names in roles.items() if names <= columns]
+    found = [formula for formula, names in roles.items() if names <= set(columns)]
     if len(found) != 1:
+        has = f"; it has the columns {', '.join(columns[:12])}{', ...' * (len(columns) > 12)}" if columns else ""
         raise OptionError(
-            f"{path!r} is no log of a harness; a table needs a formula, such as {_FORMULA}, or columns with the names "
-            f"model and score, or model_a, model_b and winner"
+            f"{path!r} is no log of a harness; a table needs a formula with the names of its columns, such as "
+            f"{_FORMULA} for votes or {_FORMULA_OF_RUNS!r} for scores{has}"
         )
     if arguments.context is None:
         # An identifier comes before a text, and both before "id", which may be that of a row.
         names = (*PROMPT_NAMES, "item_id", "sample_id", "task_id", "item")
-        given = [name for name in names if name in columns] or list({"id"} & columns)
+        given = [name for name in names if name in columns] or [name for name in columns if name == "id"]
         prompts = [name for name in given if name.endswith("id")] or given
         if len(prompts) > 1 or (found[0] == _FORMULA_OF_RUNS and not prompts):
             which = f"{listed(prompts)} may all identify" if prompts else "none has a name that says that it identifies"
