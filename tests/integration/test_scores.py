@@ -131,17 +131,34 @@ def test_pass_at_k_by_enumeration():
         dr.pass_at_k(table, 7, missing="keep", **call)
     n_runs = table.groupby(["task", "model"])["solved"].size()
     assert n_runs.min() == 3
-    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* or missing='keep'"):
+    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* missing=0.0 counts .* missing='keep'"):
         dr.pass_at_k(table, 4, **call)
     kept = dr.pass_at_k(table, 4, missing="keep", **call).set_index(["task", "model"])["solved"]
     assert kept.isna().to_dict() == (n_runs < 4).to_dict()
     whole = table[(table.set_index(["task", "model"]).index.map(n_runs) >= 4)]
     expected = dr.pass_at_k(whole, 4, **call).set_index(["task", "model"])["solved"]
     np.testing.assert_array_equal(kept.dropna(), expected)
-    with pytest.raises(OptionError, match="'keep'"):
-        dr.pass_at_k(table, 3, missing="drop", **call)
+    for wrong in ("drop", 0.5):
+        with pytest.raises(OptionError, match="'keep'"):
+            dr.pass_at_k(table, 3, missing=wrong, **call)
     with pytest.raises(DataError, match="succeed"):
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
+
+
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_pass_at_k_counts_lost_runs_as_failures(are_absent):
+    # No run of b on the first task, and one of three of a on the second, which another run solves.
+    rows = {("t0", "a"): [1, 0, 0], ("t0", "b"): [None] * 3, ("t1", "a"): [0, None, 1], ("t1", "b"): [0, 0, 1]}
+    table = pd.DataFrame([(*key, s) for key, runs in rows.items() for s in runs], columns=["task", "model", "solved"])
+    given = table.dropna() if are_absent else table
+    call = {"prompt": "task", "model": "model", "score": "solved"}
+    by_hand = table.fillna({"solved": 0})
+    for k in (1, 2, 3):
+        found = dr.pass_at_k(given, k, missing=0.0, **call).sort_values(["task", "model"], ignore_index=True)
+        pd.testing.assert_frame_equal(found, dr.pass_at_k(by_hand, k, **call))
+    assert found["solved"].tolist() == [1.0, 0.0, 1.0, 1.0]
+    with pytest.raises(DataError, match=r"4 pairs .* k=4 .* \(3 at the least\); use a smaller k$"):
+        dr.pass_at_k(given, 4, missing=0.0, **call)
 
 
 @pytest.mark.parametrize("column", ["task", "model"])
