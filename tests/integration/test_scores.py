@@ -645,6 +645,49 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
         fit(table, run="run", missing=0.0, propensity=planned)
 
 
+def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
+    (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
+    table, planned = pd.read_csv(every), pd.read_csv(csv)
+    failed = table.index[(table["model"] == "m03") & (table["accuracy"] == 0)][:15]
+    first = planned.loc[planned["task"].isin(table.loc[failed, "task"]), "task"].iloc[0]
+    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
+    question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
+    lost = tmp_path / "lost.csv"
+    for without in (table.drop(failed), table.assign(accuracy=table["accuracy"].mask(table.index.isin(failed)))):
+        without.to_csv(lost, index=False)
+        for command, further in (("fit", []), ("gate", question)):
+            assert main([command, FORMULA, str(lost), *OF_RUNS, "--propensity", str(plan), *further]) == 1
+            assert f"the plan of --propensity has {len(planned)} runs, and {said}" in capsys.readouterr().err
+    # The column of propensities, of rows of which the earlier ones have none.
+    table.merge(planned, how="left").to_csv(every, index=False)
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", "propensity"]) == 1
+    assert "give the plan itself, which has those of all prompts and models (on the command line --propensity " in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "further"),
+    [(FORMULA, ["--tasks", "topic"]), (FORMULA, ["--groups", "suite"]), ("accuracy ~ C(topic) | model", [])],
+)
+def test_the_rows_of_a_plan_have_the_columns_of_its_fit(formula, further, tmp_path, capsys):
+    table = draw(n=200, n_models=4)
+    earlier, files = table[table["model"] != "m03"], [str(tmp_path / name) for name in ("log.csv", "p.csv", "p.json")]
+    earlier.to_csv(files[0], index=False)
+    options = [*OF_RUNS, *further]
+    outs = ["--out", files[1], "--out", files[2]]
+    assert main(["design", formula, files[0], *options, "--budget", "90", "--candidate", "m03", *outs]) == 0
+    assert f"RUNS {' '.join(options)} --propensity {files[2]}" in capsys.readouterr().out
+    planned = pd.read_csv(files[1]).drop(columns="propensity")
+    of_prompts = table.drop_duplicates("task").set_index("task")
+    for name in {"topic", "suite"} & set(planned):
+        assert planned[name].tolist() == of_prompts.loc[planned["task"], name].tolist()
+    drawn = planned.merge(table[["task", "model", "run", "accuracy"]])
+    assert len(drawn) == len(planned)
+    pd.concat([earlier, drawn]).to_csv(files[0], index=False)
+    assert main(["fit", formula, files[0], *options, "--propensity", files[2]]) == 0
+
+
 def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     draw().to_csv(tmp_path / "log.csv", index=False)
     design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
