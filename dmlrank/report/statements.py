@@ -384,7 +384,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     # Models that no test puts below another one may be first.
     may_lead = [leader, *(results.models[k] for k in first.others if not separation.above[:, k].any())]
     thin = {name: n for name, n in _models_with_few_votes(results).items() if name in may_lead}
-    # Those that the named test leaves open. Where one has few scores, tests of all pairs may leave others open, too.
+    # Those that the named test leaves open; tests of all pairs may leave others open, too.
     p_values = {results.models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
     may_be_first = [name for name, p in p_values.items() if not p <= first.alpha]
     few = [name for name in may_be_first if name in results.diagnostics.models_with_few_prompts or name in thin]
@@ -402,16 +402,13 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         ]
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
+    stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
         includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
-        if first.is_single and (tied or includes_zero):
-            stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
-            if tied:
-                lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(tied)} open."
-            else:
-                lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
+        if first.is_single and includes_zero and not tied:
+            lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
     else:
         named = p_values if is_nobody else enough
         p = "" if on_page else f" ({question}: P {p_value_clause(max(p_values[name] for name in named))})"
@@ -424,6 +421,8 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f" {some_of([*thin])} may be first, too: with {'' if is_one else 'at most '}"
             lead += f"{counted(most, results.counts)}{'' if is_one else ' each'} this stays open"
             lead += "." if on_page else f"; a fit with min_votes={most + 1} ranks the others."
+    if further := [name for name in tied if name not in may_be_first]:
+        lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(further)} open."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
