@@ -377,16 +377,16 @@ def contradictions(result: dr.RankResults) -> list[str]:
     apart = {k for k in result.models if not set_of(ranks, k) & set_of(ranks, leader)} - {leader}
     tied = set(result.models) - apart - {leader}
     undecided = r"(?:, but|and simultaneous intervals, leaves) (.*?) (?:(?:is|are) (?:not )?separated|open)"
-    named = re.search(undecided, said)
-    if named is None:
+    named = re.findall(undecided, said)
+    if not named:
         require(not tied, "models share a letter with the leader and are not named")
-    elif named[1].startswith("none of the other") or named[1].startswith("no other"):
+    elif named[0].startswith(("none of the other", "no other")):
         require(len(tied) == len(result.models) - 1, "not all models share a letter with the leader")
     else:
-        names = set(re.findall(r"m\d+", named[1]))
-        more = re.search(r"(\d+) others", named[1])
+        names = set(re.findall(r"m\d+", " ".join(named)))
+        n_more = sum(map(int, re.findall(r"(\d+) others", " ".join(named))))
         require(names <= tied, "models are named that do not share a letter with the leader")
-        require(len(names) + int(more[1] if more else 0) == len(tied), "another number of models is not separated")
+        require(len(names) + n_more == len(tied), "another number of models is not separated")
     of_leader = frame[(frame["first"] == leader) | (frame["second"] == leader)]
     sign, p = re.search(r"P ([<=]) ([\d.]+)\)", said).groups()
     require(float(p) <= of_leader["p_adjusted"].fillna(1).max() + 2e-3 or sign == "<", "P is above that of all pairs")

@@ -37,6 +37,7 @@ from .read_files import (
     pairs_of_scores,
     read_frames,
     read_propensities,
+    refuse_lost_runs,
 )
 
 if TYPE_CHECKING:
@@ -503,6 +504,8 @@ def frames_of(
     if columns:
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
+    else:
+        refuse_lost_runs(getattr(arguments, "propensity", None), frames["file"], arguments.context or (), formula)
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
     return formula, frames

@@ -76,6 +76,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
     least = f"{baseline} - {margin:g}" if margin else baseline
     about, confidence = f"difference {shown['gap']}", f"with {100 * level:g} % confidence"
+    confidence += f" (the limit is {-margin:g})" if margin else ""
     looks = "" if e.sequence is None else f", {e.sequence.clause}"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     if decision == "pass":

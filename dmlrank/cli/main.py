@@ -347,7 +347,7 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> 
         "their rows alone, those without a model too" if arguments.from_scratch else "their rows and those of this file"
     )
     words_of_options = ""
-    for name in ("context", "run", "groups"):
+    for name in ("context", "run", "groups", "weights", "tasks"):
         if value := getattr(arguments, name):
             words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")

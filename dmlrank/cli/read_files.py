@@ -97,7 +97,32 @@ def read_propensities(path: str) -> pd.DataFrame:
             f"scores in JSON has: run the command that made the plan with --out plan.json, too"
         )
     prompts = [tuple(prompt) if isinstance(prompt, list) else prompt for prompt in found["prompts"]]
-    return pd.DataFrame(found["table"], index=pd.Index(prompts), columns=found["models"])
+    table = pd.DataFrame(found["table"], index=pd.Index(prompts), columns=found["models"])
+    # A row of the plan has the columns of the prompt first, and that of the model before the propensity.
+    rows = [list(task.values())[: list(task).index("propensity")] for task in content.get("tasks", ())]
+    table.attrs["planned"] = [tuple(map(name_of, (*row[: table.index.nlevels], row[-1]))) for row in rows]
+    return table
+
+
+def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], formula: str) -> None:
+    """Refuse a table without the score of a run that the file of a plan has, such as of one that failed."""
+    planned: list[tuple[str, ...]] = getattr(propensity, "attrs", {}).get("planned", [])
+    parts = parse_formula(formula)
+    names = [*context, parts.first, parts.outcome]
+    if not planned or len(planned[0]) != len(names) - 1 or not set(names) <= set(column_names(frame)):
+        return
+    rows = take_columns(frame, names)
+    cells = list(zip(*(map(name_of, rows[name]) for name in names[:-1]), strict=True))
+    with_score = {cell for cell, has_score in zip(cells, rows[parts.outcome].notna(), strict=True) if has_score}
+    lost = [cell for cell in planned if cell not in with_score]
+    # The fit says what to do with new prompts in the places of the plan's.
+    if lost and not {cell[:-1] for cell in cells}.isdisjoint(cell[:-1] for cell in planned):
+        *prompt, model = lost[0]
+        raise DataError(
+            f"the plan of propensity= has {len(planned):,} runs, and {len(lost):,} of them have no score in the table, "
+            f"first prompt {', '.join(map(repr, prompt))} and model {model!r}; without failed runs a model looks too "
+            f"good: write the score of a failed run, such as 0, and make the runs that were not made"
+        )
 
 
 def known_file(path: str) -> bool:

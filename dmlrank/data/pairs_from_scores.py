@@ -211,7 +211,7 @@ def further_scores(source: DerivedPairs, column: str) -> FloatArray:
 
 
 def pass_at_k(
-    frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str, missing: str = "raise"
+    frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str, missing: str | float = "raise"
 ) -> pd.DataFrame:
     r"""Return unbiased estimates of pass@k: the chance that at least one of k runs of a model solves a prompt.
 
@@ -227,9 +227,10 @@ def pass_at_k(
         The column with the model's name.
     score : str
         The column with the result of the run: 1 or true for a success, 0 or false for a failure.
-    missing : {"raise", "keep"}
-        What happens where a model has fewer than k runs with a score on a prompt: an error, or a missing score, for
-        ``missing=`` of the fit.
+    missing : {"raise", "keep"} or 0.0
+        Where a model has fewer than k runs with a score on a prompt: an error, or a missing score, for ``missing=`` of
+        the fit. 0.0 counts every lost run as a failure: those that other models have on the prompt, up to as many as
+        the model has on any prompt.
 
     Returns
     -------
@@ -240,9 +241,9 @@ def pass_at_k(
     Raises
     ------
     DataError
-        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt and missing is "raise", or on all.
+        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt ("keep": all on all prompts).
     OptionError
-        If missing is another word.
+        If missing is another word or number.
     MissingDataError
         If a row has no prompt or no model.
 
@@ -261,7 +262,11 @@ def pass_at_k(
     0   t1     a     0.5
     """
     check_whole("k", k, 1)
-    check_choice(missing, ("raise", "keep"), "missing")
+    if isinstance(missing, str):
+        check_choice(missing, ("raise", "keep"), "missing")
+    else:
+        allowed = "allowed: 'raise', 'keep', and 0.0, with which lost runs are failures"
+        number_in("missing", missing, lambda number: number == 0, allowed)
     keys = [*_named(prompt, "prompt"), model]
     table = _take(frame, [*keys, score])
     _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
@@ -269,19 +274,29 @@ def pass_at_k(
     wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
     if len(wrong):
         raise DataError(f"column {score!r} holds {wrong[0]:g}; pass@k needs runs that succeed (1) or fail (0)")
-    by_cell = table[keys].assign(**{score: values}).groupby(keys, sort=False, observed=True)[score]
+    table = table[keys].assign(**{score: values})
+    if not isinstance(missing, str):
+        record = np.asarray(table.groupby(keys[:-1], sort=False, observed=True).ngroup(), dtype=np.intp)
+        (item, models), first_row = pd.factorize(table[model]), np.unique(record, return_index=True)[1]
+        n_lost = Runs.of(record, item, values, (len(first_row), len(models))).n_missing
+        at_record, at_item = (np.repeat(place.ravel(), n_lost.ravel()) for place in np.indices(n_lost.shape))
+        lost = table.iloc[first_row[at_record]].reset_index(drop=True)
+        lost[model], lost[score] = models[at_item], 0.0
+        table = pd.concat([table.dropna(subset=score), lost], ignore_index=True)
+    by_cell = table.groupby(keys, sort=False, observed=True)[score]
     n_runs, n_solved = by_cell.count(), by_cell.sum()
     has_few = (n_runs < k).to_numpy()
-    if has_few.all() or (has_few.any() and missing == "raise"):
+    if has_few.all() or (has_few.any() and missing != "keep"):
         names = n_runs.index[int(np.argmax(has_few))]
         where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
         keep = (
-            ", or missing='keep', with which these scores are missing and a fit keeps all prompts (missing='model', "
-            "with features that say which scores are missing)"
+            "; where runs failed, missing=0.0 counts each of them as a failure; where scores were lost for other "
+            "reasons, missing='keep' gives missing scores, and a fit keeps all prompts (missing='model', with features "
+            "that say which scores are missing)"
         )
         raise DataError(
             f"{int(has_few.sum())} pairs of prompt and model have fewer than k={k} runs with a score, first {where} "
-            f"({int(n_runs.min())} at the least); use a smaller k{keep * (not has_few.all())}"
+            f"({int(n_runs.min())} at the least); use a smaller k{keep * (missing == 'raise' and not has_few.all())}"
         )
     failed, left = (n_runs - n_solved).to_numpy(), np.ones(len(n_runs))
     for drawn in range(k):

@@ -451,6 +451,8 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         raise NuisanceError(
             f"propensity= is {table[i, j]} for {data.items[j]!r} on prompt {data.context_ids[i]!r} "
             f"({int(wrong.sum())} such scores); a score that is there has a propensity above 0 and at most 1"
+            + "; where earlier runs have none in this column, give the plan itself, which has those of all prompts and "
+            "models (on the command line --propensity plan.json, the file of design --out)" * isinstance(given, str)
         )
     never = ~is_there.any(axis=0)
     if never.any():

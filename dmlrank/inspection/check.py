@@ -122,7 +122,8 @@ class ScoreCheck:
         How many runs have a score, and of which model the fewest; how many have none; empty where all have one.
     models : DataFrame
         By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
-        ``errors`` (rows without a score that name an error, in a column of this name) and the ``mean`` over prompts.
+        ``lost_runs`` (without one, where there are several; also those without a row), ``errors`` (rows without a score
+        that name an error, in a column of this name) and the ``mean`` over prompts.
     tasks : DataFrame
         The columns of ``models`` by model and task, where the table has a column ``task``; empty elsewhere.
     """
@@ -158,10 +159,13 @@ class ScoreCheck:
         runs = scores.runs
         by_prompt = cells["scores"].unstack(fill_value=0)
         mean, errors = cells["mean"].unstack(), cells["errors"].unstack(fill_value=0)
+        n_rows = cells["runs"].unstack(fill_value=0).to_numpy()
+        lost = np.minimum(n_rows.max(axis=0), n_rows.max(axis=1, keepdims=True)) - by_prompt
 
         def counted_by_model(inside: np.ndarray) -> pd.DataFrame:
             n_scored = (by_prompt[inside] > 0).sum()
             numbers = {"prompts": n_scored, "missing": int(inside.sum()) - n_scored, "scores": by_prompt[inside].sum()}
+            numbers |= {"lost_runs": lost[inside].sum()} if n_rows.max() > 1 else {}
             numbers |= {"errors": errors[inside].sum(), "mean": mean[inside].mean()}
             return pd.DataFrame(numbers).rename_axis("model")
 

@@ -37,8 +37,9 @@ _PAIRS = 30
 _LONGEST_NAME = 22
 
 _NEW_PROMPTS = (
-    "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier of one "
-    "new prompt in the place of each, at random, also in rows without a model, and fit with the column of propensities "
+    "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier (and "
+    "features) of one new prompt in the place of each, at random, also in rows without a model, and fit with the "
+    "column of propensities "
     "(propensity='propensity') in place of the plan, which does not know the new identifiers."
 )
 
@@ -149,8 +150,10 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     rows, labels = rows[is_difference], [specification.contrast_labels[j] for j in np.flatnonzero(is_difference)]
     if not len(rows):
         return ""
-    # A difference is found with the power if it is so many standard errors.
-    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, specification.test), POWER)
+    # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
+    n_scores, is_alone = len(specification.scores), len(specification.contrasts) == 1
+    test = "none" if is_alone else specification.test
+    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, test), POWER)
 
     def needed_at(solution: PlanSolution) -> FloatArray:
         """Return the differences that are found, (J,)."""
@@ -163,11 +166,19 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
     spent = f"{number:,.6g} {unit}" if np.isclose(number, solution.expected_cost) else "this budget"
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
     is_open, sentences = ~is_equal & ~is_found, []
+    digits = decimals(needed, fewest=fewest_decimals(problem.unit == 1.0))
+    at_least = f"at least {fixed_text(float(needed[is_equal | ~is_equal.any()].max()), digits)}"
+    if is_alone and n_scores > 2:
+        critical = pair_critical_value(specification, solution, alpha, "max-t")
+        of_pairs = fixed_text(smallest_gap(float(needed[0]) / least, critical, POWER), digits)
+        at_least += f" tested alone, {of_pairs} among all {n_scores * (n_scores - 1) // 2:,} pairs"
     if not is_equal.all():
         asked = counted(int((~is_equal).sum()), "difference")
         is_added = specification.earlier is not None and not problem.of_scores
         text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
         tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
+        if is_alone:
+            tests, all_need, goal = f"it takes {at_least}", "it needs", "for it"
         if specification.test == "none":
             tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
             elsewhere = "; the fit's summary says how many without a plan" if is_added else ""
@@ -186,6 +197,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
                 return float((needed_at(of)[is_open] / gap[is_open]).max())
 
             hardest = labels[int(np.argmax(np.where(is_open, needed / np.maximum(gap, 1e-300), 0.0)))]
+            most = "" if is_alone else f" ({hardest} needs the most{elsewhere})"
             # A random sample of the rows says about as much, and takes little time.
             sample = problem.sample() or problem
             share = sample.total_cost / problem.total_cost
@@ -194,17 +206,14 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
                 small = replace(specification, problem=sample)
                 enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
                 wanted = f"{float(f'{np.ceil(enough):.2g}'):,.6g}{independent}"
-                text += f"; {all_need} about {wanted} ({hardest} the most{elsewhere})"
+                text += f"; {all_need} about {wanted}{most}"
             except OptionError:
-                text += f"; all {unit} that these prompts allow are too few {goal} ({hardest} needs the most), so "
-                text += "more prompts are needed"
+                text += f"; all {unit} that these prompts allow are too few {goal}{most}, so more prompts are needed"
         sentences.append(f"{text}.")
     if is_equal.any():
-        digits = decimals(needed, fewest=fewest_decimals(problem.unit == 1.0))
         sentences.append(
             f"With {spent}, a difference that is {'assumed to be' if specification.candidate else 'estimated as'} zero "
-            f"is found with power {POWER:.2f} if it is at least "
-            f"{fixed_text(float(needed[is_equal].max()), digits)}."
+            f"is found with power {POWER:.2f} if it is {at_least}."
         )
     return " ".join(sentences)
 

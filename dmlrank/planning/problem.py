@@ -113,7 +113,7 @@ class PlanNames:
     context_columns: The columns that identify a context.
     first_column, second_column: The columns of the model shown first and of the one shown second.
     scores: Names of the scores: those of the models, or of a functional's own outputs.
-    carried (n, c): Further columns of samples that a row needs, such as the run; None for none.
+    carried (n, c): Further columns of samples that a row needs, such as features and the run; None for none.
     """
 
     models: tuple[str, ...]

@@ -274,7 +274,8 @@ def tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) 
     # pandas writes 15 digits at most. Propensities are written with all digits, so that reading gives the same numbers.
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
-    unlabelled = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
+    of_prompt = [*names.context_columns, *(() if names.carried is None else names.carried)]
+    unlabelled = json.loads(rows.loc[~drawn, of_prompt].to_json(orient="records"))
     content = {**header, "tasks": tasks, "unlabelled": unlabelled}
     # Names of prompts may be numbers of numpy.
     return json.dumps(content, indent=1, ensure_ascii=False, default=lambda name: getattr(name, "item", name.__str__)())

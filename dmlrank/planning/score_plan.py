@@ -331,10 +331,12 @@ def design_scores(
         cost_of_run=cost,
         between_covariance=_between(deviation, before, correlation, estimates.covariance.matrix * n, fitted),
     )
-    first, source, carried = parse_formula(steps.source.formula).first, steps.source.data, None
+    first, source = parse_formula(steps.source.formula).first, steps.source.data
+    # Features, clusters and weights.
+    carried = data.context_table([name for name in data.columns if name not in steps.options.context])
     if isinstance(source, DerivedPairs) and source.rows is not None and source.run is not None:
         # A planned cell has no run yet, so that its run may have the name of any.
-        carried = pd.DataFrame({source.run: source.rows[source.run].dropna().iloc[[0] * n].to_numpy()})
+        carried[source.run] = source.rows[source.run].dropna().iloc[[0] * n].to_numpy()
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", carried=carried)
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)

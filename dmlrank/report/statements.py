@@ -396,41 +396,45 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     # Models that no test puts below another one may be first.
     may_lead = [leader, *(results.models[k] for k in first.others if not separation.above[:, k].any())]
     thin = {name: n for name, n in _models_with_few_votes(results).items() if name in may_lead}
-    few = [name for name in tied if name in results.diagnostics.models_with_few_prompts or name in thin]
-    enough = [name for name in tied if name not in few] or few
+    # Those that the named test leaves open; tests of all pairs may leave others open, too.
+    p_values = {results.models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
+    may_be_first = [name for name, p in p_values.items() if not p <= first.alpha]
+    few = [name for name in may_be_first if name in results.diagnostics.models_with_few_prompts or name in thin]
+    enough = [name for name in may_be_first if name not in few] or few
     nobody = f"none of the other {n_others} models" if n_others > 1 else "no other model"
-    apart = f"{nobody} is" if len(tied) == n_others else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
+    is_nobody = len(may_be_first) == n_others
+    apart = f"{nobody} is" if is_nobody else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
     if not first.decided and leader in thin:
         others = [j for j in np.argsort(-results.estimate, kind="stable") if results.models[j] not in thin]
         return [
-            f"First place is not decided: {some_of([*thin])} {'has' if len(thin) == 1 else 'have'} too few "
-            f"{results.counts}s to say (at most {max(thin.values()):,}). Of the others {results.models[others[0]]} has "
-            f"the highest score" + ("." if on_page else f"; a fit with min_votes={max(thin.values()) + 1} ranks them.")
+            f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
+            f"do not show who is first. Of the others {results.models[others[0]]} has the highest score"
+            + ("." if on_page else f"; a fit with min_votes={max(thin.values()) + 1} ranks them.")
         ]
-    p = "" if on_page else f" ({question}: P {p_value_clause(float(first.p.max()))})"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
+    stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
         includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
-        if first.is_single and (tied or includes_zero):
-            stricter = f"the stricter check of all {n_pairs:,} pairs of models at once"
-            if tied:
-                lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(tied)} open."
-            else:
-                lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
+        if first.is_single and includes_zero and not tied:
+            lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
     else:
+        named = p_values if is_nobody else enough
+        p = "" if on_page else f" ({question}: P {p_value_clause(max(p_values[name] for name in named))})"
         lead = f"First place is not decided: {leads}, but {apart} separated from it{p}."
         unknown = [name for name in few if name not in thin]
-        if unknown and enough != few and len(tied) < n_others:
+        if unknown and enough != few and not is_nobody:
             lead += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
-        if thin := {name: thin[name] for name in tied if name in thin}:
+        if thin := {name: thin[name] for name in few if name in thin}:
             most, is_one = max(thin.values()), len(thin) == 1
-            lead += f" {some_of([*thin])} may be first, too: {'it has only' if is_one else 'they have at most'} "
-            lead += f"{counted(most, results.counts)}, too few to tell"
+            lead += f" {some_of([*thin])} may be first, too: with {'' if is_one else 'at most '}"
+            lead += f"{counted(most, results.counts)}{'' if is_one else ' each'} this stays open"
             lead += "." if on_page else f"; a fit with min_votes={most + 1} ranks the others."
+    if further := [name for name in tied if name not in may_be_first]:
+        lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(further)} open."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:

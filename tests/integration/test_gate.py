@@ -45,7 +45,12 @@ def run(table, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("margin", "status", "words"),
     [
-        ("0.2", 0, r"^pass: candidate is at least baseline - 0.2: difference -[\d.]+, above -[\d.]+ with 95 % "),
+        (
+            "0.2",
+            0,
+            r"^pass: candidate is at least baseline - 0.2: difference -[\d.]+, above -[\d.]+ with 95 % confidence "
+            r"\(the limit is -0.2\)$",
+        ),
         ("0", 3, r"^worse: candidate is below baseline: difference -[\d.]+, below -[\d.]+ with 95 % confidence$"),
         (
             "0.05",

@@ -131,17 +131,34 @@ def test_pass_at_k_by_enumeration():
         dr.pass_at_k(table, 7, missing="keep", **call)
     n_runs = table.groupby(["task", "model"])["solved"].size()
     assert n_runs.min() == 3
-    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* or missing='keep'"):
+    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* missing=0.0 counts .* missing='keep'"):
         dr.pass_at_k(table, 4, **call)
     kept = dr.pass_at_k(table, 4, missing="keep", **call).set_index(["task", "model"])["solved"]
     assert kept.isna().to_dict() == (n_runs < 4).to_dict()
     whole = table[(table.set_index(["task", "model"]).index.map(n_runs) >= 4)]
     expected = dr.pass_at_k(whole, 4, **call).set_index(["task", "model"])["solved"]
     np.testing.assert_array_equal(kept.dropna(), expected)
-    with pytest.raises(OptionError, match="'keep'"):
-        dr.pass_at_k(table, 3, missing="drop", **call)
+    for wrong in ("drop", 0.5):
+        with pytest.raises(OptionError, match="'keep'"):
+            dr.pass_at_k(table, 3, missing=wrong, **call)
     with pytest.raises(DataError, match="succeed"):
         dr.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
+
+
+@pytest.mark.parametrize("are_absent", [True, False])
+def test_pass_at_k_counts_lost_runs_as_failures(are_absent):
+    # No run of b on the first task, and one of three of a on the second, which another run solves.
+    rows = {("t0", "a"): [1, 0, 0], ("t0", "b"): [None] * 3, ("t1", "a"): [0, None, 1], ("t1", "b"): [0, 0, 1]}
+    table = pd.DataFrame([(*key, s) for key, runs in rows.items() for s in runs], columns=["task", "model", "solved"])
+    given = table.dropna() if are_absent else table
+    call = {"prompt": "task", "model": "model", "score": "solved"}
+    by_hand = table.fillna({"solved": 0})
+    for k in (1, 2, 3):
+        found = dr.pass_at_k(given, k, missing=0.0, **call).sort_values(["task", "model"], ignore_index=True)
+        pd.testing.assert_frame_equal(found, dr.pass_at_k(by_hand, k, **call))
+    assert found["solved"].tolist() == [1.0, 0.0, 1.0, 1.0]
+    with pytest.raises(DataError, match=r"4 pairs .* k=4 .* \(3 at the least\); use a smaller k$"):
+        dr.pass_at_k(given, 4, missing=0.0, **call)
 
 
 @pytest.mark.parametrize("column", ["task", "model"])
@@ -628,6 +645,49 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
         fit(table, run="run", missing=0.0, propensity=planned)
 
 
+def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
+    (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
+    table, planned = pd.read_csv(every), pd.read_csv(csv)
+    failed = table.index[(table["model"] == "m03") & (table["accuracy"] == 0)][:15]
+    first = planned.loc[planned["task"].isin(table.loc[failed, "task"]), "task"].iloc[0]
+    said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
+    question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
+    lost = tmp_path / "lost.csv"
+    for without in (table.drop(failed), table.assign(accuracy=table["accuracy"].mask(table.index.isin(failed)))):
+        without.to_csv(lost, index=False)
+        for command, further in (("fit", []), ("gate", question)):
+            assert main([command, FORMULA, str(lost), *OF_RUNS, "--propensity", str(plan), *further]) == 1
+            assert f"the plan of --propensity has {len(planned)} runs, and {said}" in capsys.readouterr().err
+    # The column of propensities, of rows of which the earlier ones have none.
+    table.merge(planned, how="left").to_csv(every, index=False)
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", "propensity"]) == 1
+    assert "give the plan itself, which has those of all prompts and models (on the command line --propensity " in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "further"),
+    [(FORMULA, ["--tasks", "topic"]), (FORMULA, ["--groups", "suite"]), ("accuracy ~ C(topic) | model", [])],
+)
+def test_the_rows_of_a_plan_have_the_columns_of_its_fit(formula, further, tmp_path, capsys):
+    table = draw(n=200, n_models=4)
+    earlier, files = table[table["model"] != "m03"], [str(tmp_path / name) for name in ("log.csv", "p.csv", "p.json")]
+    earlier.to_csv(files[0], index=False)
+    options = [*OF_RUNS, *further]
+    outs = ["--out", files[1], "--out", files[2]]
+    assert main(["design", formula, files[0], *options, "--budget", "90", "--candidate", "m03", *outs]) == 0
+    assert f"RUNS {' '.join(options)} --propensity {files[2]}" in capsys.readouterr().out
+    planned = pd.read_csv(files[1]).drop(columns="propensity")
+    of_prompts = table.drop_duplicates("task").set_index("task")
+    for name in {"topic", "suite"} & set(planned):
+        assert planned[name].tolist() == of_prompts.loc[planned["task"], name].tolist()
+    drawn = planned.merge(table[["task", "model", "run", "accuracy"]])
+    assert len(drawn) == len(planned)
+    pd.concat([earlier, drawn]).to_csv(files[0], index=False)
+    assert main(["fit", formula, files[0], *options, "--propensity", files[2]]) == 0
+
+
 def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     draw().to_csv(tmp_path / "log.csv", index=False)
     design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
@@ -693,6 +753,8 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         if command == "check":
             assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
             assert "3 runs without a score are left out" in said
+            assert "prompts missing scores lost runs errors mean" in said
+            assert "m00 99 0 195 3 0" in said
     assert fit(table).estimates.description.runs_there == ""
     # Beside the counts above the table, and under "Data".
     page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()

@@ -307,7 +307,7 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
 
 
 def test_a_page_says_that_models_with_few_votes_may_be_first(thin_page):
-    said = "m00 is not separated from it. m06 may be first, too: it has only 24 votes, too few to tell."
+    said = "m00 is not separated from it. m06 may be first, too: with 24 votes this stays open."
     assert said in text_of(thin_page)
 
 
@@ -517,7 +517,7 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     votes.to_csv(path, index=False)
     assert main(["fit", SIDES, str(path), "--functional", "bt"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    named = f"new may be first, too: it has only {n_few} votes, too few to tell"
+    named = f"new may be first, too: with {n_few} votes this stays open"
     assert f"{named}; a fit with --min-votes {n_few + 1} ranks the others." in said
     expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
     with pytest.warns(dr.DmlrankWarning, match=rf"left out with {n_few} of 3,000 votes: new {n_few} "):

@@ -904,10 +904,13 @@ def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
         named = float(text.split("all of them need about ")[1].split()[0].replace(",", ""))
         assert named == pytest.approx(enough, rel=0.15 if size == 500 else 0.06)
     few = dr.design(mu, "bt", budget=40, contrasts=("model_1", "model_2"))
-    assert "all labels that these prompts allow are too few" in " ".join(str(few).split())
+    gap, alone = (few.smallest_gap("model_1", "model_2", method=method) for method in ("max-t", "none"))
+    said = f"(it takes at least {alone:.3f} tested alone, {gap:.3f} among all 6 pairs); all labels that these prompts "
+    assert f"{said}allow are too few for it, so more" in " ".join(str(few).split())
     equal = dr.design(np.where(mu > 0, 1 / mu.shape[3], 0.0), budget=40, contrasts=[("model_0", "model_1")])
-    gap = equal.smallest_gap("model_0", "model_1")
-    assert f"estimated as zero is found with power 0.80 if it is at least {gap:.3f}" in " ".join(str(equal).split())
+    gap, alone = (equal.smallest_gap("model_0", "model_1", method=method) for method in ("max-t", "none"))
+    said = f"with power 0.80 if it is at least {alone:.3f} tested alone, {gap:.3f} among all 6 pairs."
+    assert f"estimated as zero is found {said}" in " ".join(str(equal).split())
     assert "power" not in str(dr.design(mu, budget=40)) + str(dr.design(mu, budget=40, contrasts="model_0 - 2*model_1"))
 
 
