@@ -405,12 +405,16 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     is_nobody = len(may_be_first) == n_others
     apart = f"{nobody} is" if is_nobody else f"{some_of(enough)} {'is' if len(enough) == 1 else 'are'} not"
     question = "test of first place" if first.is_single else "adjusted for all pairs"
+    # Votes against models that are left out counted for min_votes=, too, and are not known here.
+    enough_votes = (
+        f"{max(thin.values(), default=0) + 1}" if not results.diagnostics.models_dropped else " of a larger number"
+    )
     if not first.decided and leader in thin:
         others = [j for j in np.argsort(-results.estimate, kind="stable") if results.models[j] not in thin]
         return [
             f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
             f"do not show who is first. Of the others {results.models[others[0]]} has the highest score"
-            + ("." if on_page else f"; a fit with min_votes={max(thin.values()) + 1} ranks them.")
+            + ("." if on_page else f"; a fit with min_votes={enough_votes} ranks them.")
         ]
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
@@ -432,7 +436,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             most, is_one = max(thin.values()), len(thin) == 1
             lead += f" {some_of([*thin])} may be first, too: with {'' if is_one else 'at most '}"
             lead += f"{counted(most, results.counts)}{'' if is_one else ' each'} this stays open"
-            lead += "." if on_page else f"; a fit with min_votes={most + 1} ranks the others."
+            lead += "." if on_page else f"; a fit with min_votes={enough_votes} ranks the others."
     if further := [name for name in tied if name not in may_be_first]:
         lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(further)} open."
     verb = "is" if separation.n_separated == 1 else "are"
