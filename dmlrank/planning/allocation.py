@@ -145,6 +145,8 @@ class Constraints:
     lower: Smallest propensity; the smallest propensities together cost no more than the budget.
     one_pair: Whether the propensities of a context add up to at most one.
     count (n,): Number of contexts that each row stands for; None for one.
+    before: Labels of each pair that there are already, (1, m), by context; with them the sum to minimise is that of
+        information / (before + propensity).
     """
 
     cost: FloatArray
@@ -152,6 +154,7 @@ class Constraints:
     budget: float
     one_pair: bool
     count: FloatArray | None = None
+    before: FloatArray | float = 0.0
 
     def spent(self, propensity: FloatArray, rows: slice) -> float:
         """Return the cost over the contexts of some rows, from their propensities, (b, m)."""
@@ -172,16 +175,16 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     """
     if constraints.one_pair and constraints.cost.shape[1] > 1:
         return _allocate_one_pair(rates, constraints)
-    lower = constraints.lower
+    lower, before = constraints.lower, constraints.before
     # All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of
     # at most one label is therefore a largest level of the context.
     cap = None
     if constraints.one_pair:
         cap = np.concatenate(
-            map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block)), rates.shape)
+            map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block), before), rates.shape)
         )
     level = _budget_level(rates, constraints, cap, start)
-    propensities = Computed(rates.shape, partial(_propensities_at_level, rates, lower, level, cap))
+    propensities = Computed(rates.shape, partial(_propensities_at_level, rates, constraints, level, cap))
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
     if cap is None:
         return Allocation(propensities, multiplier)
@@ -191,14 +194,21 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
 
 
 def propensities_at_multiplier(
-    information: FloatArray, cost: FloatArray, lower: float, multiplier: float, one_pair: bool
+    information: FloatArray,
+    cost: FloatArray,
+    lower: float,
+    multiplier: float,
+    one_pair: bool,
+    before: FloatArray | float = 0.0,
 ) -> FloatArray:
     """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same lambda."""
     if one_pair and cost.shape[1] > 1:
         root, price = np.sqrt(information), multiplier * np.broadcast_to(cost, information.shape)
-        return _at_price(root, price + _context_multipliers(root, price, lower)[:, None], lower)
+        nu = _context_multipliers(root, price, lower, before)
+        return _at_price(root, price + nu[:, None], lower, before)
     rate, level = np.sqrt(information / cost), level_of(multiplier)
-    return _at_level(rate, lower, np.minimum(level, _one_pair_level(rate, lower)) if one_pair else level)
+    most = np.minimum(level, _one_pair_level(rate, lower, before)) if one_pair else level
+    return _at_level(rate, lower, most, before)
 
 
 def level_of(multiplier: float) -> float:
@@ -209,7 +219,8 @@ def level_of(multiplier: float) -> float:
 def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocation) -> float:
     """Return the largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
-    Where pi is the smallest propensity allowed, the left side may be smaller; where pi is one, it may be larger.
+    With earlier labels, pi is ``before`` + propensity. Where a propensity is the smallest one allowed, the left side
+    may be smaller; where it is one, it may be larger.
     """
     if np.isinf(allocation.multiplier):
         return 0.0
@@ -219,7 +230,7 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
         total_price = allocation.multiplier * cost
         if allocation.context_multiplier is not None:
             total_price = total_price + allocation.context_multiplier[block, None]
-        gain = np.square(rates[block] / propensity) * cost
+        gain = np.square(rates[block] / (propensity + constraints.before)) * cost
         violation = (gain - total_price) / np.maximum(np.maximum(total_price, gain), np.finfo(float).tiny)
         at_floor = propensity <= at_rows(constraints.lower, block) * (1 + 1e-12)
         np.maximum(violation, 0, out=violation, where=at_floor)
@@ -233,14 +244,17 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
 
 
 def _propensities_at_level(
-    rates: CellRates, lower: FloatArray, level: float, cap: FloatArray | None, rows: Rows
+    rates: CellRates, constraints: Constraints, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``."""
-    return _at_level(rates[rows], at_rows(lower, rows), level if cap is None else np.minimum(level, cap[rows]))
+    most = level if cap is None else np.minimum(level, cap[rows])
+    return _at_level(rates[rows], at_rows(constraints.lower, rows), most, constraints.before)
 
 
-def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | float) -> FloatArray:
-    """Return level, (b,), x rate, (b, m), clipped to [smallest propensity, 1]; overwrites ``rate``.
+def _at_level(
+    rate: FloatArray, lower: FloatArray | float, level: FloatArray | float, before: FloatArray | float
+) -> FloatArray:
+    """Return level, (b,), x rate, (b, m), minus ``before``, in [smallest propensity, 1]; overwrites ``rate``.
 
     Where the level is infinite, the result is one for every label with information.
     """
@@ -248,6 +262,7 @@ def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | f
         rate *= level if np.ndim(level) == 0 else np.asarray(level)[:, None]
     if not np.isfinite(level).all():
         rate[np.isnan(rate)] = 0.0  # infinity times the rate of a label without information
+    rate -= before
     np.maximum(rate, lower, out=rate)
     return np.minimum(rate, 1.0, out=rate)
 
@@ -260,7 +275,7 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
         """Return the expected cost at a level, and its derivative."""
 
         def of_block(block: slice) -> tuple[float, float]:
-            propensity = _propensities_at_level(rates, lower, level, cap, block)
+            propensity = _propensities_at_level(rates, constraints, level, cap, block)
             total = constraints.spent(propensity, block)
             if not np.isfinite(level):
                 return total, 0.0
@@ -268,7 +283,8 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
             is_free = (propensity > at_rows(lower, block)) & (propensity < 1)
             if cap is not None:
                 is_free &= (cap[block] > level)[:, None]
-            np.multiply(propensity, is_free, out=propensity)
+            propensity += constraints.before
+            propensity *= is_free
             return total, constraints.spent(propensity, block) / level
 
         parts = map_blocks(of_block, rates.shape)
@@ -297,15 +313,15 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
     return level
 
 
-def _one_pair_level(rate: FloatArray, lower: FloatArray | float) -> FloatArray:
+def _one_pair_level(rate: FloatArray, lower: FloatArray | float, before: FloatArray | float) -> FloatArray:
     """Find the level at which the propensities of a row add up to one, (b,); infinite where there is none."""
     with np.errstate(divide="ignore"):
-        level = np.asarray(1 / rate.sum(axis=1), dtype=np.float64)
+        level = np.asarray((1 + np.sum(before)) / rate.sum(axis=1), dtype=np.float64)
     active = np.isfinite(level)
     if not active.all():
         rate = rate[active]
     for _ in range(100):
-        raised = level[active, None] * rate
+        raised = level[active, None] * rate - before
         is_free = raised > lower
         excess = np.where(is_free, raised, lower).sum(axis=1) - 1
         slope = np.where(is_free, rate, 0).sum(axis=1)
@@ -319,19 +335,20 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray | float) -> FloatArray:
 # --- at most one label of a context, whose labels differ in cost ------------------------------------------------------
 
 
-def _at_price(root: FloatArray, price: FloatArray, lower: float) -> FloatArray:
-    """Return the propensities root / sqrt(price), (b, m), or the smallest ones allowed where these are larger."""
+def _at_price(root: FloatArray, price: FloatArray, lower: float, before: FloatArray | float) -> FloatArray:
+    """Return the propensities root / sqrt(price) - before, (b, m), or the smallest ones allowed where larger."""
     with np.errstate(divide="ignore", invalid="ignore"):
         propensity = root / np.sqrt(price)
-    return np.maximum(np.nan_to_num(propensity, copy=False, nan=0.0, posinf=np.inf), lower)
+    return np.maximum(np.nan_to_num(propensity, copy=False, nan=0.0, posinf=np.inf) - before, lower)
 
 
 def _propensities_at_price(
-    rates: CellRates, cost: FloatArray, lower: float, multiplier: float, nu: FloatArray, rows: Rows
+    rates: CellRates, constraints: Constraints, multiplier: float, nu: FloatArray, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows, sqrt(information / price) at the price lambda x cost + nu of a label."""
-    cost_of_label = at_rows(cost, rows)
-    return _at_price(rates[rows] * np.sqrt(cost_of_label), multiplier * cost_of_label + nu[rows][:, None], lower)
+    cost_of_label, lower = at_rows(constraints.cost, rows), float(np.min(constraints.lower))
+    price = multiplier * cost_of_label + nu[rows][:, None]
+    return _at_price(rates[rows] * np.sqrt(cost_of_label), price, lower, constraints.before)
 
 
 def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation:
@@ -341,10 +358,11 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
     def allocation_at(multiplier: float) -> Allocation:
         def nu_of(block: slice) -> FloatArray:
             cost_of_label = np.broadcast_to(at_rows(cost, block), (block.stop - block.start, rates.shape[1]))
-            return _context_multipliers(rates[block] * np.sqrt(cost_of_label), multiplier * cost_of_label, lower)
+            root = rates[block] * np.sqrt(cost_of_label)
+            return _context_multipliers(root, multiplier * cost_of_label, lower, constraints.before)
 
         nu = np.concatenate(map_blocks(nu_of, rates.shape))
-        rule = partial(_propensities_at_price, rates, cost, lower, multiplier, nu)
+        rule = partial(_propensities_at_price, rates, constraints, multiplier, nu)
         return Allocation(Computed(rates.shape, rule), multiplier, nu)
 
     def excess(log_multiplier: float) -> float:
@@ -363,8 +381,8 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
     return allocation_at(float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))))
 
 
-def _context_multipliers(root: FloatArray, price: FloatArray, lower: float) -> FloatArray:
-    """Find the smallest nu of each row, (b,), at which root / sqrt(price + nu), (b, m), add up to at most one."""
+def _context_multipliers(root: FloatArray, price: FloatArray, lower: float, before: FloatArray | float) -> FloatArray:
+    """Find the smallest nu of each row, (b,), at which the propensities at price + nu, (b, m), add up to at most 1."""
     nu = np.zeros(len(root))
     # nu lies between ``low`` and ``high``. A propensity is at most root / sqrt(nu) plus the smallest propensity. At
     # ``high`` the sum of root / sqrt(nu) is one minus the sum of the smallest propensities. The propensities therefore
@@ -373,16 +391,16 @@ def _context_multipliers(root: FloatArray, price: FloatArray, lower: float) -> F
     with np.errstate(divide="ignore"):
         high = np.where(root.any(axis=1), np.square(root.sum(axis=1) / np.maximum(room, 1e-300)), 0.0)
     low = np.zeros(len(root))
-    active = np.flatnonzero(_at_price(root, price, lower).sum(axis=1) > 1 + _SUM_PRECISION)
+    active = np.flatnonzero(_at_price(root, price, lower, before).sum(axis=1) > 1 + _SUM_PRECISION)
     nu[active] = np.maximum(np.square(root[active].sum(axis=1)) - price[active].max(axis=1), 0.0)
     for _ in range(200):
         if not len(active):
             break
         current_nu = nu[active]
         total_price = price[active] + current_nu[:, None]
-        propensity = _at_price(root[active], total_price, lower)
+        propensity = _at_price(root[active], total_price, lower, before)
         total = propensity.sum(axis=1)
-        fall = np.where(propensity > lower, propensity / (2 * total_price), 0).sum(axis=1)
+        fall = np.where(propensity > lower, (propensity + before) / (2 * total_price), 0).sum(axis=1)
         low[active] = np.where(total > 1, np.maximum(low[active], current_nu), low[active])
         high[active] = np.where(total < 1, np.minimum(high[active], current_nu), high[active])
         step = np.divide(total * (total**2 - 1), 2 * fall, out=np.full(len(active), np.inf), where=fall > 0)

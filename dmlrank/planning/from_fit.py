@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, warn
+from .._utils.computation import warn
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -35,10 +35,10 @@ from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.statements import AS_MET, counted
-from .allocation import Computed, Constraints, Propensities, Rows, allocate
+from .allocation import Computed, Rows, allocate
 from .plan import Plan
 from .plan_options import PlanOptions, Top, read_context_weights, read_costs, specify
-from .problem import Pairs, PlanNames, Tables, problem_of
+from .problem import DesignProblem, Pairs, PlanNames, Tables, problem_of
 from .score_plan import design_scores
 from .search import EarlierLabels, PlanSpecification, solve
 
@@ -51,9 +51,11 @@ _MANY_LABELS = 1_000_000
 _IDENTIFIER = re.compile(
     r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
 )
-# A search for weights by counts ends when a step moves less than this share of the budget's labels, or after so many
-# steps. A pair with few labels, whose weight is small at first, gains little in the first steps.
-_SMALLEST_MOVE, _MOST_STEPS = 1e-3, 300
+# A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
+# A step that does not lower it is made half as long.
+_SMALLEST_GAIN, _MOST_STEPS, _SMALLEST_STEP = 1e-7, 300, 1e-3
+# Smallest factor of the information of a label, which may be worth nothing or less where it also changes weights.
+_LEAST_WORTH = 1e-4
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
@@ -160,8 +162,8 @@ def design_fit(
     def scores_of(mean: FloatArray) -> FloatArray:
         return estimate if newdata is None else estimate + mean - plugin
 
-    def specification_with(functional: Functional, covariance: FloatArray) -> PlanSpecification:
-        """Return the specification for a functional, with which the fit's scores have this covariance."""
+    def specification_with(functional: Functional) -> PlanSpecification:
+        """Return the specification for a functional."""
         problem = problem_of(steps.estimator.plan_estimator)(
             functional=functional,
             mu=tables,
@@ -177,32 +179,42 @@ def design_fit(
         earlier = None
         if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
             share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
-            earlier = EarlierLabels(covariance * n_contexts, share)
+            earlier = EarlierLabels(estimates.covariance.matrix * n_contexts, share)
         return replace(specify(problem, options, names, scores_of, above), earlier=earlier)
 
-    specification = specification_with(functional, estimates.covariance.matrix)
+    specification = specification_with(functional)
     present, weights_follow = functional.edge_weights, False
     if steps.setup.edge_weights == "counts" and isinstance(functional, BradleyTerry) and present is not None:
-        counts = np.zeros_like(present) if from_scratch else present
+        counts = np.zeros_like(present) if specification.earlier is None else present
         most = _by_context(specification, counts).max() + specification.smallest_propensity(options.budget)
         # Where a pair has a label for every prompt, no propensity says what further labels add.
         weights_follow = most < 1
+    solution = None
     if weights_follow:
-        options_then = replace(steps.options, edge_weights=_counts_with_plan(specification, options.budget, counts))
-        with collected_warnings():
-            then = run(options_then, steps.source, steps)
-        covariance = then.covariance.matrix * estimates.scale.factor**2
-        # The labels of the uniform plan change the weights of pairs little.
-        present_plan, specification = specification, specification_with(then.setup.functional, covariance)
-        specification = replace(
+        earlier, before = specification.earlier, _by_context(specification, counts)
+        joined = replace(
             specification,
-            full_covariance=present_plan.full_covariance,
-            precision_of_uniform=present_plan.precision,
+            problem=replace(specification.problem, before=before),
+            earlier=None if earlier is None else replace(earlier, joined=True),
         )
-        earlier, joins = specification.earlier, newdata is None and options.criterion == "A" and not options.one_pair
-        if earlier is not None and joins:
-            by_pair = _by_context(specification, counts)
-            specification = replace(specification, earlier=replace(earlier, by_pair=by_pair))
+
+        def weighted_as(problem: DesignProblem) -> PlanSpecification:
+            """Return the specification with the weights of pairs, and what labels are worth, of a problem."""
+            other = specification_with(problem.functional)
+            weighted = replace(other.problem, before=before, worth=problem.worth)
+            return replace(joined, problem=weighted, between_covariance=other.between_covariance)
+
+        uniform = np.broadcast_to(specification.uniform(options.budget), specification.problem.shape)
+        labels = counts + _both_orders(pairs, specification.problem.expected_labels(uniform))
+        uniform_plan = weighted_as(_weighted(joined.problem, labels))
+        # The search leaves out that weights change the covariance between prompts. Where this makes a plan worse than
+        # the uniform one, the plan has as many labels of each pair as the uniform one.
+        for most_steps in (_MOST_STEPS, 0):
+            weighted = weighted_as(_counts_with_plan(joined, options.budget, counts, most_steps))
+            specification = replace(weighted, uniform_plan=uniform_plan)
+            solution, objective = solve(specification, options.budget), specification.criterion.objective
+            if objective(solution.sigma) <= objective(solution.uniform_sigma):
+                break
     has_contrasts = len(specification.contrasts) > 0
     weights_held = steps.setup.edge_weights == "counts" and not weights_follow
     doubts = _doubts(
@@ -216,7 +228,7 @@ def design_fit(
         alpha=estimates.alpha,
         seed=estimates.description.seed,
     )
-    return Plan(specification, solve(specification, options.budget))
+    return Plan(specification, solution or solve(specification, options.budget))
 
 
 def _doubts(
@@ -259,41 +271,86 @@ def _doubts(
         )
 
 
-def _counts_with_plan(specification: PlanSpecification, budget: float, counts: FloatArray) -> FloatArray:
-    r"""Return the labels of each pair, (K, K), that Bradley-Terry scores weight by, with those of a plan.
+def _counts_with_plan(
+    specification: PlanSpecification, budget: float, counts: FloatArray, most_steps: int
+) -> DesignProblem:
+    r"""Return the problem of scores with pairs weighted by the labels that there are, and by those of a plan.
 
     Shapes: counts (K, K), the labels that there are.
 
     Notes
     -----
-    Scores with pairs weighted by w are combinations c(w) of the log-odds of pairs, whose variances are v / N after N
-    labels. A step finds the N that cost the budget and minimise the variance for given w. Weights by the numbers of
-    labels then minimise it for given N, if labels of all pairs have about the same variance (Gauss-Markov), and so
-    every step lowers it. With weights that stay as they are, all pairs of two models would need labels for the
-    difference of the two, however many labels there are of their own pair.
+    Scores with pairs weighted by w are combinations of the log-odds of pairs, Sigma = sum of v / w cc' for w labels of
+    variance v, with c = w L^+ e for the Laplacian L and the difference e of the pair's two scores. With weights that
+    stay as they are, all pairs of two models would need labels for the difference of the two, however many labels there
+    are of their own pair. Here a label makes the log-odds of its pair more precise, which lowers the trace of G Sigma,
+    for the metric G, by v c'Gc / w^2, and raises the weight of the pair, which lowers it by 2 (e'Sigma Gc - v c'Gc / w)
+    / w. The latter is zero if all v are the same, since weights by counts are then the best ones (Gauss-Markov).
+    Elsewhere a label is *worth* more or less than its information. The search begins at the uniform plan; a step takes
+    what labels are worth as given, is made shorter until it lowers the objective, and leads to other weights.
     """
     whole = specification.problem
-    problem = whole.sample() or whole
-    pairs, functional, deviations = problem.pairs, problem.functional, problem.deviations
-    weights = functional.edge_weights
+    problem, precision = whole.sample() or whole, specification.precision
+    pairs, deviations, share = problem.pairs, problem.deviations, problem.total_cost / whole.total_cost
     assert deviations is not None
-    assert weights is not None
-    share = problem.total_cost / whole.total_cost
-    earlier = _by_context(specification, counts)
-    lower = earlier + specification.smallest_propensity(budget)
-    spent = problem.expected_cost(np.broadcast_to(earlier, problem.shape))
-    constraints = Constraints(problem.cost, lower, share * budget + spent, one_pair=False, count=problem.count)
-    propensities: Propensities = np.broadcast_to(lower, problem.shape)
-    for _ in range(_MOST_STEPS):
-        directions = BradleyTerry(functional.weights, functional.graph, weights).label_directions(pairs.n_items)
-        problem = replace(problem, deviations=replace(deviations, directions=directions[pairs.first, pairs.second]))
-        sigma = specification.between_covariance + problem.labelling_covariance(propensities)
-        propensities = allocate(problem.label_rates(specification.criterion.metric(sigma)), constraints).propensities
-        labels = problem.expected_labels(propensities) / share
-        previous, weights = weights, labels + labels.T if pairs.ordered else labels
-        if np.abs(weights - previous).sum() < _SMALLEST_MOVE * (weights.sum() - counts.sum()):
+    constraints = problem.constraints(specification.smallest_propensity(budget), share * budget)
+
+    def at(length: FloatArray) -> tuple[float, DesignProblem, FloatArray]:
+        """Return the objective, the problem, and the next squared lengths, (m,), of a plan with these."""
+        propensities = allocate(problem.rates_of_lengths(length), constraints).propensities
+        labels = problem.expected_labels(propensities) / share + counts / (2 if pairs.ordered else 1)
+        weights = _both_orders(pairs, labels)
+        of_plan = _weighted(problem, weights)
+        assert of_plan.deviations is not None
+        along, variance = of_plan.deviations.directions, problem.labelling_variances(propensities)
+        labelling = (along.T * variance) @ along
+        metric = precision.metric(labelling)
+        squared = of_plan.deviations.squared_lengths(metric)
+        change, place, added = labelling @ metric @ along.T, np.arange(len(pairs)), variance * squared
+        by_weight = change[pairs.first, place] - change[pairs.second, place]
+        # Only ratios of weights matter: if all of them were larger by the same factor, nothing would change.
+        by_weight *= added.sum() / by_weight.sum()
+        by_weight -= added
+        of_pair = pairs.take(_both_orders(pairs, pairs.matrices(by_weight[None])[0])[None])[0]
+        part = pairs.take(np.divide(labels, weights, out=np.zeros_like(labels), where=weights > 0)[None])[0]
+        following = np.maximum(squared + 2 * part * of_pair / variance, _LEAST_WORTH * squared)
+        worth = np.divide(length, squared, out=np.ones_like(length), where=squared > 0)
+        return precision.objective(labelling), replace(of_plan, worth=worth), following
+
+    mean = problem.count @ np.asarray(deviations.deviation, dtype=np.float64) / problem.n_contexts
+    even = (problem.before + specification.uniform(budget)) / np.maximum(mean, np.finfo(float).tiny)
+    length = np.square(np.broadcast_to(even, problem.shape)[0])
+    objective, best, following = at(length)
+    for _ in range(most_steps):
+        step = 1.0
+        while step > _SMALLEST_STEP:
+            candidate = length ** (1 - step) * following**step
+            found = at(candidate)
+            if found[0] < objective:
+                break
+            step /= 2
+        else:
             break
-    return weights
+        gain, length = objective - found[0], candidate
+        objective, best, following = found
+        if gain < _SMALLEST_GAIN * max(1.0, abs(objective)):
+            break
+    return best
+
+
+def _weighted(problem: DesignProblem, weights: FloatArray) -> DesignProblem:
+    """Return a problem of Bradley-Terry scores with other weights of pairs, (K, K)."""
+    of_fit, pairs = problem.functional, problem.pairs
+    assert isinstance(of_fit, BradleyTerry)
+    assert problem.deviations is not None
+    functional = BradleyTerry(of_fit.weights, of_fit.graph, weights)
+    directions = functional.label_directions(pairs.n_items)[pairs.first, pairs.second]
+    return replace(problem, functional=functional, deviations=replace(problem.deviations, directions=directions))
+
+
+def _both_orders(pairs: Pairs, table: FloatArray) -> FloatArray:
+    """Return the sums of the entries (j, k) and (k, j), (K, K), where display orders have entries of their own."""
+    return table + table.T if pairs.ordered else table
 
 
 def _by_context(specification: PlanSpecification, counts: FloatArray) -> FloatArray:

@@ -409,9 +409,6 @@ class Plan(Summarised):
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
         best = self.solution.optimum
         propensity = other.propensities_at(best.metric, lower, best.allocation.multiplier)
-        if specification.earlier is not None and specification.earlier.by_pair is not None:
-            # The rule is about all labels of a pair.
-            propensity = np.maximum(propensity - specification.earlier.by_pair, lower)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)

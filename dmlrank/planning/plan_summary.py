@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# A variance is larger than that of the fit if it is so many times as large: standard errors are estimates.
+_LARGER = 1.02
 # Largest number of contrasts, and of pairs, in a summary.
 _MAX_CONTRASTS = 20
 _MAX_PAIRS = 10
@@ -115,7 +117,10 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
         return ""
     (rows, labels), w = specification.targets, earlier.share
     fit, alone, both = (1 - w) ** 2 * earlier.sigma, solution.sigma, solution.sigma
-    alone, both = (alone, fit + w**2 * alone) if specification.problem.of_scores else ((both - fit) / w**2, both)
+    if specification.problem.of_scores:
+        both = fit + w**2 * alone
+    elif not earlier.joined:
+        alone = (both - fit) / w**2
     errors = [
         np.sqrt(np.maximum(np.einsum("jk,kl,jl->j", rows, sigma, rows), 0.0) / specification.problem.n_contexts)
         for sigma in (alone, both, earlier.sigma)
@@ -127,6 +132,8 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
     digits = decimals(np.array([of_place[1]]), fewest=fewest_decimals(specification.problem.unit == 1.0))
     of_new, of_all, of_fit, of_weighted = (fixed_text(error, digits) for error in (*of_place, weighted))
     start = f"Standard error of {labels[place]}: {of_new} from the new prompts alone, "
+    if earlier.joined:
+        return f"Standard error of {labels[place]}: {of_fit} from the fit, {of_all} from one fit of all rows."
     # For votes a note names the mixture of all rounds' propensities.
     if specification.problem.of_scores and of_place[1] > of_place[2]:
         return (
@@ -135,11 +142,9 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
             f"fewer runs. Fit the new rows by themselves; the mean of the two independent estimates, weighted by "
             f"1 / (standard error)^2, has the standard error {of_weighted}."
         )
-    follow = specification.precision_of_uniform is not None
-    own = "the fit, with pairs weighted as after the plan" if follow else "the fit"
     return (
         f"{start}{of_all} together with the data of the fit in one fit of all rows, each with the propensity of its "
-        f"own round ({own}: {of_fit})."
+        f"own round (the fit: {of_fit})."
     )
 
 
@@ -300,7 +305,11 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
     if earlier is not None:
         source = "from the labels of the fit and the planned labels together"
         if earlier.share is not None:
-            source += ", in one fit of all rows, each with the propensity of its own round"
+            source += ", in one fit of all rows, "
+            mixed = f"with estimated propensities or the mixture of all rounds' propensities{MIX_ROUNDS}"
+            source += mixed if earlier.joined else "each with the propensity of its own round"
+        if earlier.joined:
+            source += ", with pairs weighted by the counts of all labels"
     notes = [
         f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
@@ -316,12 +325,21 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"The budget is slack: all labels that can make the contrasts or scores of the plan more precise cost "
             f"{solution.expected_cost:,.6g} together. Plan for more contexts to use a larger budget."
         )
-    if earlier is not None and (np.diag(solution.sigma) > np.diag(earlier.sigma)).any():
-        notes.append(
-            "For some scores the standard error is larger than that of the fit without the planned labels: every "
-            "prompt has the same weight in one fit of all rows, and these labels are few for so many new prompts. Plan "
-            f"for fewer prompts, or fit all rows with the mixture of all rounds' propensities{MIX_ROUNDS}."
+    if earlier is not None:
+        rows = np.vstack([np.eye(len(solution.sigma)), specification.contrasts])
+        before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in (earlier.sigma, solution.sigma))
+        why = (
+            "every prompt has the same weight in one fit of all rows, and these labels are few for so many new "
+            f"prompts. Plan for fewer prompts, or fit all rows with the mixture of all rounds' propensities{MIX_ROUNDS}"
         )
+        if earlier.joined:
+            why = (
+                "with weights by counts, pairs that get labels get more weight, also pairs whose labels vary more than "
+                "those of others. Equal weights, or those of a matrix (edge_weights=), stay as they are"
+            )
+        if (after > _LARGER * before).any():
+            larger = "For some scores or contrasts the standard error is larger than that of the fit without the"
+            notes.append(f"{larger} planned labels: {why}.")
     if specification.questions:
         questions = ", ".join(f"{first} > {second}" for first, second in specification.questions)
         notes.append(f"Rounds end when a sequential view decides: {questions}. The answer may be the other order, too.")

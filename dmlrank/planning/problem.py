@@ -173,6 +173,9 @@ class DesignProblem:
     double_cells: Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of
         more cells are stored in single precision; computations are in double precision in any case.
     deviations: Standard deviations of labels, where one pass over mu has computed them.
+    before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
+        those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
+    worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
     interdependent: Whether the information of a label depends on the other labels of its context.
     of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
@@ -190,6 +193,8 @@ class DesignProblem:
     chunk_size: int = 2_000_000
     double_cells: int = 20_000_000
     deviations: LabelDeviations | None = None
+    before: FloatArray | float = 0.0
+    worth: FloatArray | float = 1.0
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
 
@@ -278,7 +283,7 @@ class DesignProblem:
 
     def constraints(self, lower: float, budget: float) -> Constraints:
         """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
-        return Constraints(self.cost, np.array([[lower]]), budget, self.one_pair, self.count)
+        return Constraints(self.cost, np.array([[lower]]), budget, self.one_pair, self.count, self.before)
 
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""
@@ -401,50 +406,59 @@ class DesignProblem:
     def label_rates(self, metric: FloatArray) -> CellRates:
         """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
         if self.deviations is not None:
-            deviation, length = self.deviations.deviation, self.deviations.squared_lengths(metric)
-            scale = self.scale(slice(0, self.n_rows))
-            if len(self.cost) == 1:
-                return CellRates(deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
-            return CellRates(deviation, np.sqrt(scale / self.cost), np.sqrt(length))
+            return self.rates_of_lengths(self.worth * self.deviations.squared_lengths(metric))
         base: CellArray = np.empty(self.shape, self.cell_type)
         one = np.broadcast_to(1.0, self.shape)
         for part, information in pass_over(self, type(self).information_in, lambda part: (metric, one[part])):
             base[part] = np.sqrt(information / at_rows(self.cost, part))
         return CellRates(base)
 
+    def rates_of_lengths(self, length: FloatArray) -> CellRates:
+        """Return the rates of labels whose directions have these squared lengths, (m,)."""
+        assert self.deviations is not None
+        deviation, scale = self.deviations.deviation, self.scale(slice(0, self.n_rows))
+        if len(self.cost) == 1:
+            return CellRates(deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
+        return CellRates(deviation, np.sqrt(scale / self.cost), np.sqrt(length))
+
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
         """Return the information of a label of every cell, (g, m), of interdependent labels at ``propensity``."""
         if self.deviations is not None:
             information = np.square(self.deviations.deviation, dtype=np.float64)
-            information *= self.deviations.squared_lengths(metric)
+            information *= self.worth * self.deviations.squared_lengths(metric)
             information *= self.scale(slice(0, self.n_rows))
             return information
         information = np.empty(self.shape)
         at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
         for part, of_part in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
-            information[part] = of_part
+            information[part] = of_part * self.worth
         return information
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
-        """Return the covariance, (K, K), which labels with propensities (g, m) add to Sigma: E sum M / pi."""
+        """Return the covariance, (K, K), which labels with propensities (g, m) add to Sigma."""
         count = self.count[:, None]
         if self.deviations is not None:
-            deviation, directions = self.deviations.deviation, self.deviations.directions
-
-            def variances(block: slice) -> FloatArray:
-                variance = np.square(deviation[block], dtype=np.float64)
-                variance /= propensities[block]
-                return np.asarray((count[block] * self.scale(block))[:, 0] @ variance)
-
-            total = sum(map_blocks(variances, self.shape))
-            return np.asarray((directions.T * total) @ directions / self.n_contexts)
+            directions = self.deviations.directions
+            return np.asarray((directions.T * self.labelling_variances(propensities)) @ directions)
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
+
+    def labelling_variances(self, propensities: Propensities) -> FloatArray:
+        """Return the variances, (m,), which labels add to Sigma along the directions of their pairs."""
+        assert self.deviations is not None
+        deviation, count = self.deviations.deviation, self.count[:, None]
+
+        def variances(block: slice) -> FloatArray:
+            variance = np.square(deviation[block], dtype=np.float64)
+            variance /= propensities[block] + self.before
+            return np.asarray((count[block] * self.scale(block))[:, 0] @ variance)
+
+        return np.asarray(sum(map_blocks(variances, self.shape)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
         information = self.label_information(metric)
-        return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
+        return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair, self.before)
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 

@@ -74,13 +74,13 @@ class EarlierLabels:
 
     sigma (K, K): Covariance of the fit's scores, times the number of contexts of the plan.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
-    by_pair (1, m): The labels of each pair, by context of the plan, where a fit of all labels joins them with those of
-        the plan pair by pair; L is then the labelling covariance of all labels.
+    joined: Whether a fit of all labels joins them with those of the plan pair by pair; L is then the labelling
+        covariance of all labels.
     """
 
     sigma: FloatArray
     share: float | None
-    by_pair: FloatArray | None = None
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +122,8 @@ class Precision:
     - A plan for new prompts: one fit of all rows, each with the propensity of its own round, weights every prompt
       equally. If the plan's prompts are a share w of all prompts, :math:`\Sigma = (1 - w)^2 A + w^2 (B + L)`, where A
       is the covariance of the fit. Sigma may be larger than A where few labels are spread over many new prompts.
+    - Labels that are joined pair by pair, with the propensities of all rounds together: :math:`\Sigma = B + L`, or
+      :math:`w B + L` with new prompts.
     - A plan for the fit's own prompts: the estimate from all labels is at least as precise as the best weighted mean of
       the fit's estimate and the one from the planned labels, which share B,
       :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`. Here A is the part of the fit's covariance beyond B.
@@ -134,7 +136,7 @@ class Precision:
     @property
     def beside(self) -> EarlierLabels | None:
         """The earlier labels that are not in the labelling covariance."""
-        return None if self.earlier is None or self.earlier.by_pair is not None else self.earlier
+        return None if self.earlier is None or self.earlier.joined else self.earlier
 
     @property
     def linear(self) -> bool:
@@ -145,7 +147,8 @@ class Precision:
         """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""
         between, earlier = self.between_covariance, self.beside
         if earlier is None:
-            return between + labelling
+            share = self.earlier.share if self.earlier else None
+            return between * (share or 1.0) + labelling
         if earlier.share is not None:
             return (1 - earlier.share) ** 2 * earlier.sigma + earlier.share**2 * (between + labelling)
         beyond = self._beyond(earlier)
@@ -153,7 +156,7 @@ class Precision:
 
     def sigma_without_plan(self) -> FloatArray | None:
         """Return Sigma, (K, K), from the earlier labels alone; None without any."""
-        if self.earlier is None or self.earlier.share is not None:
+        if self.earlier is None or self.earlier.joined or self.earlier.share is not None:
             return None if self.earlier is None else self.earlier.sigma
         return self.between_covariance + self._beyond(self.earlier)
 
@@ -229,18 +232,11 @@ def optimise(
         return _with_interdependent_labels(problem, precision, constraints)
     if not precision.linear:
         return _by_steps(problem, precision, constraints, start, certify)
-    before = precision.earlier.by_pair if precision.earlier else None
-    if before is not None:
-        # The optimum is that of all labels of a pair, whose propensity has those of the plan and the earlier ones.
-        spent = problem.expected_cost(np.broadcast_to(before, problem.shape))
-        constraints = replace(constraints, lower=before + lower, budget=budget + spent)
     metric = precision.metric(precision.between_covariance)
     rates = problem.label_rates(metric) if rates is None else rates
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
-    if before is not None:
-        allocation = replace(allocation, propensities=_added(allocation.propensities, -before))
     return _optimum(precision, allocation, labelling, residual, 1)
 
 
@@ -431,8 +427,8 @@ class PlanSpecification:
     remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
     test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
-    precision_of_uniform: How precise the uniform plan makes the scores, with ``full_covariance``, where its pairs have
-        other weights than those of the plan; None: as the plan.
+    uniform_plan: What the uniform plan is for, where its pairs have other weights than those of the plan; None: as the
+        plan.
     """
 
     problem: DesignProblem
@@ -454,7 +450,7 @@ class PlanSpecification:
     remark: str = ""
     candidate: str = ""
     test: str = "max-t"
-    precision_of_uniform: Precision | None = None
+    uniform_plan: PlanSpecification | None = None
 
     @property
     def targets(self) -> Targets:
@@ -550,25 +546,20 @@ def solve(
     propensities, sigma = best.allocation.propensities, best.sigma
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
-        mixed = partial(_weighted_sum, propensities, 1 - explore, explore * specification.uniform(budget))
+        mixed = partial(_mixed, propensities, explore, specification.uniform(budget))
         propensities = Computed(problem.shape, mixed)
-        before = precision.earlier.by_pair if precision.earlier else None
-        labels = propensities if before is None else _added(propensities, before)
-        sigma = precision.sigma(problem.labelling_covariance(labels))
+        sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
     uniform = specification.full_covariance / specification.uniform(cost)
-    if problem.of_scores:
-        # Further runs of a prompt vary more than the mean of earlier ones.
-        uniform = problem.labelling_covariance(np.full(problem.shape, specification.uniform(cost)))
-    uniform_sigma = (specification.precision_of_uniform or precision).sigma(uniform)
+    uniform_plan = specification.uniform_plan or specification
+    if problem.of_scores or specification.uniform_plan:
+        # Further runs of a prompt vary more than the mean of earlier ones; earlier labels may be joined with these.
+        even = np.broadcast_to(specification.uniform(cost), problem.shape)
+        uniform = uniform_plan.problem.labelling_covariance(even)
+    uniform_sigma = uniform_plan.precision.sigma(uniform)
     return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 
-def _added(propensities: Propensities, constant: FloatArray) -> Propensities:
-    """Return propensities plus a number for each pair, (1, m)."""
-    return Computed(propensities.shape, partial(_weighted_sum, propensities, 1.0, constant))
-
-
-def _weighted_sum(propensities: Propensities, weight: float, constant: FloatArray | float, rows: Rows) -> FloatArray:
-    """Return the propensities of some rows, times a weight, plus a constant."""
-    return np.asarray(weight * propensities[rows] + constant)
+def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
+    """Return the propensities of some rows, mixed with a share of the uniform plan."""
+    return (1 - share) * propensities[rows] + share * uniform

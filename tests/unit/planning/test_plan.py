@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import json
 import pickle
 import re
@@ -13,15 +14,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import collected_warnings, computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
+from dmlrank.planning.plan import Plan
 from dmlrank.planning.plan_options import PlanOptions, read_costs, remark_on
 from dmlrank.planning.problem import Pairs, pass_over
 from dmlrank.planning.search import solve
@@ -862,10 +865,105 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     assert few.power(*pair) < plan.power(*pair)
     tables = plan.specification.problem.mu[:1]
     np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
-    # The fit that a plan for new prompts names is weighted otherwise than the result's own.
+    # A fit of all rows joins the labels of a pair, on old and new prompts.
     further = res.design(1500, contrasts=[pair], newdata=pd.DataFrame({"prompt": [f"next-{i}" for i in range(3000)]}))
     said = " ".join(str(further).split())
-    assert float(re.search(r"\(the fit, with pairs weighted as after the plan: ([\d.]+)\)", said)[1]) > 1.1 * present
+    assert further.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
+    figures = re.search(r"([\d.]+) from the fit, ([\d.]+) from one fit of all rows\.", said)
+    assert [float(figure) for figure in figures.groups()] == pytest.approx([present, realised], rel=0.05)
+    assert "with estimated propensities or the mixture of all rounds' propensities" in said
+    assert "standard error is larger than that of the fit" not in said
+    # Where labels make an error larger than that of the fit, a plan for the fit's own prompts says so, too.
+    earlier = replace(plan.specification.earlier, sigma=plan.specification.earlier.sigma / 9)
+    less = Plan(replace(plan.specification, earlier=earlier), plan.solution)
+    assert "larger than that of the fit without the planned labels: with weights by counts" in " ".join(
+        str(less).split()
+    )
+    with pytest.raises(OptionError, match="weights pairs by its own labels"):
+        res.design(1500, contrasts=[pair], from_scratch=True).regret(np.asarray(tables))
+
+
+def unequal_arena(seed, n=300):
+    """Return votes on five models of very unequal skill and numbers of votes."""
+    rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(5)])
+    skill = 2 * rng.normal(size=5)
+    first = rng.choice(5, size=n, p=rng.dirichlet(np.full(5, 1.5)))
+    second = (first + rng.integers(1, 5, size=n)) % 5
+    wins = rng.random(n) < expit(skill[first] - skill[second])
+    columns = {"prompt": np.arange(n), "model_a": names[first], "model_b": names[second]}
+    return pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
+
+
+BY_COUNTS = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
+
+
+@pytest.mark.parametrize(("ordered", "criterion"), [(False, "A"), (True, "A"), (False, "D")])
+@pytest.mark.parametrize("new", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criterion, new, seed):
+    """A general optimiser over the labels of each pair, by which pairs are weighted, finds no better plan."""
+    votes, budget = unequal_arena(seed), 150
+    with collected_warnings():
+        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, position_bias=ordered, **BY_COUNTS)
+    best, second, third = res.params.nlargest(3).index
+    prompts = {"newdata": pd.DataFrame({"prompt": np.arange(250)})} if new else {}
+    options = {"criterion": criterion, "one_pair": not ordered, "contrasts": [(best, second), (best, third)]}
+    plan = res.design(budget, **options, **prompts)
+    planned, rows = plan.specification.problem, plan.specification.criterion.rows
+    first, last, n, k = planned.pairs.first, planned.pairs.second, planned.n_contexts, 5
+    ends = np.eye(k)[first] - np.eye(k)[last]
+    names = pd.Index(res.models)
+    counts = np.zeros((k, k))
+    np.add.at(counts, (names.get_indexer(votes["model_a"]), names.get_indexer(votes["model_b"])), 1)
+    before = (counts + counts.T)[first, last] / (2 if ordered else 1)
+    # Prompts of a fold have the same probabilities. Log-odds of a pair are the mean over its two orders.
+    mu = np.clip(np.asarray(planned.mu[:])[:, first, last], planned.floor, 1 - planned.floor)
+    variance = planned.count @ (1 / (mu[..., 0] * mu[..., 1])) / n / (4 if ordered else 1)
+
+    def objective(labels):
+        joined = np.zeros((k, k))
+        joined[first, last] = before + labels
+        weight = (joined + joined.T)[first, last]
+        directions = rows @ np.linalg.pinv(ends.T @ (weight[:, None] * ends)) @ (ends.T * weight)
+        directions *= 2 if ordered else 1
+        covariance = n * (directions * variance / (before + labels)) @ directions.T
+        return np.trace(covariance) if criterion == "A" else np.linalg.slogdet(covariance)[1]
+
+    least, found = plan.solution.smallest_propensity * n, []
+    rng, limits = np.random.default_rng(0), {"type": "eq", "fun": lambda labels: labels.sum() - budget}
+    for _ in range(4):
+        start = least + rng.dirichlet(np.ones(len(first))) * (budget - least * len(first))
+        bounds = [(least, n)] * len(first)
+        found.append(minimize(objective, start, bounds=bounds, constraints=limits, method="SLSQP").fun)
+    solution, value = plan.solution, plan.specification.criterion.objective
+    labels = planned.expected_labels(solution.propensities)[first, last]
+    even = np.full(len(first), budget / len(first))
+    assert value(solution.sigma) == pytest.approx(objective(labels), rel=0.01)
+    assert value(solution.uniform_sigma) == pytest.approx(objective(even), rel=0.01)
+    assert value(solution.sigma) < value(solution.uniform_sigma)
+    assert objective(labels) <= min(found) + 1e-3 * (min(found) if criterion == "A" else 1)
+
+
+def test_a_plan_by_counts_is_never_worse_than_the_uniform_one():
+    """Also where x decides between two models, so that the weight of their pair adds variance between prompts."""
+    rng, names, n = np.random.default_rng(0), np.array(["a", "b", "c"]), 600
+    x, skill, first = rng.choice([-1.0, 1.0], size=n), np.array([0.5, 0.4, 0.0]), rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    own = ((first < 2) & (second < 2)) * np.sign(second - first) * 4.0
+    wins = rng.random(n) < expit(skill[first] - skill[second] + own * x)
+    columns = {"prompt": np.arange(n), "x": x, "model_a": names[first], "model_b": names[second]}
+    votes = pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
+    with collected_warnings():
+        res = dr.dml_rank("winner ~ x | model_a + model_b", votes, position_bias=False, **BY_COUNTS)
+    further = {"newdata": pd.DataFrame({"x": x[:500]})}
+    for contrasts, budget, options in itertools.product(
+        ([("a", "b")], None), (60, 600), ({}, further, {"from_scratch": True}, {"explore": 0.3}, {"criterion": "D"})
+    ):
+        with collected_warnings():
+            plan = res.design(budget, contrasts=contrasts, **options)
+        assert plan.specification.uniform_plan is not None
+        of, solution = plan.specification.criterion.objective, plan.solution
+        assert of(solution.sigma) <= of(solution.uniform_sigma) + 1e-9 * abs(of(solution.uniform_sigma))
 
 
 def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():
