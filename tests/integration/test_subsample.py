@@ -49,6 +49,8 @@ def test_what_it_adds_to_the_standard_errors_is_said(ties):
     assert part.diagnostics.subsample == 200
     assert f"a subsample of 200 prompts, which adds {100 * said:.1f} %" in " ".join(part.explain().split())
     assert "a subsample of" not in whole.explain()
+    assert "prompts in the sample" in str(part.diagnostics)
+    assert "prompts in the sample" not in str(whole.diagnostics)
 
 
 def test_the_order_of_rows_does_not_matter_and_the_seed_does(ties):

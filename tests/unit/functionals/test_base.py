@@ -387,3 +387,8 @@ def test_a_metric_counts_by_its_symmetric_part():
     np.testing.assert_array_equal(symmetric_metric(np.array([[1.0, 2.0], [0.0, 3.0]]), 2), [[1, 1], [1, 3]])
     with pytest.raises(OptionError):
         symmetric_metric(np.eye(2), 3)
+
+
+def test_the_weights_of_a_category_add_up_to_their_total():
+    assert CategoryWeights((0.8, 0.2, 0.5), (0.2, 0.8, 0.5)).total == pytest.approx(1.0)
+    assert CategoryWeights((1.0, 0.0, 1.0), (0.0, 1.0, 1.0)).total is None

@@ -141,6 +141,20 @@ def test_separation_steps_down_and_does_not_depend_on_the_order_of_models():
     np.testing.assert_allclose(permuted.p_above, separation.p_above[np.ix_(order, order)], rtol=1e-12)
 
 
+def test_a_direction_is_shown_by_holm_or_by_its_two_sided_interval():
+    z = np.array([0.3, 3.1, -3.4, 3.8, 0.0])
+    of_one, above, below = LOOK.boundary(len(z)), *LOOK.step_down(z)
+    directions = np.concatenate([z, -z])
+    stepped = holm(of_one.one_sided_p_values(directions))
+    for j, (direction, adjusted) in enumerate(zip(directions, np.concatenate([above, below]), strict=True)):
+        alone = min(1.0, 5 * of_one.p_values(np.array([direction]))[0]) if direction > 0 else 1.0
+        assert adjusted == pytest.approx(min(stepped[j], alone), rel=1e-12)
+    # Some direction is shown by the interval alone, and some by Holm's method.
+    alone = np.minimum(1.0, 5 * of_one.p_values(z))
+    assert (alone < stepped[:5])[z > 0].any()
+    np.testing.assert_array_equal(below[z > 0] == 1.0, True)
+
+
 def test_looks_at_brownian_motion():
     # Six scores with a common covariance, all equal: any separated pair, and any interval without zero, is an error.
     generator, looks = np.random.default_rng(7), np.arange(500, 8001, 250)
