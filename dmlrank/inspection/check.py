@@ -34,6 +34,8 @@ _PAIR_COLUMNS = {
     "win_share": "first one wins",
     "compared": "compared",
 }
+# An advantage of being shown first, and orders that are out of balance, are named below this p-value.
+_POSITION_ALPHA = 0.05
 # Adjusted p-values below this are reported as drift.
 DRIFT_ALPHA = 0.05
 # Pairs, features or models that a sentence names.
@@ -538,6 +540,8 @@ def _order_facts(check: Check) -> list[tuple[str, str]]:
             f"shown first, {other} when second (95 % interval by itself {low} to {high}; p "
             f"{p_value_clause(wins.p_value)})"
         )
+        if wins.p_value < _POSITION_ALPHA < test.p_value:
+            first += "; as far as the test shows, orders are in balance, so that this favours no model"
     return [("Display order:", balance), ("First position:", first)]
 
 

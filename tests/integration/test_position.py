@@ -233,6 +233,12 @@ def test_orders_out_of_balance_do_not_shrink_the_position_effect(share_first):
     assert abs(found.position_effect - 0.2) < 2.5 * found.position_effect / found.position_z < 0.12
 
 
+@pytest.mark.parametrize("share_first", [0.5, 0.9])
+def test_a_check_says_that_balanced_orders_favour_no_model(share_first):
+    said = " ".join(str(dr.check("winner ~ 1 | model_a + model_b", uneven_votes(0.15, share_first))).split())
+    assert ("orders are in balance, so that this favours no model" in said) == (share_first == 0.5)
+
+
 def test_a_fit_that_takes_order_into_account_has_nothing_to_warn_of():
     votes = uneven_votes(0.15, 0.8)
     with warnings.catch_warnings():
