@@ -83,7 +83,7 @@ def _in_order(rows: pd.DataFrame, settings: Iterable[str]) -> pd.DataFrame:
 
 
 def debiasing_rows() -> pd.DataFrame:
-    """Return all rows of the experiment as in the paper, those of the coverage study with the default learner included.
+    """Return all rows of the experiment as in the paper, and but for bt those of the coverage study by default learner.
 
     The coverage study has the same experiment under other seeds.
     """
