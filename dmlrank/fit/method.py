@@ -249,9 +249,7 @@ def estimate_scores(
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     bias, of_removed = second_order_bias(stages, inputs, repetitions, gauge)
     if of_removed is not None:
-        before = [
-            r.target if r.second_order is None else r.second_order.left_in(r.target.by_context()) for r in repetitions
-        ]
+        before = [r.left_in for r in repetitions]
         left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
             of_one_step = make_covariance(*left_in, unanimous_covariance=added)
@@ -277,6 +275,7 @@ def second_order_bias(
     scores, its covariance is returned, too.
     """
     first, is_removed = repetitions[0], stages.options.second_order
+    removed = [r.removed for r in repetitions if r.removed is not None]
     unknown = np.full(first.target.n_scores, 0.0 if inputs.setup.functional.linear and first.mean is None else np.nan)
     bias: tuple[FloatArray, FloatArray, Treatment] = unknown, unknown, "left in"
     estimated = [r.second_order for r in repetitions if r.second_order is not None]
@@ -284,9 +283,9 @@ def second_order_bias(
     alone = [one.errors for one in estimated if one.errors is not None]
     if alone and are_all:
         bias = -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
-    if alone or not estimated:
+    if not removed:
         return bias, None
-    influence = mean_influence([one.influence(first.target.by_context()) for one in estimated])
+    influence = mean_influence(removed)
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
         covariance = clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)

@@ -18,6 +18,7 @@ from ..estimation.diagnostics import Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import (
     EstimandName,
+    Influence,
     InfluenceBlocks,
     InfluenceFunction,
     JudgeCorrection,
@@ -258,6 +259,21 @@ class Repetition:
     def target(self) -> InfluenceFunction:
         """Influence of the scores that are reported: at equal style where this adjustment is made."""
         return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
+
+    @property
+    def removed(self) -> Influence | None:
+        """The second-order bias of the scores, and its influence values; None where it is not removed."""
+        if self.second_order is None or self.second_order.correction is None:
+            return None
+        return self.second_order.influence(self.target.by_context())
+
+    @property
+    def left_in(self) -> Influence:
+        """Influence of the scores before their second-order bias was removed."""
+        target = self.target.by_context()
+        if self.second_order is None or self.second_order.correction is None:
+            return target
+        return self.second_order.left_in(target)
 
     @property
     def nuisances(self) -> NuisanceEstimates:

@@ -183,10 +183,12 @@ class Covariance:
     def _in_own_units(self, other: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
         """Return another matrix, (d, d), with changed variances on the axes of both, in units of this covariance."""
         spectrum, axes = np.linalg.eigh(self.reduced)
-        if not len(spectrum) or spectrum[0] <= 1e-12 * spectrum[-1]:
+        if not len(spectrum) or spectrum[-1] <= 0:
             return None
-        root = axes * np.sqrt(spectrum)
-        inverse_root = np.linalg.inv(root)
+        # Directions without variance in this covariance stay without.
+        varies = spectrum > 1e-12 * spectrum[-1]
+        root = axes[:, varies] * np.sqrt(spectrum[varies])
+        inverse_root = (axes[:, varies] / np.sqrt(spectrum[varies])).T
         relative = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
         ratios, directions = np.linalg.eigh((relative + relative.T) / 2)
         changed_root = root @ (directions * np.sqrt(change(ratios)))

@@ -20,6 +20,8 @@ from ..estimation.influence import (
     InfluenceInGroups,
     ProjectedInfluence,
     column_units,
+    influence_in_groups,
+    mean_influence,
     mean_over_repetitions,
     project_influence,
     unit_sums,
@@ -111,9 +113,14 @@ def scores_by_group(
         for repetition in scores
     ]
     influence = mean_over_repetitions(by_repetition)
+
+    def in_groups(part: Influence | None, fixed: bool) -> InfluenceInGroups:
+        scores = influence if part is None else influence_in_groups(part, groups.members)
+        return scores.given_prompts() if fixed else scores
+
     covariance = _joint_covariance(
         steps,
-        lambda fixed: influence.given_prompts() if fixed else influence,
+        in_groups,
         n_columns=len(groups.names),
         scale=scale,
         unanimous_covariance=unanimous_covariance,
@@ -188,10 +195,11 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
         _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
     influence = _in_unit(steps.influence.by_context(), scale)
 
-    def projection(fixed: bool) -> ProjectedInfluence:
+    def projection(part: Influence | None, fixed: bool) -> ProjectedInfluence:
+        part = influence if part is None else part
         if steps.likelihood:
-            return project_likelihood(steps, influence, scaled, fixed_prompts=fixed, factor=scale.factor)
-        return project_influence(influence, scaled, fixed, with_blocks=steps.units.annotator is not None)
+            return project_likelihood(steps, part, scaled, fixed_prompts=fixed, factor=scale.factor)
+        return project_influence(part, scaled, fixed, with_blocks=steps.units.annotator is not None)
 
     if steps.likelihood:
         unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, scaled))
@@ -206,7 +214,7 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
         unanimous_covariance=unanimous_covariance,
         repeated=[project_influence(values, scaled, with_blocks=False).estimate for values in by_repetition],
     )
-    projected = projection(steps.options.prompts == "fixed")
+    projected = projection(None, steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     n_units = _effective_units(scaled, steps.units.clusters)
     covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, degrees_of_freedom(n_units)))
@@ -273,44 +281,49 @@ def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatA
 
 def _joint_covariance(
     steps: FitState,
-    coefficients: Callable[[bool], CentredSums],
+    coefficients: Callable[[Influence | None, bool], CentredSums],
     *,
     n_columns: int,
     scale: Scale,
     unanimous_covariance: FloatArray | None,
     repeated: Sequence[FloatArray],
 ) -> Covariance:
-    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K)."""
-    influence = _in_unit(steps.influence.by_context(), scale)
-    gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
-    columns = np.eye(n_columns)
+    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
 
-    def covariance(fixed: bool) -> Covariance:
-        overall = influence.given_prompts() if fixed else influence
-        with collected_warnings():
-            # The fit has warned of few clusters already.
-            joint = clustered_covariance(
-                coefficients(fixed),
-                np.asarray(np.kron(columns, gauge), dtype=np.float64),
-                steps.units.clusters,
-                steps.units.annotator,
-            )
-            of_scores = clustered_covariance(overall, gauge, steps.units.clusters, steps.units.annotator)
+    ``coefficients`` returns their influence values: from the scores of the fit (None) or others, and for fixed prompts
+    or new ones. As in the fit, variances are at least those before the second-order bias was removed plus those of its
+    estimate.
+    """
+    of_fit, clusters, annotator = steps.influence.by_context(), steps.units.clusters, steps.units.annotator
+    gauge = steps.setup.functional.gauge(of_fit.n_scores).basis
+    gauges = np.asarray(np.kron(np.eye(n_columns), gauge), dtype=np.float64)
+
+    def covariance(part: Influence | None, fixed: bool) -> Covariance:
+        overall = _in_unit(of_fit, scale) if part is None else part
+        overall = overall.given_prompts() if fixed else overall
+        joint = clustered_covariance(coefficients(part, fixed), gauges, clusters, annotator)
+        of_scores = clustered_covariance(overall, gauge, clusters, annotator)
         if unanimous_covariance is not None:
             joint = joint.plus(unanimous_covariance * scale.factor**2)
-        if influence.variance_correction is not None:
-            corrected = of_scores.with_variance_correction(influence.variance_correction / influence.n_contexts)
+        if overall.variance_correction is not None:
+            corrected = of_scores.with_variance_correction(overall.variance_correction / overall.n_contexts)
             inflation = transport_map(of_scores.matrix, corrected)
             blocks = joint.matrix.reshape(n_columns, len(inflation), n_columns, len(inflation))
             inflated = np.einsum("ab,pbqc,dc->paqd", inflation, blocks, inflation, optimize=True)
             joint = replace(joint, matrix=inflated.reshape(joint.matrix.shape))
-        return joint
+        # With fixed prompts the covariance is never larger than that for new prompts, as in the fit.
+        return joint.at_most(covariance(part, False).matrix) if fixed else joint
 
     fixed = steps.options.prompts == "fixed"
-    joint = covariance(fixed)
-    if fixed:
-        # The covariance is never larger than that for new prompts, as in the fit.
-        joint = joint.at_most(covariance(False).matrix)
+    with collected_warnings():
+        # The fit has warned of few clusters already.
+        joint = covariance(None, fixed)
+        removed = [r.removed for r in steps.repetitions if r.removed is not None]
+        if removed and steps.options.second_order:
+            before = mean_influence([_in_unit(r.left_in, scale) for r in steps.repetitions])
+            bias = mean_influence([_in_unit(one, scale) for one in removed])
+            of_bias = clustered_covariance(coefficients(bias, False), gauges, clusters, annotator)
+            joint = joint.at_least(covariance(before, fixed).matrix + of_bias.matrix)
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 

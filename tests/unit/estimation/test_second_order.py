@@ -372,3 +372,24 @@ def test_the_variance_is_at_least_that_of_the_scores_with_their_bias_plus_that_o
     change -= change.mean(axis=0)
     least = left_in.cov_params() + change.T @ change / 600**2
     assert np.linalg.eigvalsh(result.cov_params() - least).min() > -1e-12
+
+
+@pytest.mark.parametrize("prompts", ["random", "fixed"])
+def test_variances_in_groups_and_of_projections_have_the_same_bound(prompts):
+    frame = battles(600)
+    frame = frame.assign(group=np.where(frame["x0"] > 0, "high", "low"))
+    result = fit(frame, "winner ~ x0 + x1 + C(group) | model_a + model_b", prompts=prompts)
+    left_in, steps = result.update(second_order=False), result.steps
+    whole = result.project("~ 1")
+    np.testing.assert_allclose(whole.bse.to_numpy().ravel(), result.bse, rtol=1e-10)
+    bound = {}
+    for name in ("high", "low"):
+        inside = (frame["group"] == name).to_numpy()
+        change = steps.first.second_order.correction[inside]
+        bound[name] = (change - change.mean(axis=0)).T @ (change - change.mean(axis=0)) / inside.sum() ** 2
+    groups, kept = result.by("group"), left_in.by("group")
+    for name, of_change in bound.items():
+        least = kept[name].cov_params() + of_change
+        assert np.linalg.eigvalsh(groups[name].cov_params() - least).min() > -1e-10
+    projected = result.project("~ 0 + C(group)")
+    np.testing.assert_allclose(projected.bse.to_numpy(), groups.bse.T.to_numpy(), rtol=1e-8)

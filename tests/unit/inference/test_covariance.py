@@ -319,9 +319,13 @@ def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
     )
 
 
-def test_without_a_positive_variance_in_every_direction_nothing_is_compared(within_gauge):
+def test_directions_without_variance_are_not_compared(within_gauge):
     flat = Covariance(semidefinite(np.random.default_rng(3), within_gauge.basis, rank=2), within_gauge.basis)
-    assert flat.with_variance_correction(np.eye(4)) is flat
+    np.testing.assert_allclose(flat.at_least(4 * flat.matrix).matrix, 4 * flat.matrix, atol=1e-12)
+    np.testing.assert_allclose(flat.at_least(flat.matrix / 4).matrix, flat.matrix, atol=1e-12)
+    assert np.linalg.matrix_rank(flat.with_variance_correction(np.eye(4)).matrix) == 2
+    still = Covariance(np.zeros((4, 4)), within_gauge.basis)
+    assert still.with_variance_correction(np.eye(4)) is still
 
 
 def test_the_smaller_of_two_exceeds_neither_and_reaches_one_in_every_shared_direction(within_gauge):
