@@ -316,6 +316,8 @@ def _assumptions(results: Estimates) -> list[str]:
     elif description.context:
         independent += f"; {noun} on the same prompt may depend on each other"
     weighted = ", weighted as the data say" if description.weighted else ""
+    if description.equal_tasks:
+        weighted = ", each task with the same weight"
     population = f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}."
     if description.prompts == "fixed":
         population = "The statements are about these prompts only."

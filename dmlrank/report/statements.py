@@ -283,7 +283,7 @@ def scores_there(results: Estimates) -> list[str]:
         ]
     if d.n_filled:
         return [f"{counted(d.n_filled, 'missing score')} count{'s' * (d.n_filled == 1)} as {d.filled_with:g}."]
-    return [f"{d.runs_there}."] if d.runs_there else []
+    return [f"{d.runs_there}; runs without one are left out."] if d.runs_there else []
 
 
 def verdicts_of(judge: JudgeFigures) -> str:
@@ -743,7 +743,11 @@ def score_definition(results: Estimates) -> str:
     opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
     different = "" if results.graph.complete else " The models faced different opponents."
     meaning = results.kind.meaning.format(n_models=n_models, opponents=opponents + different)
-    return meaning or f"The functional of the scores is {results.functional_label}."
+    meaning = meaning or f"The functional of the scores is {results.functional_label}."
+    d = results.description
+    if d.equal_tasks:
+        return f"{meaning} Prompts are weighted so that all tasks (values of {d.equal_tasks!r}) count the same."
+    return f"{meaning} Prompts are weighted as the data say." if d.weighted else meaning
 
 
 def unit_sentences(results: Estimates) -> list[str]:

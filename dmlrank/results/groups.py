@@ -320,8 +320,9 @@ class GroupResults(JointBoards, Generic[Result]):
             ("Groups:", f"{len(groups)} of {self.variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
             ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
         )
-        relation = "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all "
-        relation += "prompts."
+        shares = "their shares of the weights" if fit.description.weighted else "their shares of the prompts"
+        shares = "the shares of their tasks" if fit.description.equal_tasks else shares
+        relation = f"The mean of the groups' scores, weighted by {shares}, is the score over all prompts."
         if not self.is_partition:
             relation = "Groups may overlap: a prompt counts in each of its groups, and tests between groups take "
             relation += "account of prompts that groups share."

@@ -113,11 +113,16 @@ class Pareto(ModelTable):
         known = (
             f"{known} {self.doubt}".rstrip() if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
         )
+        shown = (self.tests["conf_low"] > 0) | (self.tests["conf_high"] < 0)
+        n_shown = shown.groupby(self.tests["quantity"]).sum().sort_index(ascending=False)
+        differ = " and ".join(f"the {quantity} is shown to differ in {n}" for quantity, n in n_shown.items())
+        of_pairs = counted(len(self.table) * (len(self.table) - 1) // 2, "pair")
         looks = "" if self.estimates.sequence is None else f" {self.estimates.sequence.promise}"
         return (
             f"{self._counts[0].upper()}{self._counts[1:]}. With {100 * (1 - self.alpha):g} % confidence no status is "
             f"wrong. Front: against every other model the score is shown to be larger or the cost lower. Dominated: "
-            f"some model is shown to have a larger score at a lower cost. Open: neither is shown.{known}{looks}"
+            f"some model is shown to have a larger score at a lower cost. Open: neither is shown. Of {of_pairs} of "
+            f"models {differ}.{known}{looks}"
         )
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:

@@ -189,6 +189,9 @@ def test_what_is_shown(study, tmp_path, capsys):
     page = res.report(pareto=found)
     assert page.count('<g class="front">') == (found.table["status"] == "front").sum()
     assert "Score against cost</h2>" in page
+    shown = found.tests.assign(shown=(found.tests["conf_low"] > 0) | (found.tests["conf_high"] < 0))
+    for quantity, n in shown.groupby("quantity")["shown"].sum().items():
+        assert f"the {quantity} is shown to differ in {n}" in found.sentence()
     with pytest.raises(OptionError, match="computed from another result"):
         fit(a_table(study, 1)).report(pareto=found)
     path, written = tmp_path / "scores.csv", tmp_path / "page.html"

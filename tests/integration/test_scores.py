@@ -504,6 +504,15 @@ def test_equal_tasks_are_stratified_means():
     drawn = res.bootstrap("webb").conf_int()
     assert ((drawn["upper"] - drawn["lower"]) < 12 * res.bse).all()
     assert res.update(weights=None).bse.min() > 2 * res.bse.max()
+    # Every place that says what a score is says that prompts of small tasks count more.
+    said = "Prompts are weighted so that all tasks"
+    assert said in res.report()
+    assert said in " ".join(res.explain().split())
+    assert said not in res.update(weights=None).report()
+    with pytest.warns(DmlrankWarning, match="fewer than 30"):
+        groups = res.by("area")
+    np.testing.assert_allclose(groups.params.mean(axis=1), res.params, atol=1e-12)
+    assert "weighted by the shares of their tasks, is the score" in " ".join(str(groups.summary()).split())
 
 
 @pytest.mark.parametrize(
@@ -758,7 +767,7 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
     assert fit(table).estimates.description.runs_there == ""
     # Beside the counts above the table, and under "Data".
     page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()
-    said = "591 of 594 runs have a score; fewest: m00 (195 of 198)."
+    said = "591 of 594 runs have a score; fewest: m00 (195 of 198); runs without one are left out."
     assert page.count(said) == 2
     assert f"591 scores on 99 prompts. {said}" in page
     # The same prompts are in all counts: the one without a score of m00 is left out.
