@@ -252,7 +252,7 @@ class Threads(ThreadPoolExecutor):
     """
 
     def __init__(self, n: int, n_jobs_of_each: int | None = 1) -> None:
-        super().__init__(n, initializer=_prepare_thread)
+        super().__init__(n, initializer=_prepare_thread, initargs=(n_jobs_of_each,))
         self.n, self.n_jobs_of_each = n, n_jobs_of_each
 
     def in_order(
@@ -303,7 +303,7 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     Warnings of the package come in the order of the functions. If the first function raises an error, that of the
     second one is dropped.
     """
-    with ThreadPoolExecutor(1, initializer=_prepare_thread) as thread:
+    with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(current().n_jobs,)) as thread:
         with collected_warnings() as second_warnings:
             # The context of the second function is copied here, and with it where its warnings go.
             pending = thread.submit(copy_context().run, second)
@@ -314,12 +314,22 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     return first_result, second_result
 
 
-def _prepare_thread() -> None:
+def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:
+    """Return the parameter that every LightGBM object of a thread has to have, with ``n_jobs`` threads.
+
+    LightGBM has one number of threads for the whole process: that of the object made last. An object with another
+    number in a second thread makes a booster write beyond its arrays, which ends the process (version 4.7).
+    """
+    return {"num_threads": n_jobs or 0}
+
+
+def _prepare_thread(n_jobs: int | None) -> None:
     """Let the linear algebra of this thread use one thread, and silence LightGBM, which in a new thread would warn."""
     _set_threads(True)
     # What trains trees has loaded LightGBM before it starts threads.
     if lgb := sys.modules.get("lightgbm"):
-        lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()
+        params = {"verbosity": -1, **lightgbm_threads(n_jobs)}
+        lgb.Dataset(np.array([[0.0], [1.0]]), params=params).construct()
 
 
 @contextmanager
@@ -380,7 +390,7 @@ def _carry_out(work: Callable[[Any, T], R], shared: Shared, task: T) -> tuple[R,
     """Carry out a task in a worker; the package's warnings are returned beside the result."""
     import lightgbm  # noqa: F401
 
-    _prepare_thread()
+    _prepare_thread(1)
     value = shared.load()
     token = _current.set(Computation(n_jobs=1))
     try:

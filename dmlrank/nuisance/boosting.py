@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type, check_whole
-from .._utils.computation import current, report
+from .._utils.computation import current, lightgbm_threads, report
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, failing_as, listed, nearest, shown
 from .training_rows import PairRows, TrainingRows, stack_rows
@@ -468,7 +468,7 @@ class BinnedPairs:
         number[contexts] = np.arange(len(contexts), dtype=np.int32)
         place = number[context]
         order = np.argsort(place, kind="stable")
-        threads: dict[str, Parameter] = {} if n_threads is None else {"num_threads": n_threads}
+        threads = lightgbm_threads(current().n_jobs if n_threads is None else n_threads)
         shared: dict[str, Parameter] = {"verbosity": -1, **threads, "feature_pre_filter": False}
         features = lgb.Dataset(
             x[contexts],
@@ -488,8 +488,7 @@ class BinnedPairs:
     def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
 
-        LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
-        booster warns if its data ask for another number. Therefore a data set asks for as many threads as its booster.
+        A data set asks for as many threads as its booster, see :func:`dmlrank._utils.computation.lightgbm_threads`.
         """
         import lightgbm as lgb
 
@@ -511,7 +510,7 @@ class BinnedPairs:
 
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
     """Return rows of a data set, some of them several times."""
-    threads = {} if n_threads is None else {"num_threads": n_threads}
+    threads = lightgbm_threads(current().n_jobs if n_threads is None else n_threads)
     gathered = dataset.subset([], params={**dataset.params, **threads})
     # As an array; a list of whole numbers would take nine times the memory.
     gathered.used_indices = rows.astype(np.int32)
@@ -560,7 +559,7 @@ class BinnedRows:
             rows.label,
             weight=rows.weight,
             categorical_feature=items,
-            params={"verbosity": -1, "feature_pre_filter": False, **bins},
+            params={"verbosity": -1, "feature_pre_filter": False, **lightgbm_threads(current().n_jobs), **bins},
         )
         return cls(dataset.construct(), rows.label, rows.unit, p)
 

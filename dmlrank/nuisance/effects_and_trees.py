@@ -330,7 +330,7 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
             if len(fitted.held_out.rows):
                 booster.add_valid(rows.dataset(fitted.effects, fitted.held_out, stage, n_threads), "held out")
             trials.append((booster, learner.rows_per_vote * float(fitted.held_out.rows.weight.sum())))
-        path = boost_together(trials, loss, n_boosters, best)
+        path = boost_together(trials, loss, n_boosters, best, n_threads)
         if best is None or path.loss < best.loss:
             selected, best = stage, path
         report(n_tried, len(candidates), "boosting, configurations", minor=True)
@@ -412,7 +412,11 @@ def booster_parameters(
 
 
 def boost_together(
-    folds: Sequence[tuple[lgb.Booster, float]], loss_without_trees: float, workers: int, best: BoostingPath | None
+    folds: Sequence[tuple[lgb.Booster, float]],
+    loss_without_trees: float,
+    workers: int,
+    best: BoostingPath | None,
+    n_threads: int = 1,
 ) -> BoostingPath:
     """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss.
 
@@ -426,7 +430,7 @@ def boost_together(
         loss = float(weight * booster.eval_valid()[0][2]) if weight else 0.0
         return loss, booster.current_iteration()
 
-    with Threads(workers) as threads:
+    with Threads(workers, n_threads) as threads:
         for n_rounds in range(MAX_ROUNDS):
             stale = n_rounds - path.rounds >= (PATIENCE if path.rounds else WARM_UP)
             is_compared = best is not None and WARM_UP <= n_rounds < len(best.losses)

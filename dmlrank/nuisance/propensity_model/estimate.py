@@ -24,6 +24,7 @@ from ..boosting import (
     a_sample_is_enough,
     select_settings,
     split_jobs,
+    thread_count,
     train_booster,
 )
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
@@ -377,6 +378,10 @@ def boosters_by_fold(
         if spec.tune == "cv" or a_sample_is_enough(training_rows[first], spec.tune):
             settings = select_settings(training_rows[first], spec, rngs[first])
     workers, jobs_per_fold = split_jobs(len(rows.label) * rows.n_features, len(rngs))
+    if workers > 1:
+        # The same number in all folds, although their sizes differ.
+        smallest = min(int((fold != held_out).sum()) for held_out in range(len(rngs)))
+        jobs_per_fold = thread_count(smallest * rows.n_features, jobs_per_fold)
 
     def train_fold(held_out: int) -> lgb.Booster | None:
         if not can_train[held_out]:

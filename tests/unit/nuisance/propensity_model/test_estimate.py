@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import lightgbm as lgb
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank._utils.computation import computing
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
@@ -216,6 +218,33 @@ def test_the_training_rows_of_a_fold_are_gathered_once(draw):
     boosters = boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
     assert all(booster.num_trees() for booster in boosters)
     assert len(n_gathered) == N_FOLDS
+
+
+def test_all_that_threads_give_to_lightgbm_asks_for_the_same_number_of_its_threads(draw, monkeypatch):
+    """LightGBM has one number for the process: changed in one thread, it makes a booster of another one crash."""
+    numbers = []
+
+    def recorded(method, params_of):
+        def call(self, *args, **kwargs):
+            is_made = getattr(self, "_handle", None) is not None
+            if not is_made and threading.current_thread() is not threading.main_thread():
+                numbers.append(params_of(self, *args, **kwargs).get("num_threads"))
+            return method(self, *args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(lgb.Dataset, "construct", recorded(lgb.Dataset.construct, lambda data: data.params))
+    of_booster = recorded(lgb.Booster.__init__, lambda _, params=None, *more, **others: params or {})
+    monkeypatch.setattr(lgb.Booster, "__init__", of_booster)
+    monkeypatch.setattr("dmlrank.nuisance.boosting.SEVERAL_BOOSTERS_FROM", 0)
+    data = draw(n_pairs=3)
+    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, np.random.default_rng(6)), data.x, "cv")
+    folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
+    rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
+    with computing(2):
+        boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
+    assert len(numbers) > N_FOLDS
+    assert set(numbers) == {1}
 
 
 def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
