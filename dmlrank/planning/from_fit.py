@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import warn
+from .._utils.computation import collected_warnings, warn
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -27,10 +27,12 @@ from ..exceptions import DataError, OptionError, listed
 from ..fit.compared_pairs import finite_table
 from ..fit.estimates import Estimates, collect
 from ..fit.estimators import MEANS, options_for
+from ..fit.fit_covariance import clustered_covariance
 from ..fit.method import run
 from ..fit.state import FitState, Source
 from ..functionals import BradleyTerry, Functional
 from ..functionals.linear_scores import Linearised
+from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
@@ -40,7 +42,7 @@ from .plan import Plan
 from .plan_options import PlanOptions, Top, read_context_weights, read_costs, specify
 from .problem import DesignProblem, Pairs, PlanNames, Tables, problem_of
 from .score_plan import design_scores
-from .search import EarlierLabels, PlanSpecification, solve
+from .search import EarlierLabels, PlanSpecification, of_eigenvalues, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -179,7 +181,9 @@ def design_fit(
         earlier = None
         if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
             share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
-            earlier = EarlierLabels(estimates.covariance.matrix * n_contexts, share)
+            earlier = EarlierLabels(
+                estimates.covariance.matrix * n_contexts, share, dependence_in_clusters(estimates, steps) * n_contexts
+            )
         return replace(specify(problem, options, names, scores_of, above), earlier=earlier)
 
     specification = specification_with(functional)
@@ -221,6 +225,8 @@ def design_fit(
         estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts, weights_held=weights_held
     )
     remarks = [*doubts, specification.remark]
+    if weights_follow and specification.earlier is not None and specification.earlier.dependence.any():
+        remarks.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     specification = replace(
         specification,
         remark=" ".join(filter(None, remarks)),
@@ -229,6 +235,18 @@ def design_fit(
         seed=estimates.description.seed,
     )
     return Plan(specification, solution or solve(specification, options.budget))
+
+
+def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
+    """Return what the dependence of votes in a cluster adds to the covariance of the scores, (K, K)."""
+    units, gauge = steps.units, steps.setup.functional.gauge(len(estimates.names)).basis
+    if units.clusters is None:
+        return np.zeros_like(estimates.covariance.matrix)
+    with collected_warnings():
+        # The fit has warned of few clusters already.
+        clustered = clustered_covariance(steps.influence, gauge, units.clusters, units.annotator)
+    added = (clustered.matrix - robust(steps.influence, gauge).matrix) * estimates.scale.factor**2
+    return of_eigenvalues(added, partial(np.maximum, 0.0))
 
 
 def _doubts(

@@ -341,7 +341,8 @@ def design_scores(
     specification = specify(problem, options, plan_names, lambda _: estimate, above)
     specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     if from_scratch and not problem.fixed_prompts:
-        specification = replace(specification, earlier=EarlierLabels(estimates.covariance.matrix * n, 0.5))
+        sigma = estimates.covariance.matrix * n
+        specification = replace(specification, earlier=EarlierLabels(sigma, 0.5, np.zeros_like(sigma)))
     if proxy is not None:
         assumed = f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}."
         remark = f"{specification.remark} {assumed}".strip()

@@ -76,10 +76,12 @@ class EarlierLabels:
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
     joined: Whether a fit of all labels joins them with those of the plan pair by pair; L is then the labelling
         covariance of all labels.
+    dependence (K, K): The part of ``sigma`` that comes from the dependence of labels in a cluster.
     """
 
     sigma: FloatArray
     share: float | None
+    dependence: FloatArray
     joined: bool = False
 
 
@@ -126,7 +128,10 @@ class Precision:
       :math:`w B + L` with new prompts.
     - A plan for the fit's own prompts: the estimate from all labels is at least as precise as the best weighted mean of
       the fit's estimate and the one from the planned labels, which share B,
-      :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`. Here A is the part of the fit's covariance beyond B.
+      :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`. Here A is the part of the fit's covariance beyond B. One fit of all
+      rows weights labels as if they were independent. What the dependence of the fit's labels in clusters adds to its
+      covariance, C, is therefore not in A and adds :math:`G C G'` with the weight :math:`G = L (A + L)^{-1}` of the
+      fit's estimate.
     """
 
     criterion: Criterion
@@ -152,13 +157,14 @@ class Precision:
         if earlier.share is not None:
             return (1 - earlier.share) ** 2 * earlier.sigma + earlier.share**2 * (between + labelling)
         beyond = self._beyond(earlier)
-        return between + _symmetric(beyond @ _inverse(beyond + labelling) @ labelling)
+        weight = labelling @ _inverse(beyond + labelling)
+        return between + _symmetric(beyond @ weight.T + weight @ earlier.dependence @ weight.T)
 
     def sigma_without_plan(self) -> FloatArray | None:
         """Return Sigma, (K, K), from the earlier labels alone; None without any."""
         if self.earlier is None or self.earlier.joined or self.earlier.share is not None:
             return None if self.earlier is None else self.earlier.sigma
-        return self.between_covariance + self._beyond(self.earlier)
+        return self.between_covariance + self._beyond(self.earlier) + self.earlier.dependence
 
     def objective(self, labelling: FloatArray) -> float:
         """Return the value of the criterion for a labelling covariance, (K, K)."""
@@ -169,19 +175,21 @@ class Precision:
         metric, earlier = self.criterion.metric(self.sigma(labelling)), self.beside
         if earlier is None:
             return metric
-        # Sigma changes by G' dL G with this slope G.
+        # Sigma changes by G' dL G with this slope G, and with the weight of dependent labels.
         if earlier.share is not None:
-            slope = earlier.share * np.eye(len(metric))
-        else:
-            beyond = self._beyond(earlier)
-            slope = _inverse(beyond + labelling) @ beyond
-        return np.asarray(slope @ metric @ slope.T)
+            return earlier.share**2 * metric
+        beyond = self._beyond(earlier)
+        inverse = _inverse(beyond + labelling)
+        slope = inverse @ beyond
+        of_weight = inverse @ earlier.dependence @ inverse @ labelling @ metric @ slope.T
+        return np.asarray(slope @ metric @ slope.T + of_weight + of_weight.T)
 
     def _beyond(self, earlier: EarlierLabels) -> FloatArray:
-        """Return the part of the fit's covariance beyond B, (K, K)."""
+        """Return the part of the fit's covariance beyond B that independent labels would have, (K, K)."""
         # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
         # noise.
-        return of_eigenvalues(_symmetric(earlier.sigma - self.between_covariance), partial(np.maximum, 0.0))
+        of_labels = earlier.sigma - earlier.dependence - self.between_covariance
+        return of_eigenvalues(_symmetric(of_labels), partial(np.maximum, 0.0))
 
 
 class SearchStart(NamedTuple):

@@ -1,0 +1,78 @@
+"""Plans that add labels to a fit whose labels depend on each other in clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import dmlrank as dr
+from dmlrank.planning.search import Criterion, EarlierLabels, Precision
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+
+
+def drawn(seed, kinds=3, kind="A"):
+    """The precision of scores with covariances that are drawn, and a labelling covariance."""
+    rng = np.random.default_rng(seed)
+    between, of_labels, dependence, labelling = (
+        part @ part.T for part in rng.normal(size=(4, kinds, kinds)) * np.array([0.3, 1, 1, 2])[:, None, None]
+    )
+    earlier = EarlierLabels(between + of_labels + dependence, None, dependence)
+    return Precision(Criterion(kind, np.eye(kinds)), between, earlier), of_labels, labelling
+
+
+def test_one_fit_weights_labels_as_if_they_were_independent():
+    precision, of_labels, labelling = drawn(0, 1)
+    weight = labelling / (of_labels + labelling)
+    expected = precision.between_covariance + weight**2 * (of_labels + precision.earlier.dependence)
+    np.testing.assert_allclose(precision.sigma(labelling), expected + (1 - weight) ** 2 * labelling, rtol=1e-12)
+    np.testing.assert_allclose(precision.sigma_without_plan(), precision.earlier.sigma, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["A", "D"])
+def test_the_metric_is_the_derivative_of_the_objective(kind):
+    precision, _, labelling = drawn(1, kind=kind)
+    step = np.random.default_rng(2).normal(size=(3, 3))
+    step, h = step @ step.T, 1e-5
+    slope = (precision.objective(labelling + h * step) - precision.objective(labelling - h * step)) / (2 * h)
+    np.testing.assert_allclose(np.trace(precision.metric(labelling) @ step), slope, rtol=1e-6)
+
+
+def votes(n, raters, rng):
+    """Votes on three models; raters have tastes of their own."""
+    taste, rater = rng.normal(0, 0.8, (len(raters), 3)), rng.integers(len(raters), size=n)
+    first = rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    gap = (np.array([0.3, 0.0, -0.3]) + taste[rater])[np.arange(n)[:, None], np.stack([first, second], axis=1)]
+    won = rng.random(n) < expit(gap[:, 0] - gap[:, 1])
+    names = np.array(["a", "b", "c"])
+    return pd.DataFrame(
+        {
+            "model_a": names[first],
+            "model_b": names[second],
+            "winner": np.where(won, "model_a", "model_b"),
+            "rater": np.array(raters)[rater],
+        }
+    )
+
+
+def test_refits_have_the_standard_errors_that_a_plan_predicts():
+    """New labels by new raters are independent, and those of the fit are not."""
+    rng = np.random.default_rng(3)
+    options = {"functional": "bt", "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": "rater"}, "n_jobs": 1}
+    options |= {"position_bias": False, "propensity": "marginal"}
+    formula = "winner ~ 1 | model_a + model_b"
+    old = votes(3000, [f"r{k}" for k in range(60)], rng)
+    res = dr.dml_rank(formula, old, **options)
+    n_new = 1500
+    uniform = res.design(n_new, contrasts=[("a", "c")]).predicted(("a", "c"))["uniform_std_error"].item()
+    errors = []
+    for _ in range(5):
+        new = votes(n_new, [f"n{k}" for k in range(200_000)], rng)
+        new = new.assign(rater=[f"n{k}" for k in range(n_new)])
+        contrast = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **options).t_test("a - c")
+        errors.append(float(contrast.sd[0]))
+    assert float(res.t_test("a - c").sd[0]) > 1.3 * np.mean(errors)
+    assert uniform == pytest.approx(np.mean(errors), rel=0.05)
