@@ -30,7 +30,7 @@ from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanim
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
-from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
+from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
 from .compared_pairs import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
 from .fit_covariance import (
     clustered_covariance,
@@ -228,7 +228,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     warn_of_covariance(covariance, data, options)
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
-        covariance = replace(covariance, df=min(covariance.df, degrees_of_freedom(n * share.min())))
+        covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
     rows, heaviest = influence.by_context(), 1.0
     if units.task is not None:
         # The pseudo prompt is one of the smallest task, whose two or three prompts may agree by chance.

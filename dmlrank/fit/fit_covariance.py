@@ -22,7 +22,6 @@ from ..inference.covariance import (
     CentredSums,
     Covariance,
     cluster_sums,
-    degrees_of_freedom,
     find_constant_combination,
     one_way,
     robust,
@@ -98,7 +97,7 @@ def df_within_tasks(task: IntArray) -> float:
     size = np.bincount(task).astype(float)
     own = 1 - 1 / size
     weight = own * (1 / size + np.square(1 / size).sum() / own.sum())
-    return degrees_of_freedom(np.square(weight.sum()) / (np.square(weight) / (size - 1)).sum() + 1)
+    return float(np.square(weight.sum()) / (np.square(weight) / (size - 1)).sum())
 
 
 def _corrected(

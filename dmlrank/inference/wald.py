@@ -213,8 +213,8 @@ class WaldTestResults:
     sequence : ConfidenceSequence or None
         Where the test holds at all looks, what was fixed before the first look.
     law : str
-        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test), and between independent
-        groups of prompts (Johansen's test).
+        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters for each restriction (Hotelling's test), and
+        between independent groups of prompts (Johansen's test).
     df_num : int or None
         Degrees of freedom of the numerator of F; None for chi-squared.
     """
@@ -329,7 +329,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
     if sequence is None:
         law = covariance.wald_law(rank)
         p = float(law.sf(statistic))
-        if np.isinf(covariance.df):
+        if "scale" not in law.kwds:
             return WaldTestResults(statistic, p, rank)
         return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
     p = float(sequence.boundary(1, rank).joint_p_values(statistic, rank))

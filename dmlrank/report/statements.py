@@ -329,7 +329,7 @@ def few_units_words(results: Estimates) -> str:
     covariance = results.covariance
     if results.sequence is not None:
         return ""
-    if np.isinf(covariance.df):
+    if not covariance.has_few_units:
         # Small beside the sampling error of many prompts, unless scores are near the end of their range.
         return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.

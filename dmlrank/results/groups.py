@@ -25,7 +25,7 @@ from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import holm
-from ..inference.covariance import Covariance, degrees_of_freedom
+from ..inference.covariance import Covariance
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test, z_statistics
@@ -477,7 +477,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 matrix=covariance.matrix[place, place],
                 basis=e.covariance.basis,
                 n_clusters=fact.n_clusters,
-                df=degrees_of_freedom(fact.n_units),
+                df=float(fact.n_units - 1),
                 allowance=None if covariance.allowance is None else covariance.allowance[place, place],
             ),
             judge=None,

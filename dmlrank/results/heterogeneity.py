@@ -44,7 +44,7 @@ from ..fit.post_estimation import (
     scores_of_contexts,
 )
 from ..fit.state import FitState
-from ..inference.covariance import CentredSums, Covariance, clip_to_limits, degrees_of_freedom, transport_map
+from ..inference.covariance import CentredSums, Covariance, clip_to_limits, transport_map
 from .context_variables import read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Projection, Result, group_facts
 from .joint_estimates import JointEstimates
@@ -127,7 +127,7 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    covariance = replace(covariance, df=degrees_of_freedom(min(fact.n_units for fact in facts)))
+    covariance = replace(covariance, df=float(min(fact.n_units for fact in facts) - 1))
     if steps.estimator is MEANS:
         allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
         covariance = replace(covariance, allowance=allowance)
@@ -217,7 +217,7 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     projected = projection(None, steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     n_units = _effective_units(scaled, steps.units.clusters)
-    covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, degrees_of_freedom(n_units)))
+    covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, n_units - 1))
     if steps.covariance.allowance is not None:
         of_fit = steps.covariance.allowance * scale.factor**2
         covariance = replace(covariance, allowance=_allowance_of_projection(steps, scaled, of_fit))

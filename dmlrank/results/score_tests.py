@@ -95,10 +95,10 @@ class ZTestResults(Summarised, ZTests):
             rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
-        df = self.covariance.df
-        few = f"Student's t with {df:.0f} degrees of freedom" if np.isfinite(df) else "normal"
+        df, is_few = self.covariance.df, self.covariance.has_few_units
+        few = f"Student's t with {df:.0f} degrees of freedom" if is_few else "normal"
         beyond = ", with an allowance beyond std err in z" if self.covariance.is_visibly_widened else ""
-        law = f"P and intervals: {few}{beyond}." if (np.isfinite(df) or beyond) and self.sequence is None else ""
+        law = f"P and intervals: {few}{beyond}." if (is_few or beyond) and self.sequence is None else ""
         notes = tuple(filter(None, (law, self.remark)))
         return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
 

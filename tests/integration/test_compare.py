@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import f, norm
 
 import dmlrank as dr
 from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
@@ -97,8 +97,12 @@ def test_a_joint_test_is_about_both_functionals(fitted):
     contrast[0, :2], contrast[1, K : K + 2] = (1, -1), (1, -1)
     expected = difference @ np.linalg.solve(contrast @ matrix @ contrast.T, difference.T)
     test = side.wald_test("borda: m0 = borda: m1, bt: m0 = bt: m1")
-    np.testing.assert_allclose(float(test.statistic), expected.item(), rtol=1e-8)
-    assert test.df_denom == 2
+    # Hotelling's law of so few prompts for two restrictions.
+    n = len(one.influence)
+    assert (test.df_num, test.df_denom) == (2, n - 2)
+    statistic = expected.item() * (n - 2) / (2 * n)
+    np.testing.assert_allclose(float(test.statistic), statistic, rtol=1e-8)
+    np.testing.assert_allclose(float(test.pvalue), f.sf(statistic, 2, n - 2), rtol=1e-8)
 
 
 def test_a_result_and_itself_differ_by_nothing(fitted):

@@ -211,7 +211,7 @@ def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_p
     assert groups.params.columns.tolist() == ["odd prompts", "high"]
     assert groups.conf_int().shape == (2 * K, 2)
     assert groups["high"].estimates.part == "tag = high"
-    assert groups.test_equal().df_denom == K - 1
+    assert groups.test_equal().rank == K - 1
     assert "Groups may overlap" in " ".join(groups.summary().as_text().split())
     assert groups.plot() is not None
     text = groups.report()

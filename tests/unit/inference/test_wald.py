@@ -135,3 +135,20 @@ def test_more_restrictions_than_clusters_allow_are_refused(summed):
     with pytest.raises(HypothesisError, match="2 clusters"):
         answer(wald_test, estimate, few, np.eye(4)[:2] - np.eye(4)[1:3])
     assert answer(wald_test, estimate, few, [1, -1, 0, 0]).df_denom == 1
+
+
+def test_many_restrictions_of_some_hundred_clusters_have_their_level():
+    """By chi-squared a quarter of these tests would reject."""
+    rng, n_units, rank = np.random.default_rng(6), 170, 33
+    p_values, by_chi2 = [], []
+    for _ in range(400):
+        phi = rng.normal(size=(n_units, rank))
+        matrix = np.cov(phi.T) / n_units
+        covariance = Covariance(matrix, np.eye(rank), (n_units,), df=n_units - 1.0)
+        estimates = NamedEstimates(phi.mean(axis=0), covariance, [f"m{k}" for k in range(rank)], REASON)
+        hypothesis = LinearHypothesis(np.eye(rank), np.zeros(rank), tuple(estimates.names))
+        test = wald_test(estimates, hypothesis)
+        p_values.append(float(test.pvalue))
+        by_chi2.append(chi2.sf(estimates.estimate @ np.linalg.solve(matrix, estimates.estimate), rank))
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
+    assert np.mean(np.array(by_chi2) < 0.05) > 0.2
