@@ -69,7 +69,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     graph = comparison_graph(data, graph_option, 1)
     setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
     left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
-    if left_out:
+    if left_out is not None:
         warn(left_out)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(

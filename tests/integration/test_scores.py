@@ -10,6 +10,7 @@ from statsmodels.api import OLS
 
 import dmlrank as dr
 from dmlrank.cli.main import main
+from dmlrank.cli.read_files import read_propensities, refuse_lost_runs
 from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
 
 FORMULA = "accuracy ~ 1 | model"
@@ -653,6 +654,9 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
     question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
     lost = tmp_path / "lost.csv"
+    # A run that failed before it succeeded.
+    again = pd.concat([table.assign(accuracy=np.nan), table])
+    refuse_lost_runs(read_propensities(str(plan)), again, ["task"], FORMULA)
     for without in (table.drop(failed), table.assign(accuracy=table["accuracy"].mask(table.index.isin(failed)))):
         without.to_csv(lost, index=False)
         for command, further in (("fit", []), ("gate", question)):
