@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
@@ -34,6 +35,7 @@ from .statements import (
     score_definition,
     scores_there,
     sequential_note,
+    some_of,
     tie_weight,
     unit_sentences,
     untested_note,
@@ -554,8 +556,14 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
             f"ratios would have no bound; they were raised to a floor."
         )
     reason = f", because {description.order_reason}" if description.order_reason else ""
-    ordered = "modelled" if description.ordered else "ignored"
-    return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}."]
+    ordered, meaning = "modelled" if description.ordered else "ignored", ""
+    # NaN, where the effect cannot be tested, is not below.
+    if not description.ordered and abs(d.position_z) > norm.isf(level.alpha / 2):
+        uneven = some_of([name for name, _ in d.uneven_orders])
+        meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
+        if uneven:
+            meaning = f"; not shown first in about half of their labels, so that scores contain part of this: {uneven}"
+    return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}{meaning}."]
 
 
 # --- style ------------------------------------------------------------------------------------------------------------
