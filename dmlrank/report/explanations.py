@@ -41,6 +41,7 @@ from .statements import (
     untested_note,
     verdict_sentences,
     verdicts_of,
+    what_became_of_rows,
 )
 
 ASSOCIATION = (
@@ -372,11 +373,7 @@ def _data_sentences(results: Estimates) -> list[str]:
     what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
     size = f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}"
-    n_rare = results.votes.n_left_out if results.votes else 0
-    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
-    if d.rows_lost and not results.part and any(number for _, number in lost):
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
-        size = f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."
+    size = "".join(what_became_of_rows(results)) or size
     if d.n_spellings:
         spellings = counted(d.n_spellings, "further spelling")
         size += (

@@ -215,7 +215,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
         sentences.append(f"A bias of up to {size} was estimated and subtracted.")
     d = results.description
-    sentences += scores_there(results)
+    sentences += [*what_became_of_rows(results), *scores_there(results)]
     if results.are_means and d.n_dropped:
         verb = "is" if d.n_dropped == 1 else "are"
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
@@ -270,6 +270,16 @@ def _dependence_of_clusters(results: Estimates) -> list[str]:
     if len(factors) == 3 and max(factors[:2]) <= _MATTERS < factors[2]:
         text += " Neither matters by itself, and both together count twice what they share: name one of them."
     return [text]
+
+
+def what_became_of_rows(results: Estimates) -> list[str]:
+    """Say how many rows are no votes that are used, by cause; nothing where all are, or where this is not known."""
+    d, n_rare = results.description, results.votes.n_left_out if results.votes else 0
+    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
+    if not (d.rows_lost and reasons) or results.part:
+        return []
+    return [f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."]
 
 
 def scores_there(results: Estimates) -> list[str]:

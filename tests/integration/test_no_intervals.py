@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import GraphError, NoIntervalError, OptionError
+from dmlrank.exceptions import GraphError, IntervalWarning, NoIntervalError, OptionError
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = list("abcde")
@@ -217,7 +217,8 @@ def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():
     with pytest.raises(GraphError, match=answer):
         res.win_probability("a", "c")
     assert 0 < res.t_test(("a", "c")).pvalue < 1
-    assert 0 < res.update(min_labels=6).win_probability("a", "c").estimate < 1
+    with pytest.warns(IntervalWarning, match="few prompts"):
+        assert 0 < res.update(min_labels=6).win_probability("a", "c").estimate < 1
     none = dr.dml_rank(FORMULA, votes[:600], position_bias=False)
     with pytest.raises(GraphError, match="have no vote on each other"):
         none.win_probability("a", "c")

@@ -326,11 +326,15 @@ def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
 def test_a_page_says_what_became_of_every_row_and_how_many_votes_are_ties(thin):
     pytest.importorskip("jinja2")
     later = pd.concat([thin, thin[:3].assign(winner="none")], ignore_index=True)
-    text = text_of(rank(later, categories={"none": "missing"}).report())
-    assert (
+    res = rank(later, categories={"none": "missing"})
+    text = text_of(res.report())
+    said = (
         "949 rows: 20 of a model against itself, 3 without a vote, 2 with a vote on a model that is left out, 12 with "
         "a vote on a pair that is not compared; the votes of the other 912 are used."
-    ) in text
+    )
+    assert said in text
+    assert said in " ".join(res.summary().notes)
+    assert text.count(said) == 1
     assert "912 votes used, of 949 rows (see Data below)" in text
     share = (thin["winner"][thin["model_a"] != thin["model_b"]][:924] == "tie").mean()
     assert text.count(f"A tie counts as half a win; {100 * share:.2g} % of the votes are ties.") == 1
