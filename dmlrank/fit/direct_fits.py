@@ -428,6 +428,11 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                 (columns, list(data.items), "models"),
             ):
                 place = index.get_indexer(pd.Index(known))
+                if (place < 0).any() and index.is_unique:
+                    # Numbers of prompts are text where a table was read from csv.
+                    texts = {_text_of(name): at for at, name in enumerate(index)}
+                    by_text = np.array([texts.get(_text_of(name), -1) for name in known])
+                    place = by_text if len(texts) == len(index) else place
                 if (place < 0).any():
                     lost = [name for name, at in zip(known, place, strict=True) if at < 0]
                     raise NuisanceError(
@@ -459,6 +464,11 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         without = listed([data.items[j] for j in np.flatnonzero(never)])
         raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
     return np.asarray(table, dtype=float)
+
+
+def _text_of(name: object) -> object:
+    """Return the name of a prompt or model as text; of a prompt that several columns identify, all of them."""
+    return tuple(map(name_of, name)) if isinstance(name, tuple) else name_of(name)
 
 
 def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> FloatArray:

@@ -556,7 +556,9 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
-    is_targeted = times <= _MOST_TIMES and not results.description.clusters and not are_too_few
+    clusters, is_targeted = results.description.clusters, times <= _MOST_TIMES and not are_too_few
+    # Of two kinds of clusters it is not known how their numbers would grow together.
+    is_targeted &= len(clusters) < (1 if results.are_means else 2)
     if results.are_means and is_targeted and len(rivals) < len(results.models):
         named = [results.models[k] for k in rivals]
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
@@ -569,9 +571,11 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     new = ", on new prompts," * bool(results.description.context and n_used > results.description.n_contexts)
-    targeted = (
-        f"About {further:,} further independent votes on pairs with the leader or {closest}{new} would decide it "
-    )
+    what = "independent votes"
+    if clusters:
+        number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
+        what, new = "votes", f", from {number:,.15g} further values of the column {clusters[0]!r},"
+    targeted = f"About {further:,} further {what} on pairs with the leader or {closest}{new} would decide it "
     if on_page:
         return [f"{targeted}with a chance of {100 * POWER:.0f} %{supposed}{aside}."]
     return [
@@ -638,8 +642,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
         return "prompts" if d.context else rows, d.n_contexts, ""
     fewest, remark = int(np.argmin(n_clusters)), ""
     if len(d.clusters) > 1:
-        remark = f" The number of values of {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
-    return f"values of {d.clusters[fewest]!r}", n_clusters[fewest], remark
+        remark = f" The number of values of the column {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
+    return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:

@@ -219,6 +219,6 @@ def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():
     assert 0 < res.t_test(("a", "c")).pvalue < 1
     with pytest.warns(IntervalWarning, match="few prompts"):
         assert 0 < res.update(min_labels=6).win_probability("a", "c").estimate < 1
-    none = dr.dml_rank(FORMULA, votes[:600], position_bias=False)
+    none = dr.dml_rank(FORMULA, votes[:600], functional="bt", position_bias=False)
     with pytest.raises(GraphError, match="have no vote on each other"):
         none.win_probability("a", "c")

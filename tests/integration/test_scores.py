@@ -646,6 +646,22 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
         fit(table, run="run", missing=0.0, propensity=planned)
 
 
+@pytest.mark.parametrize("columns", [["task"], ["task", "part"]])
+def test_a_plan_of_numbered_prompts_fits_a_csv_file_whose_names_are_text(columns, tmp_path, capsys):
+    table = draw(n=200, n_models=4, n_runs=1).drop(columns="run")
+    if len(columns) == 2:
+        table = table.assign(part=table["task"] % 2, task=table["task"] // 2)
+    earlier = table[table["model"] != "m03"]
+    plan = dr.dml_rank(FORMULA, earlier, context=columns).design(90, candidate="m03")
+    plan.export(tmp_path / "plan.json", 0)
+    every = pd.concat([earlier, plan.sample(0).dropna()[[*columns, "model"]].merge(table)])
+    every.to_csv(tmp_path / "all.csv", index=False)
+    out, options = str(tmp_path / "fit.json"), ["--context", *columns, "--propensity", str(tmp_path / "plan.json")]
+    assert main(["fit", FORMULA, str(tmp_path / "all.csv"), *options, "--out", out]) == 0, capsys.readouterr().err
+    expected = dr.dml_rank(FORMULA, every, context=columns, propensity=plan, rng=0)
+    np.testing.assert_allclose(dr.read_json(out).params, expected.params, rtol=1e-12)
+
+
 def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
     table, planned = pd.read_csv(every), pd.read_csv(csv)

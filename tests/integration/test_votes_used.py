@@ -289,8 +289,8 @@ def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_pag
 
 def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
     wanted = (
-        r"About ([\d,]+) independent values of 'user' in all \(463 so far; about 2 votes of each, [\d,]+ votes\) would "
-        "decide it with a chance of 80 % if the leads were as estimated, and more if they are smaller, "
+        r"About ([\d,]+) independent values of the column 'user' in all \(463 so far; about 2 votes of each, [\d,]+ "
+        r"votes\) would decide it with a chance of 80 % if the leads were as estimated, and more if they are smaller, "
         "with pairs drawn as so far; this leaves "
         "aside m06, on which more"
     )
@@ -301,7 +301,7 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
         cov_type="cluster",
         cov_kwds={"groups": "user"},
     )
-    without = re.search(r"About ([\d,]+) independent values of 'user' in all", usual.verdict())
+    without = re.search(r"About ([\d,]+) independent values of the column 'user' in all", usual.verdict())
     assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
     assert "leaves aside" not in usual.verdict()
 
