@@ -169,20 +169,17 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         return np.asarray(least * contrast_covariance(specification, solution.sigma, rows).std_errors)
 
     gap, needed = np.abs(rows @ specification.scores), needed_for(rows)
-    joint, joint_labels = rows * np.sign(rows @ specification.scores)[:, None], labels
+    joint, best = rows * np.sign(rows @ specification.scores)[:, None], int(np.argmax(specification.scores))
     if is_first:
-        best = int(np.argmax(specification.scores))
-        others = np.delete(np.arange(n_scores), best)
-        joint, joint_labels = (
-            np.eye(n_scores)[best] - np.eye(n_scores)[others],
-            [f"{names[best]} - {names[k]}" for k in others],
-        )
+        joint, labels = np.eye(n_scores)[best] - np.eye(n_scores), [f"{names[best]} - {name}" for name in names]
+    is_lead = joint @ specification.scores > 0
+    joint, labels = joint[is_lead], [labels[j] for j in np.flatnonzero(is_lead)]
     leads = joint @ specification.scores
 
     def multiples(of: PlanSolution) -> FloatArray:
         """Draw the multiple of the leads at which all of them are found, (draws,)."""
-        factor = contrast_covariance(specification, of.sigma, joint[leads > 0]).factor
-        return leads_needed(leads[leads > 0], factor, single, specification.seed)
+        factor = contrast_covariance(specification, of.sigma, joint).factor
+        return leads_needed(leads, factor, single, specification.seed)
 
     unit, number = ("runs", 1.0) if problem.of_scores else ("labels", 0.5)
     number *= float(problem.expected_by_model(solution.propensities).sum())
@@ -225,9 +222,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
             def relative_gap(of: PlanSolution) -> float:
                 return float(np.quantile(multiples(of), POWER))
 
-            hardest = joint_labels[
-                int(np.argmax(np.where(leads > 0, needed_for(joint) / np.maximum(leads, 1e-300), 0)))
-            ]
+            hardest = labels[int(np.argmax(needed_for(joint) / leads))]
             most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
             # A random sample of the rows says about as much, and takes little time.
             sample = problem.sample() or problem

@@ -574,7 +574,7 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     what = "independent votes"
     if clusters:
         number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
-        what, new = "votes", f", from {number:,.15g} further values of the column {clusters[0]!r},"
+        what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {clusters[0]!r},"
     targeted = f"About {further:,} further {what} on pairs with the leader or {closest}{new} would decide it "
     if on_page:
         return [f"{targeted}with a chance of {100 * POWER:.0f} %{supposed}{aside}."]
