@@ -41,7 +41,15 @@ class DmlrankError(Exception):
 
 
 class DmlrankWarning(UserWarning):
-    """Base class of every warning that dmlrank gives."""
+    """Base class of every warning that dmlrank gives.
+
+    Attributes
+    ----------
+    votes_lost : str
+        Of the warning that votes are left out: how many, and of which models many; otherwise empty.
+    """
+
+    votes_lost: str = ""
 
 
 class IntervalWarning(DmlrankWarning):

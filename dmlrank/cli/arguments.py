@@ -34,6 +34,7 @@ from .read_files import (
     ColumnRoles,
     Frame,
     known_file,
+    names_of_columns,
     pairs_of_scores,
     read_frames,
     read_propensities,
@@ -390,8 +391,7 @@ def is_table(path: str) -> bool:
 
 def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
     """Return the formula that a table has by the names of its columns, and set the options that they say."""
-    frames = {} if path == STANDARD_INPUT else read_frames({"file": path}, {"file": ColumnRoles()})
-    columns = [str(name) for frame in frames.values() for name in column_names(frame)]
+    columns = [] if path == STANDARD_INPUT else names_of_columns(path)
     roles = {FORMULA_OF_SCORES: {"model_a", "model_b", "winner"}, _FORMULA_OF_RUNS: {"model", "score"}}
     found = [formula for formula, names in roles.items() if names <= set(columns)]
     if len(found) != 1:

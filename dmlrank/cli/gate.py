@@ -93,7 +93,4 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
     of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""
     gaps = "".join(f"; {of_all}{sentence.rstrip('.')}" for sentence in scores_there(e))
-    if len(e.models) == 2:
-        # A run that both of them lost is known from other models only, which this fit has not.
-        gaps = gaps.replace(" runs have a score", " runs, as many as either has on a prompt, have a score")
     return figures | {"decision": decision, "text": f"{decision}: {text}{unit}{gaps}"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -45,11 +44,6 @@ _GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
-# The beginning of the warning of a fit that leaves votes out.
-_LEFT_OUT = re.compile(
-    r"([\d,]+ of [\d,]+ votes \([^)]*\)) are left out: "
-    r"(?:.*?(, among them .*?)(?:; [\d,]+ votes are on |\. [\d,]+ rows? |\. Scores ))?"
-)
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
@@ -454,12 +448,11 @@ def _fitted_files(
     for name, (formula_of_file, frames, earlier) in zip(names, read, strict=False):
         with collected_warnings() as found:
             results.append(_fitted(formula_of_file, frames, arguments))
-        for text in map(str, [*earlier, *found]):
-            votes = _LEFT_OUT.match(text)
-            if votes is None:
-                warn(f"{name}: {text}")
+        for warning in (*earlier, *found):
+            if warning.votes_lost:
+                left_out.append(f"{name}: {warning.votes_lost}")
             else:
-                left_out.append(f"{name}: {votes[1]}{votes[2] or ''}")
+                warn(f"{name}: {warning}")
     if left_out:
         warn(f"votes are left out ({'; '.join(left_out)}); dmlrank fit of one file says why, and how to use them")
     return results

@@ -82,6 +82,11 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
     return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in frames.items()}
 
 
+def names_of_columns(path: str) -> list[str]:
+    """Return the names of a file's columns; of csv, only the first row is parsed."""
+    return list(map(str, column_names(_read(path, ColumnRoles(), n_rows=1)[0])))
+
+
 def read_propensities(path: str) -> pd.DataFrame:
     """Read the propensities of all prompts and models from a plan for scores that ``design --out`` has written."""
     found = None
@@ -111,17 +116,22 @@ def refuse_lost_runs(propensity: object, frame: Frame, context: Sequence[str], f
     names = [*context, parts.first, parts.outcome]
     if not planned or len(planned[0]) != len(names) - 1 or not set(names) <= set(column_names(frame)):
         return
-    rows = take_columns(frame, names)
-    cells = list(zip(*(map(name_of, rows[name]) for name in names[:-1]), strict=True))
-    with_score = {cell for cell, has_score in zip(cells, rows[parts.outcome].notna(), strict=True) if has_score}
-    lost = [cell for cell in planned if cell not in with_score]
+    rows, of_plan = take_columns(frame, names), pd.DataFrame(planned, columns=names[:-1]).astype("category")
+    table = pd.DataFrame(index=rows.index)
+    for name in names[:-1]:
+        # Names that the plan lacks become missing.
+        known = of_plan[name].cat.categories
+        codes = CodedColumn.of(rows[name]).places(dict(zip(known, range(len(known)), strict=True)))
+        table[name] = pd.Categorical.from_codes(codes, categories=known)
+    scored = table[rows[parts.outcome].notna()].dropna().drop_duplicates()
+    is_lost = (of_plan.merge(scored, how="left", indicator="found")["found"] == "left_only").to_numpy()
     # The fit says what to do with new prompts in the places of the plan's.
-    if lost and not {cell[:-1] for cell in cells}.isdisjoint(cell[:-1] for cell in planned):
-        *prompt, model = lost[0]
+    if is_lost.any() and len(table[names[:-2]].drop_duplicates().merge(of_plan)):
+        *prompt, model = of_plan[is_lost].iloc[0]
         raise DataError(
-            f"the plan of propensity= has {len(planned):,} runs, and {len(lost):,} of them have no score in the table, "
-            f"first prompt {', '.join(map(repr, prompt))} and model {model!r}; without failed runs a model looks too "
-            f"good: write the score of a failed run, such as 0, and make the runs that were not made"
+            f"the plan of propensity= has {len(planned):,} runs, and {is_lost.sum():,} of them have no score in the "
+            f"table, first prompt {', '.join(map(repr, prompt))} and model {model!r}; without failed runs a model "
+            f"looks too good: write the score of a failed run, such as 0, and make the runs that were not made"
         )
 
 
@@ -130,7 +140,7 @@ def known_file(path: str) -> bool:
     return path == STANDARD_INPUT or _endings(path)[0] in FORMATS
 
 
-def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
+def _read(path: str, roles: ColumnRoles, n_rows: int | None = None) -> tuple[Frame, bool]:
     """Return the frame, and whether the cells of the file have types (those of csv have none)."""
     kind, compression = _endings(path)
     name = "standard input" if path == STANDARD_INPUT else repr(path)
@@ -160,7 +170,7 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
                 content = expanded(packed, len(content), path, _LARGEST_EXPANDED)
         if path == STANDARD_INPUT:
             file_format = _format_of(content)
-        return _parsed(content, file_format, roles), not file_format.startswith("csv")
+        return _parsed(content, file_format, roles, n_rows), not file_format.startswith("csv")
     except (DataError, ImportError):
         raise
     except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
@@ -189,10 +199,10 @@ def _format_of(content: bytes) -> str:
     return "csv with tabs" if b"\t" in head and b"," not in head else "csv"
 
 
-def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
-    """Return the frame of a file's bytes."""
+def _parsed(content: bytes, file_format: str, roles: ColumnRoles, n_rows: int | None) -> Frame:
+    """Return the frame of a file's bytes; of csv, only the first row with ``n_rows`` = 1."""
     if file_format.startswith("csv"):
-        return roles.typed(_cells(content, "\t" if "tabs" in file_format else ","))
+        return roles.typed(_cells(content, "\t" if "tabs" in file_format else ",", n_rows))
     if file_format == "JSON":
         return _records(content.decode("utf-8-sig"))
     arrow_module(f"{file_format} files")
@@ -202,10 +212,10 @@ def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
     return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
 
 
-def _cells(content: bytes, separator: str) -> pd.DataFrame:
+def _cells(content: bytes, separator: str, n_rows: int | None) -> pd.DataFrame:
     """Return the cells of a csv file as text, missing where empty; the first row names the columns."""
     as_text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "na_values": [""]}
-    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", **as_text)
+    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", nrows=n_rows, **as_text)
     head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
     twice = [name for name in head if head.count(name) > 1]
     if twice:

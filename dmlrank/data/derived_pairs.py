@@ -265,7 +265,9 @@ class DerivedPairs:
         there = expected - self.n_missing
         j = int(np.argmin(there / expected))
         fewest = f"fewest: {self.models[j]} ({there[j]:,} of {expected[j]:,})"
-        return f"{there.sum():,} of {expected.sum():,} runs have a score; {fewest}"
+        # A run that both of two models lost is known from other models only.
+        runs = "runs, as many as either has on a prompt," if len(expected) == 2 else "runs"
+        return f"{there.sum():,} of {expected.sum():,} {runs} have a score; {fewest}"
 
     @property
     def runs_missing(self) -> str:

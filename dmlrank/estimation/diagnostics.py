@@ -169,8 +169,8 @@ def warn_about_intervals(
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
             f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors and was "
-            f"{validity.treatment}. Intervals are reliable up to {_LARGEST_BIAS[validity.treatment]:g} standard errors "
-            f"of such a bias. Collect more labels, or use functional='borda', which has no such bias, or "
+            f"{validity.treatment}. Intervals are reliable where it is at most {_LARGEST_BIAS[validity.treatment]:g} "
+            f"times the standard error. Collect more labels, or use functional='borda', which has no such bias, or "
             f"average='preferences', the scores of mean preferences{remedy_text}",
             kind=IntervalWarning,
         )

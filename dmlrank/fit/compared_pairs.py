@@ -22,7 +22,16 @@ from ..data.formula.parse import one_sided
 from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, losses_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences
-from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, failing_as, listed
+from ..exceptions import (
+    DmlrankError,
+    DmlrankWarning,
+    GraphError,
+    IntervalWarning,
+    OptionError,
+    OptionTypeError,
+    failing_as,
+    listed,
+)
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
 from ..nuisance.propensity_model.supplied import is_plan
@@ -410,8 +419,8 @@ def votes_left_out(
     choice: OrderChoice,
     *,
     equal_weights: bool = False,
-) -> str:
-    """Return a sentence that counts and names the votes that are left out; empty where there is nothing to say.
+) -> DmlrankWarning | None:
+    """Return a warning that counts and names the votes that are left out; None where there is nothing to say.
 
     There is where rows compare a model with itself, where models are left out that the caller did not give up, and
     where more than 5 % of all votes, or more than 20 % of a model's votes, are on pairs that are not compared. Where
@@ -433,11 +442,11 @@ def votes_left_out(
             f"edge_weights='counts' gives them less weight, which asks about opponents as often as met"
         )
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
-        return all_count
-    reasons, advice = [], ""
+        return DmlrankWarning(all_count) if all_count else None
+    reasons, advice, lost, of_models = [], "", "", losses_clause(counts, data.items) if counts.n_left_out else ""
     if counts.n_left_out:
         reason, advice = _of_thin_pairs(data, counts, options, choice)
-        reasons.append((counts.n_left_out, f"{reason}{losses_clause(counts, data.items)}"))
+        reasons.append((counts.n_left_out, f"{reason}{of_models}"))
     if dropped:
         why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
         named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, _MOST_NAMED)})"
@@ -446,7 +455,8 @@ def votes_left_out(
     if reasons:
         n_lost, n_all = counts.n_left_out + n_dropped, counts.n_total + n_dropped
         largest_first = "; ".join(text for _, text in sorted(reasons, reverse=True))
-        sentences.append(f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %) are left out: {largest_first}")
+        lost = f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %)"
+        sentences.append(f"{lost} are left out: {largest_first}")
     if n_same:
         models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:_MOST_NAMED])
         models += ", ..." if len(read.same) > _MOST_NAMED else ""
@@ -456,7 +466,9 @@ def votes_left_out(
         )
     if counts.n_left_out:
         sentences.append(f"Scores are computed from the other pairs only{f'; {advice}' if advice else ''}")
-    return ". ".join(sentence for sentence in (*sentences, all_count) if sentence)
+    warning = DmlrankWarning(". ".join(filter(None, (*sentences, all_count))))
+    warning.votes_lost = lost and f"{lost}{of_models}"
+    return warning
 
 
 def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice) -> tuple[str, str]:

@@ -69,7 +69,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     graph = comparison_graph(data, graph_option, 1)
     setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
     left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
-    if left_out:
+    if left_out is not None:
         warn(left_out)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
@@ -428,6 +428,11 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                 (columns, list(data.items), "models"),
             ):
                 place = index.get_indexer(pd.Index(known))
+                if (place < 0).any() and index.is_unique:
+                    # Numbers of prompts are text where a table was read from csv.
+                    texts = {_text_of(name): at for at, name in enumerate(index)}
+                    by_text = np.array([texts.get(_text_of(name), -1) for name in known])
+                    place = by_text if len(texts) == len(index) else place
                 if (place < 0).any():
                     lost = [name for name, at in zip(known, place, strict=True) if at < 0]
                     raise NuisanceError(
@@ -459,6 +464,11 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         without = listed([data.items[j] for j in np.flatnonzero(never)])
         raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
     return np.asarray(table, dtype=float)
+
+
+def _text_of(name: object) -> object:
+    """Return the name of a prompt or model as text; of a prompt that several columns identify, all of them."""
+    return tuple(map(name_of, name)) if isinstance(name, tuple) else name_of(name)
 
 
 def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> FloatArray:

@@ -31,7 +31,7 @@ from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
 from .direct_fits import gain_of_runs, known_propensity
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test
+from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test, uneven_orders
 from .post_estimation import JudgeFigures, judge_figures
 from .state import Extension, FitState
 
@@ -57,6 +57,8 @@ class Diagnostics(Summarised):
     position_z : float
         z statistic of the position effect, a test of "order does not matter" (with ``position_bias=False`` a score test
         of this assumption); NaN where labels or their order do not vary, and for estimates without intervals.
+    uneven_orders : tuple of (str, float)
+        Models that are not shown first in about half of their labels, with the share, where order is ignored.
     mu_floored : int
         Entries of mu that were raised to the floor, for functionals that need a floor.
     mu_entries : int
@@ -148,6 +150,7 @@ class Diagnostics(Summarised):
     propensity_factor: float | None = None
     means_raised: int = 0
     bias_subtracted: float = 0.0
+    uneven_orders: tuple[tuple[str, float], ...] = ()
     gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
@@ -691,6 +694,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         propensity_floored=propensity.n_floored,
         position_effect=position_effect,
         position_z=position_z,
+        uneven_orders=() if data.ordered else uneven_orders(data, setup.graph),
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
         votes_dropped=data.n_votes_dropped,

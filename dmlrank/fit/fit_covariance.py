@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._utils.computation import collected_warnings, warn
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
@@ -432,21 +433,10 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     if data.ordered:
         return
     z = residual_position_test(data, setup, mu, unit)[1]
-    if not abs(z) > _REAL_EFFECT:
+    furthest = uneven_orders(data, setup.graph)
+    if not (abs(z) > _REAL_EFFECT and furthest):
         return
-    compared = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
-    first, second = (np.bincount(side, minlength=data.n_items) for side in compared.in_display_order)
-    n_labels = first + second
-    share = first / np.maximum(n_labels, 1)
-    distance = np.abs(share - 0.5)
-    uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
-    # A name that differs from another one by blanks or case alone may stand on one side only; another warning says so.
-    alike = {name for group in similar_names(data.items) for name in group}
-    uneven &= [name not in alike for name in data.items]
-    if not uneven.any():
-        return
-    furthest = [j for j in np.argsort(-distance, kind="stable") if uneven[j]]
-    names = ", ".join(f"{data.items[j]!r} in {100 * share[j]:.0f} %" for j in furthest[:_MOST_NAMED])
+    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:_MOST_NAMED])
     names += f" and {len(furthest) - _MOST_NAMED} more" if len(furthest) > _MOST_NAMED else ""
     warn(
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
@@ -455,3 +445,17 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
         f"takes display order into account, for pairs with min_labels= labelled prompts in each order (a smaller "
         f"min_labels= keeps more pairs)",
     )
+
+
+def uneven_orders(data: PreferenceData, graph: Graph) -> tuple[tuple[str, float], ...]:
+    """Return models that are not shown first in about half of their labels, with this share, the furthest first."""
+    compared = data.cells.only(graph.edges[data.cells.first, data.cells.second])
+    first, second = (np.bincount(side, minlength=data.n_items) for side in compared.in_display_order)
+    n_labels = first + second
+    share = first / np.maximum(n_labels, 1)
+    distance = np.abs(share - 0.5)
+    uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
+    # A name that differs from another one by blanks or case alone may stand on one side only; another warning says so.
+    alike = {name for group in similar_names(data.items) for name in group}
+    uneven &= [name not in alike for name in data.items]
+    return tuple((data.items[j], float(share[j])) for j in np.argsort(-distance, kind="stable") if uneven[j])

@@ -159,7 +159,7 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     setup = set_up(data, graph, options, order.min_labels)
     extrapolation = find_extrapolation(data, setup, options, order.min_labels)
     left_out = votes_left_out(data_as_read, data, graph, options, order, equal_weights=setup.edge_weights == "equal")
-    if left_out:
+    if left_out is not None:
         warn(left_out)
     if stages.estimator.needs_all_propensities:
         check_restricted_categories(setup.weights, data.categories)

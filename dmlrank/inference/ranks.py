@@ -63,6 +63,8 @@ from .covariance import Covariance
 from .simultaneous import Family, MaxT, Separation, Simultaneous, compare_differences
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
+# Numbers drawn for the power to find several leads at once, and the fewest draws.
+_LEADS_DRAWN, _FEWEST_DRAWS = 1_000_000, 5_000
 
 # A display with more groups than this number would be unreadable. The limit also bounds the computation, because the
 # number of groups may grow exponentially with the number of models.
@@ -118,6 +120,19 @@ def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float
     largest = 40.0 + critical
     gap = scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
     return std_error * float(gap)
+
+
+def leads_needed(leads: FloatArray, factor: FloatArray, critical: float, seed: int) -> FloatArray:
+    """Draw the multiple of true leads at which all J estimates exceed ``critical`` standard errors at once, (draws,).
+
+    The share of draws up to 1 is the power to find all leads at once, and a quantile is the multiple that has a power.
+
+    Shapes: leads (J,), all positive; factor (J, r), whose product with its transpose is the covariance of the leads.
+    """
+    n_draws = int(np.clip(_LEADS_DRAWN // factor.shape[1], _FEWEST_DRAWS, 20 * _FEWEST_DRAWS))
+    noise = np.random.default_rng(seed).standard_normal((n_draws, factor.shape[1])) @ factor.T
+    limits = critical * np.sqrt(np.square(factor).sum(axis=1))
+    return np.asarray(((limits - noise) / leads).max(axis=1))
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         scores=scores,
     )
     errors = [*unreadable, *find_errors(check, str(options.missing), options.n_folds)]
-    left_out = ""
+    left_out = None
     try:
         if not order.matters:
             # A fit that joins the display orders refuses worths of grades that are not mirrored.
@@ -128,7 +128,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     except (OptionError, GraphError) as error:
         errors.insert(0, as_sentence(str(error)))
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
-    said = (*([left_out] if left_out else []), *map(str, notices))
+    said = (*([str(left_out)] if left_out is not None else []), *map(str, notices))
     voters = () if rows.are_partitioned or scores is not None else _possible_voters(source, options, available, check)
     # What is said of names and labels comes first, because everything else depends on it.
     problems = (*(as_sentence(str(note)) for note in of_names), *find_problems(check, shared, said, voters))

@@ -13,7 +13,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
-from ..inference.ranks import smallest_gap
+from ..inference.ranks import leads_needed, smallest_gap
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
 from ..plotting.theme import short_names
@@ -22,7 +22,7 @@ from ..report.statements import FIT_WITH_PLAN, MIX_ROUNDS, POWER, counted, perce
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
-from .precision import cheapest_solution, pair_critical_value, predicted_precision
+from .precision import cheapest_solution, contrast_covariance, pair_critical_value, predicted_precision
 from .search import PlanSolution, PlanSpecification, Targets
 
 if TYPE_CHECKING:
@@ -149,7 +149,10 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
 
 
 def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> str:
-    """Say how many differences of two models the plan is expected to find, and which budget would find all of them."""
+    """Say how many differences of two models the plan is expected to find, alone and all at once, and at which budget.
+
+    First place needs all leads of the best model at once, also those over models that the plan leaves aside.
+    """
     problem, rows = specification.problem, specification.contrasts
     is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
     rows, labels = rows[is_difference], [specification.contrast_labels[j] for j in np.flatnonzero(is_difference)]
@@ -157,20 +160,32 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         return ""
     # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
     n_scores, is_alone = len(specification.scores), len(specification.contrasts) == 1
-    test = "none" if is_alone else specification.test
-    least = smallest_gap(1.0, pair_critical_value(specification, solution, alpha, test), POWER)
+    is_first, names = specification.test == "none", specification.names.scores
+    single = pair_critical_value(specification, solution, alpha, "none" if is_alone else specification.test)
+    least = smallest_gap(1.0, single, POWER)
 
-    def needed_at(solution: PlanSolution) -> FloatArray:
+    def needed_for(rows: FloatArray) -> FloatArray:
         """Return the differences that are found, (J,)."""
-        variances = np.maximum(((rows @ solution.sigma) * rows).sum(axis=1), 0.0)
-        return np.asarray(least * np.sqrt(variances / problem.n_contexts))
+        return np.asarray(least * contrast_covariance(specification, solution.sigma, rows).std_errors)
 
-    gap, needed = np.abs(rows @ specification.scores), needed_at(solution)
+    gap, needed = np.abs(rows @ specification.scores), needed_for(rows)
+    joint, best = rows * np.sign(rows @ specification.scores)[:, None], int(np.argmax(specification.scores))
+    if is_first:
+        joint, labels = np.eye(n_scores)[best] - np.eye(n_scores), [f"{names[best]} - {name}" for name in names]
+    is_lead = joint @ specification.scores > 0
+    joint, labels = joint[is_lead], [labels[j] for j in np.flatnonzero(is_lead)]
+    leads = joint @ specification.scores
+
+    def multiples(of: PlanSolution) -> FloatArray:
+        """Draw the multiple of the leads at which all of them are found, (draws,)."""
+        factor = contrast_covariance(specification, of.sigma, joint).factor
+        return leads_needed(leads, factor, single, specification.seed)
+
     unit, number = ("runs", 1.0) if problem.of_scores else ("labels", 0.5)
     number *= float(problem.expected_by_model(solution.propensities).sum())
     spent = f"{number:,.6g} {unit}" if np.isclose(number, solution.expected_cost) else "this budget"
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
-    is_open, sentences = ~is_equal & ~is_found, []
+    sentences = []
     digits = decimals(needed, fewest=fewest_decimals(problem.unit == 1.0))
     at_least = f"at least {fixed_text(float(needed[is_equal | ~is_equal.any()].max()), digits)}"
     if is_alone and n_scores > 2:
@@ -181,12 +196,17 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         asked = counted(int((~is_equal).sum()), "difference")
         is_added = specification.earlier is not None and not problem.of_scores
         text = f"With {spent}, {is_found.sum()} of {asked} will be found with power {POWER:.2f} or more"
-        tests, all_need, goal, elsewhere = "tests of all pairs", "all of them need", "for all of them", ""
+        power = float((multiples(solution) <= 1).mean())
+        tests, all_need, goal, elsewhere = "tests of all pairs", "all at once need", "for all at once", ""
+        at_once = "all of them at once"
         if is_alone:
             tests, all_need, goal = f"it takes {at_least}", "it needs", "for it"
-        if specification.test == "none":
+        if is_first:
             tests, all_need, goal = "test of first place", "deciding first place needs", "to decide first place"
             elsewhere = "; the fit's summary says how many without a plan" if is_added else ""
+            at_once = f"first place ({names[best]} above all {n_scores - 1} others at once)"
+        if len(leads) > 1 and not (is_first and is_equal.any()):
+            text += f", {at_once} with power {power:.2f}"
         # Costs need not be numbers of labels.
         counts = is_added and np.isclose(number, solution.expected_cost)
         independent = f" further independent {unit}" if counts else ""
@@ -194,15 +214,16 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         text += f", if the present estimates are right ({tests}{looks})"
         # Where labels depend on each other, a search for a budget takes long.
         is_own = is_added and specification.earlier is not None and specification.earlier.share is None
-        if is_open.any() and is_own and problem.n_contexts <= FEW_CLUSTERS and not problem.fixed_prompts:
+        is_short = is_found.sum() + is_equal.sum() < len(gap) or round(power, 2) < POWER
+        if is_short and is_own and problem.n_contexts <= FEW_CLUSTERS and not problem.fixed_prompts:
             text += f"; {problem.n_contexts} prompts are too few to say how many labels it takes {goal}"
-        elif is_open.any() and not problem.interdependent:
+        elif is_short and not problem.interdependent:
 
             def relative_gap(of: PlanSolution) -> float:
-                return float((needed_at(of)[is_open] / gap[is_open]).max())
+                return float(np.quantile(multiples(of), POWER))
 
-            hardest = labels[int(np.argmax(np.where(is_open, needed / np.maximum(gap, 1e-300), 0.0)))]
-            most = "" if is_alone else f" ({hardest} needs the most{elsewhere})"
+            hardest = labels[int(np.argmax(needed_for(joint) / leads))]
+            most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
             # A random sample of the rows says about as much, and takes little time.
             sample = problem.sample() or problem
             share = sample.total_cost / problem.total_cost

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm
 
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
@@ -34,11 +35,13 @@ from .statements import (
     score_definition,
     scores_there,
     sequential_note,
+    some_of,
     tie_weight,
     unit_sentences,
     untested_note,
     verdict_sentences,
     verdicts_of,
+    what_became_of_rows,
 )
 
 ASSOCIATION = (
@@ -372,11 +375,7 @@ def _data_sentences(results: Estimates) -> list[str]:
     what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
     size = f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}"
-    n_rare = results.votes.n_left_out if results.votes else 0
-    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
-    if d.rows_lost and not results.part and any(number for _, number in lost):
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
-        size = f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."
+    size = "".join(what_became_of_rows(results)) or size
     if d.n_spellings:
         spellings = counted(d.n_spellings, "further spelling")
         size += (
@@ -556,8 +555,14 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
             f"ratios would have no bound; they were raised to a floor."
         )
     reason = f", because {description.order_reason}" if description.order_reason else ""
-    ordered = "modelled" if description.ordered else "ignored"
-    return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}."]
+    ordered, meaning = "modelled" if description.ordered else "ignored", ""
+    # NaN, where the effect cannot be tested, is not below.
+    if not description.ordered and abs(d.position_z) > norm.isf(level.alpha / 2):
+        uneven = some_of([name for name, _ in d.uneven_orders])
+        meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
+        if uneven:
+            meaning = f"; not shown first in about half of their labels, so that scores contain part of this: {uneven}"
+    return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}{meaning}."]
 
 
 # --- style ------------------------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
         sentences.append(f"A bias of up to {size} was estimated and subtracted.")
     d = results.description
-    sentences += scores_there(results)
+    sentences += [*what_became_of_rows(results), *scores_there(results)]
     if results.are_means and d.n_dropped:
         verb = "is" if d.n_dropped == 1 else "are"
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
@@ -270,6 +270,16 @@ def _dependence_of_clusters(results: Estimates) -> list[str]:
     if len(factors) == 3 and max(factors[:2]) <= _MATTERS < factors[2]:
         text += " Neither matters by itself, and both together count twice what they share: name one of them."
     return [text]
+
+
+def what_became_of_rows(results: Estimates) -> list[str]:
+    """Say how many rows are no votes that are used, by cause; nothing where all are, or where this is not known."""
+    d, n_rare = results.description, results.votes.n_left_out if results.votes else 0
+    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
+    if not (d.rows_lost and reasons) or results.part:
+        return []
+    return [f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."]
 
 
 def scores_there(results: Estimates) -> list[str]:
@@ -546,7 +556,9 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     # Votes on pairs of other models say next to nothing about the difference of two such scores.
     votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
-    is_targeted = times <= _MOST_TIMES and not results.description.clusters and not are_too_few
+    clusters, is_targeted = results.description.clusters, times <= _MOST_TIMES and not are_too_few
+    # Of two kinds of clusters it is not known how their numbers would grow together.
+    is_targeted &= len(clusters) < (1 if results.are_means else 2)
     if results.are_means and is_targeted and len(rivals) < len(results.models):
         named = [results.models[k] for k in rivals]
         who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
@@ -559,9 +571,11 @@ def _what_would_decide(results: Estimates, first: FirstPlace, on_page: bool, few
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
     further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
     new = ", on new prompts," * bool(results.description.context and n_used > results.description.n_contexts)
-    targeted = (
-        f"About {further:,} further independent votes on pairs with the leader or {closest}{new} would decide it "
-    )
+    what = "independent votes"
+    if clusters:
+        number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
+        what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {clusters[0]!r},"
+    targeted = f"About {further:,} further {what} on pairs with the leader or {closest}{new} would decide it "
     if on_page:
         return [f"{targeted}with a chance of {100 * POWER:.0f} %{supposed}{aside}."]
     return [
@@ -628,8 +642,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
         return "prompts" if d.context else rows, d.n_contexts, ""
     fewest, remark = int(np.argmin(n_clusters)), ""
     if len(d.clusters) > 1:
-        remark = f" The number of values of {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
-    return f"values of {d.clusters[fewest]!r}", n_clusters[fewest], remark
+        remark = f" The number of values of the column {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
+    return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest], remark
 
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:

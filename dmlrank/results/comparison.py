@@ -474,12 +474,11 @@ class Comparison(JointBoards):
                 columns.append([texts.get(model, "") for model in models])
                 heads.append((intervals[1], 1))
             # The places gained or lost stand in brackets.
-            columns.append(
-                [
-                    "" if pd.isna(rank) else f"{rank}" if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
-                    for rank, change in zip(ranks[name], rank_changes[name], strict=True)
-                ]
-            )
+            places = {
+                model: f"{rank}" if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
+                for model, rank, change in zip(models, ranks[name], rank_changes[name], strict=True)
+            } | dict.fromkeys(e.diagnostics.models_with_few_prompts, "-")
+            columns.append([places[model] if model in cells else "" for model in models])
             heads.append(("rank", 1))
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
@@ -493,6 +492,8 @@ class Comparison(JointBoards):
         if intervals is not None:
             shows = f"columns with the score, its interval and its rank. {intervals[2]}"
         meaning = f"Each result has {shows}"
+        if any(result.diagnostics.models_with_few_prompts for result in results):
+            meaning += ' "-": too few votes for a rank.'
         if rank_changes.fillna(0).any(axis=None):
             meaning += (
                 f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "

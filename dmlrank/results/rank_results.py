@@ -1710,7 +1710,8 @@ class RankResults(Summarised):
 
         The page has a sortable table, the forest plot, the matrix of differences, a form that says whether two models
         are separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of
-        this fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
+        this fit, and downloads as CSV and JSON. All models are on it: a table of more than 40 scrolls within its frame,
+        below its head. The page loads nothing from the network. Tests of differences are those of
         :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three leaderboards side by side
         and the slopes; raw scores and scores averaged over style have tabs of their own. For an estimate without
         intervals the page shows only the table and says why there are no intervals.

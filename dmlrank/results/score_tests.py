@@ -300,10 +300,7 @@ def win_probability_of(
     if j == k:
         raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
     if not estimates.graph.edges[j, k]:
-        raise GraphError(
-            f"{first!r} and {second!r} are not a compared pair, so that the share has no estimate; min_labels= and "
-            f"position_bias= decide how many labels a pair needs"
-        )
+        raise GraphError(_why_no_share(estimates, steps, j, k))
     if estimates.estimated_by.why_no_intervals:
         require_intervals(estimates, "win_probability")
     fit_steps = require_steps(estimates, steps, "win_probability")
@@ -319,6 +316,24 @@ def win_probability_of(
         )
     share, covariance = pair_win_probability(fit_steps, j, k)
     return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
+
+
+def _why_no_share(estimates: Estimates, steps: FitState | None, j: int, k: int) -> str:
+    """Say why two models are no compared pair, and what answers who is better."""
+    first, second = estimates.models[j], estimates.models[k]
+    n_labels = 0 if steps is None else int(steps.data.pair_counts()[[j, k], [k, j]].sum())
+    there = "too few votes" if steps is None else f"{n_labels:,} labelled prompts" if n_labels else "no vote"
+    text = (
+        f"{first!r} and {second!r} have {there} on each other and are not a compared pair, so that this share has no "
+    )
+    text += f"estimate; t_test(({first!r}, {second!r})) tests the difference of their scores, which verdicts and ranks "
+    text += "are about, and votes on other pairs inform"
+    if estimates.kind.link == "logit":
+        lead = float(estimates.estimate[j] - estimates.estimate[k]) / estimates.scale.factor
+        text += f": by their scores, {first} would win {1 / (1 + np.exp(-lead)):.2f} of the comparisons"
+    if n_labels and steps is not None and isinstance(steps.options.graph, str):
+        text += f". update(min_labels={n_labels}{', position_bias=False' * steps.data.ordered}) compares this pair"
+    return text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

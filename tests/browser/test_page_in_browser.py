@@ -414,6 +414,27 @@ def test_axe_finds_nothing_serious(open_page, arena_result, hostile, groups, sch
             assert [finding for finding in told if finding[1] in ("serious", "critical", "moderate")] == []
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_a_table_of_many_models_scrolls_in_its_frame_below_its_head(open_page, arena_result, width):
+    battles = simulated_votes(45, 4000, names=[f"model-{number:03d}" for number in range(45)])
+    page = open_page(dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, min_labels=1, rng=0), width)
+    frame = page.get_by_role("region", name="Table, Leaderboard")
+    assert frame.bounding_box()["height"] < 800
+    assert "45 rows, scroll down within the frame" in frame.locator("caption").inner_text()
+    rows = frame.locator("tbody tr")
+    assert rows.count() == 45
+    # A name with a hyphen stands in one line.
+    assert rows.first.bounding_box()["height"] < 40
+    last = rows.last
+    last.scroll_into_view_if_needed()
+    top, at = frame.bounding_box(), frame.locator("thead th").first.bounding_box()
+    assert abs(at["y"] - top["y"]) < 3
+    assert top["y"] < last.bounding_box()["y"] < top["y"] + top["height"]
+    few = open_page(arena_result, width).get_by_role("region", name="Table, Leaderboard")
+    assert "scroll down" not in few.locator("caption").inner_text()
+
+
 def test_weights_of_criteria_give_the_numbers_of_python(open_page):
     table = from_benchmarks("decisions").table_of_criteria(300, np.random.default_rng(3))
     criteria = dr.dml_rank("right + style + safety ~ 1 | model", table, context="prompt", rng=0)

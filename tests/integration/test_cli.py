@@ -78,10 +78,15 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out.rstrip("\n") == expected
 
 
-def test_a_table_with_known_column_names_needs_no_formula(csv, tmp_path, capsys):
+def test_a_table_with_known_column_names_needs_no_formula(csv, tmp_path, capsys, monkeypatch):
     main(["fit", FORMULA, csv, "--context", "question_id", "--rng", "1"])
     expected = capsys.readouterr().out
+    parsed, read_csv = [], pd.read_csv
+    monkeypatch.setattr(pd, "read_csv", lambda *args, **kw: parsed.append(kw["nrows"]) or read_csv(*args, **kw))
     assert main(["fit", csv, "--rng", "1"]) == 0
+    # Of the first reading, the head alone.
+    assert parsed == [1, None]
+    monkeypatch.undo()
     out, err = capsys.readouterr()
     assert out == expected
     assert err.splitlines()[0] == f"read as: {FORMULA!r} --context question_id"
@@ -347,14 +352,17 @@ def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, c
 
 def test_one_warning_counts_the_votes_that_the_fits_of_several_files_leave_out(battles, tmp_path):
     paths = [str(tmp_path / f"{name}.csv") for name in ("feb", "mar")]
+    # A name with the words of a warning.
+    renamed = battles.replace({name: f"{name}. 5 rows; 7 votes are on x" for name in battles["model_a"].unique()})
     for place, path in enumerate(paths):
-        battles.iloc[600 * place : 600 * (place + 1)].to_csv(path, index=False)
+        renamed.iloc[600 * place : 600 * (place + 1)].to_csv(path, index=False)
     call = [sys.executable, "-m", "dmlrank.cli", "compare", FORMULA, *paths, "--independent", "--min-labels", "14"]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     lines = [line for line in done.stderr.splitlines() if "left out" in line]
     assert len(lines) == 1
     share = r"[\d,]+ of [\d,]+ votes \([\d.]+ %\)"
-    lost = rf"{share}, among them \d+ of the \d+ votes of '[^;]*"
+    named = r"\d+ of the \d+ votes of '[^';]*; 7 votes are on x'"
+    lost = rf"{share}, among them {named}(?:(?:, | and ){named})*"
     assert re.search(rf"votes are left out \(feb: {lost}; mar: {lost}\); dmlrank fit of one file says why", lines[0])
     assert all(
         line.startswith(("dmlrank: warning: feb: ", "dmlrank: warning: mar: ", lines[0]))

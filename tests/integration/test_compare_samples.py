@@ -324,6 +324,11 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     few = replace(mar.estimates, diagnostics=replace(mar.diagnostics, models_with_few_prompts=(gone,)))
     news = dr.compare(feb=feb, mar=replace(mar, estimates=few), independent=True).summary().notes[0]
     assert f"New in 'mar': {gone} (too few votes for a rank)." in news
+    table = dr.compare(mar=mar, again=replace(mar, estimates=few)).summary()
+    cells = {model: row for model, *row in table.rows}
+    assert cells[gone][1] == str(mar.ranks().result_frame.loc[gone, "rank"])
+    assert cells[gone][3] == "-"
+    assert '"-": too few votes for a rank.' in " ".join(table.notes)
     back = dr.compare(mar, feb, independent=True).summary().notes[0]
     assert f"Gone in 'feb': {gone} (score" in back
     page = pytest.importorskip("jinja2") and side.report()

@@ -171,11 +171,18 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
         )
     )
     in_all = number(of_votes, r"as so far, about ([\d,]+) independent votes in all \(3,000 so far\)")
-    persons = number(of_persons, r"About ([\d,]+) independent values of 'person' in all \(100 so far; about 30 votes ")
-    same = number(of_persons, r"votes of each, ([\d,]+) votes\) would decide .* with pairs drawn as so far\.")
+    further = number(of_votes, r"About ([\d,]+) further independent votes on pairs with the leader")
+    of_column = (
+        r"further votes on pairs with the leader [^,]*, from [\d,]+ further values of the column 'person', would "
+    )
+    assert number(of_persons, rf"About ([\d,]+) {of_column}") == pytest.approx(further, rel=0.5)
+    persons = number(
+        of_persons, r"about ([\d,]+) independent values of the column 'person' in all \(100 so far; about 30 "
+    )
+    same = number(of_persons, r"votes of each, ([\d,]+) votes\)\.")
     assert same == pytest.approx(30 * persons, rel=0.05)
     assert same == pytest.approx(in_all, rel=0.5)
-    for text, few in ((of_both, "12 values of 'prompt'"), (of_prompts, "12 prompts")):
+    for text, few in ((of_both, "12 values of the column 'prompt'"), (of_prompts, "12 prompts")):
         assert f"{few} are too few to say how many would decide it." in text
         assert "further independent votes" not in text
     plan = " ".join(str(plain.design(200, contrasts=dr.Top(1))).split())

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import GraphError, NoIntervalError, OptionError
+from dmlrank.exceptions import GraphError, IntervalWarning, NoIntervalError, OptionError
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = list("abcde")
@@ -203,3 +203,22 @@ def test_errors_of_graphs_recommend_what_has_intervals():
         assert fit(data, min_labels=5, position_bias=False).estimates.has_intervals
     with pytest.raises(GraphError):
         fit(ring(pairs=[(0, 1), (2, 3), (3, 4)]))
+
+
+def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():
+    rng, names = np.random.default_rng(0), np.array(list("abc"))
+    first, second = np.repeat([[0, 1], [1, 2], [0, 2]], [300, 300, 6], axis=0).T
+    wins = rng.random(606) < np.array([0.6, 0.5, 0.4])[first]
+    votes = pd.DataFrame({"model_a": names[first], "model_b": names[second]})
+    votes["winner"] = np.where(wins, "model_a", "model_b")
+    res = dr.dml_rank(FORMULA, votes, functional="bt", min_labels=10, position_bias=False)
+    share = 1 / (1 + np.exp(-(res.params["a"] - res.params["c"])))
+    answer = rf"6 labelled prompts .* t_test\(\('a', 'c'\)\) .* a would win {share:.2f} of .*update\(min_labels=6\)"
+    with pytest.raises(GraphError, match=answer):
+        res.win_probability("a", "c")
+    assert 0 < res.t_test(("a", "c")).pvalue < 1
+    with pytest.warns(IntervalWarning, match="few prompts"):
+        assert 0 < res.update(min_labels=6).win_probability("a", "c").estimate < 1
+    none = dr.dml_rank(FORMULA, votes[:600], functional="bt", position_bias=False)
+    with pytest.raises(GraphError, match="have no vote on each other"):
+        none.win_probability("a", "c")

@@ -10,6 +10,7 @@ from statsmodels.api import OLS
 
 import dmlrank as dr
 from dmlrank.cli.main import main
+from dmlrank.cli.read_files import read_propensities, refuse_lost_runs
 from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
 
 FORMULA = "accuracy ~ 1 | model"
@@ -654,6 +655,22 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
         fit(table, run="run", missing=0.0, propensity=planned)
 
 
+@pytest.mark.parametrize("columns", [["task"], ["task", "part"]])
+def test_a_plan_of_numbered_prompts_fits_a_csv_file_whose_names_are_text(columns, tmp_path, capsys):
+    table = draw(n=200, n_models=4, n_runs=1).drop(columns="run")
+    if len(columns) == 2:
+        table = table.assign(part=table["task"] % 2, task=table["task"] // 2)
+    earlier = table[table["model"] != "m03"]
+    plan = dr.dml_rank(FORMULA, earlier, context=columns).design(90, candidate="m03")
+    plan.export(tmp_path / "plan.json", 0)
+    every = pd.concat([earlier, plan.sample(0).dropna()[[*columns, "model"]].merge(table)])
+    every.to_csv(tmp_path / "all.csv", index=False)
+    out, options = str(tmp_path / "fit.json"), ["--context", *columns, "--propensity", str(tmp_path / "plan.json")]
+    assert main(["fit", FORMULA, str(tmp_path / "all.csv"), *options, "--out", out]) == 0, capsys.readouterr().err
+    expected = dr.dml_rank(FORMULA, every, context=columns, propensity=plan, rng=0)
+    np.testing.assert_allclose(dr.read_json(out).params, expected.params, rtol=1e-12)
+
+
 def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
     table, planned = pd.read_csv(every), pd.read_csv(csv)
@@ -662,6 +679,9 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     said = f"15 of them have no score in the table, first prompt '{first}' and model 'm03'; without failed runs"
     question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
     lost = tmp_path / "lost.csv"
+    # A run that failed before it succeeded.
+    again = pd.concat([table.assign(accuracy=np.nan), table])
+    refuse_lost_runs(read_propensities(str(plan)), again, ["task"], FORMULA)
     for without in (table.drop(failed), table.assign(accuracy=table["accuracy"].mask(table.index.isin(failed)))):
         without.to_csv(lost, index=False)
         for command, further in (("fit", []), ("gate", question)):

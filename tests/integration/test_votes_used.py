@@ -289,8 +289,8 @@ def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_pag
 
 def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
     wanted = (
-        r"About ([\d,]+) independent values of 'user' in all \(463 so far; about 2 votes of each, [\d,]+ votes\) would "
-        "decide it with a chance of 80 % if the leads were as estimated, and more if they are smaller, "
+        r"About ([\d,]+) independent values of the column 'user' in all \(463 so far; about 2 votes of each, [\d,]+ "
+        r"votes\) would decide it with a chance of 80 % if the leads were as estimated, and more if they are smaller, "
         "with pairs drawn as so far; this leaves "
         "aside m06, on which more"
     )
@@ -301,7 +301,7 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
         cov_type="cluster",
         cov_kwds={"groups": "user"},
     )
-    without = re.search(r"About ([\d,]+) independent values of 'user' in all", usual.verdict())
+    without = re.search(r"About ([\d,]+) independent values of the column 'user' in all", usual.verdict())
     assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
     assert "leaves aside" not in usual.verdict()
 
@@ -326,11 +326,15 @@ def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
 def test_a_page_says_what_became_of_every_row_and_how_many_votes_are_ties(thin):
     pytest.importorskip("jinja2")
     later = pd.concat([thin, thin[:3].assign(winner="none")], ignore_index=True)
-    text = text_of(rank(later, categories={"none": "missing"}).report())
-    assert (
+    res = rank(later, categories={"none": "missing"})
+    text = text_of(res.report())
+    said = (
         "949 rows: 20 of a model against itself, 3 without a vote, 2 with a vote on a model that is left out, 12 with "
         "a vote on a pair that is not compared; the votes of the other 912 are used."
-    ) in text
+    )
+    assert said in text
+    assert said in " ".join(res.summary().notes)
+    assert text.count(said) == 1
     assert "912 votes used, of 949 rows (see Data below)" in text
     share = (thin["winner"][thin["model_a"] != thin["model_b"]][:924] == "tie").mean()
     assert text.count(f"A tie counts as half a win; {100 * share:.2g} % of the votes are ties.") == 1

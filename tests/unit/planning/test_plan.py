@@ -999,7 +999,7 @@ def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
     for size in (problem.SAMPLE_SIZE, 500):
         monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
         text = " ".join(str(plan).split())
-        named = float(text.split("all of them need about ")[1].split()[0].replace(",", ""))
+        named = float(text.split("all at once need about ")[1].split()[0].replace(",", ""))
         assert named == pytest.approx(enough, rel=0.15 if size == 500 else 0.06)
     few = dr.design(mu, "bt", budget=40, contrasts=("model_1", "model_2"))
     gap, alone = (few.smallest_gap("model_1", "model_2", method=method) for method in ("max-t", "none"))
@@ -1010,6 +1010,63 @@ def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
     said = f"with power 0.80 if it is at least {alone:.3f} tested alone, {gap:.3f} among all 6 pairs."
     assert f"estimated as zero is found {said}" in " ".join(str(equal).split())
     assert "power" not in str(dr.design(mu, budget=40)) + str(dr.design(mu, budget=40, contrasts="model_0 - 2*model_1"))
+
+
+@pytest.fixture(scope="module")
+def leads():
+    """A plan for first place in which each of four leads has a power above .80; rates of wins."""
+    skill = 0.6 * np.array([0.75, 0.1, 0.05, 0.0, -0.1])
+    wins = expit(skill[:, None] - skill)
+    np.fill_diagonal(wins, 0)
+    mu = np.tile(np.stack([wins, wins.T], axis=2), (1500, 1, 1, 1))
+    return dr.design(mu, "borda", budget=900, contrasts=dr.Top(1), position_bias=False), wins
+
+
+def promised_for_first_place(plan):
+    said = (
+        r"4 of 4 differences will be found with power 0.80 or more, first place \(model_0 above all 4 others at once\) "
+    )
+    return re.search(rf"{said}with power (0\.\d\d), .* needs about ([\d,]+) \(", " ".join(str(plan).split()))
+
+
+def test_the_power_of_first_place_is_that_of_all_leads_at_once(leads):
+    plan, _ = leads
+    named = promised_for_first_place(plan)
+    needed = int(named[2].replace(",", ""))
+    more = Plan(plan.specification, solve(plan.specification, needed))
+    for of_plan, power, within in ((plan, float(named[1]), 0.015), (more, 0.8, 0.02)):
+        scores, sigma = of_plan.specification.scores, of_plan.cov_params().to_numpy()
+        drawn = np.random.default_rng(0).multivariate_normal(scores, sigma, size=20_000)
+        errors = np.sqrt(sigma[0, 0] + np.diag(sigma)[1:] - 2 * sigma[0, 1:])
+        z = (drawn[:, :1] - drawn[:, 1:]) / errors
+        assert (z > norm.isf(0.025)).mean(axis=0).min() > power + 0.03
+        assert (z > norm.isf(0.025)).all(axis=1).mean() == pytest.approx(power, abs=within)
+
+
+@pytest.mark.long
+def test_fits_of_a_plan_decide_first_place_as_often_as_promised(leads):
+    plan, wins = leads
+    decided, n_fits = 0, 300
+    for seed in range(n_fits):
+        votes = plan.sample(seed)
+        first, second = (votes[side].str[-1].astype(float).to_numpy() for side in ("model_a", "model_b"))
+        is_voted = ~np.isnan(first)
+        rates = wins[first[is_voted].astype(int), second[is_voted].astype(int)]
+        votes.loc[is_voted, "winner"] = np.where(
+            np.random.default_rng(seed).random(len(rates)) < rates, "model_a", "model_b"
+        )
+        res = dr.dml_rank(
+            "winner ~ 1 | model_a + model_b",
+            votes,
+            functional="borda",
+            propensity=plan,
+            context="context",
+            position_bias=False,
+        )
+        tests = [res.t_test(("model_0", rival), side="larger") for rival in plan.models[1:]]
+        decided += all(test.pvalue <= 0.025 for test in tests)
+    promised = float(promised_for_first_place(plan)[1])
+    assert decided / n_fits == pytest.approx(promised, abs=3 * np.sqrt(promised * (1 - promised) / n_fits))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
