@@ -65,6 +65,8 @@ from .simultaneous import Family, MaxT, Separation, Simultaneous, compare_differ
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 # Numbers drawn for the power to find several leads at once, and the fewest draws.
 _LEADS_DRAWN, _FEWEST_DRAWS = 1_000_000, 5_000
+# Most differences that are counted together where it is said how much data would decide first place.
+_HARDEST = 50
 
 # A display with more groups than this number would be unreadable. The limit also bounds the computation, because the
 # number of groups may grow exponentially with the number of models.
@@ -292,6 +294,7 @@ class FirstPlace:
     critical: Critical value of each difference for the question who is first; NaN for tests at all looks.
     alpha: Probability of a wrong claim of first place.
     is_single: Whether p-values are of one question, who is first; otherwise they are adjusted for all pairs.
+    covariance: Of the scores.
     """
 
     leader: int
@@ -303,6 +306,7 @@ class FirstPlace:
     critical: float
     alpha: float
     is_single: bool
+    covariance: Covariance
 
     @property
     def decided(self) -> bool:
@@ -317,14 +321,21 @@ class FirstPlace:
     def times_more(self, power: float, over: NDArray[np.bool_] | None = None) -> float:
         """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
 
-        The power is that of the difference that needs most, among others that ``over`` (K - 1,) chooses. The multiple
-        is infinite where the leader has no lead, and 0 where the data decide already.
+        The power is that of finding all differences at once that are not found yet, among others that ``over``
+        (K - 1,) chooses. The multiple is infinite where the leader has no lead, and 0 where the data decide already.
         """
-        wanted = (self.critical + float(norm.ppf(power))) * self.std_error
-        short = (self.p > self.alpha) & (True if over is None else over)
-        grows = (self.difference > 0) & (self.std_error > 0)
-        ratio = np.divide(wanted, self.difference, out=np.full(len(wanted), np.inf), where=grows)
-        return float(np.square(ratio[short]).max(initial=0.0))
+        short = np.flatnonzero((self.p > self.alpha) & (True if over is None else over))
+        lead, error = self.difference[short], self.std_error[short]
+        if not len(short) or not ((lead > 0) & (error > 0)).all():
+            return np.inf if len(short) else 0.0
+        if len(short) == 1:
+            return float(np.square((self.critical + norm.ppf(power)) * error / lead).item())
+        # Beside the differences that need most data, the others need next to nothing.
+        hardest = np.argsort(-error / lead, kind="stable")[:_HARDEST]
+        matrix = np.zeros((len(hardest), len(self.others) + 1))
+        matrix[:, self.leader], matrix[range(len(hardest)), self.others[short[hardest]]] = 1.0, -1.0
+        factor = self.covariance.of_combinations(matrix).factor
+        return float(np.quantile(leads_needed(lead[hardest], factor, self.critical, 0), power) ** 2)
 
 
 def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Separation) -> FirstPlace | None:
@@ -350,4 +361,5 @@ def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Se
         critical=single.critical if is_normal else critical,
         alpha=separation.alpha,
         is_single=is_normal,
+        covariance=simultaneous.covariance,
     )

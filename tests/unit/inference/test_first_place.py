@@ -104,13 +104,17 @@ def test_wrong_claims_are_rare(kind, truth):
             assert wrong.mean() > 0.045
 
 
-def test_the_multiple_of_the_data_has_the_power_it_promises():
-    matrix = np.diag([1.0, 1.0, 1.0]) / 2
-    place, _ = decide(np.array([1.0, 0.0, -30.0]), matrix)
+@pytest.mark.parametrize("rivals", [[0.0, -30.0], [0.1, 0.0], [0.3, 0.0, -0.1, -0.2]])
+def test_the_multiple_of_the_data_has_the_power_it_promises(rivals):
+    """First place is decided where the leader is above all rivals at once, which takes more than the nearest alone."""
+    scores = np.array([1.0, *rivals])
+    matrix = np.eye(len(scores)) / 2
+    place, _ = decide(scores, matrix)
     times, rng = place.times_more(0.8), np.random.default_rng(0)
-    drawn = rng.multivariate_normal([1.0, 0.0, -30.0], matrix / times, size=20_000)
-    shown = (drawn[:, 0] - drawn[:, 1]) / np.sqrt(1 / times) >= norm.isf(0.025)
-    assert shown.mean() == pytest.approx(0.8, abs=0.015)
+    drawn = rng.multivariate_normal(scores, matrix / times, size=20_000)
+    shown = (drawn[:, [0]] - drawn[:, 1:]) / np.sqrt(1 / times) >= norm.isf(0.025)
+    assert shown.all(axis=1).mean() == pytest.approx(0.8, abs=0.015)
+    matrix = np.eye(3) / 2
     assert decide(np.array([1.0, 1.0, 0.0]), matrix)[0].times_more(0.8) == np.inf
 
 
