@@ -352,6 +352,10 @@ def _assumptions(results: Estimates) -> list[str]:
     squares = "" if is_linear else ", and of squares of the errors of the preference probabilities"
     normal = "Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
     normal += f"the equivalent of at least {np.floor(d.effective_contexts):,.0f} prompts."
+    if description.clusters:
+        numbers = zip(results.covariance.n_clusters, description.clusters, strict=True)
+        normal = "Errors of the scores are normally distributed, which needs many clusters, none of which has much of "
+        normal += f"the votes: there are {' and '.join(f'{n:,} of “{name}”' for n, name in numbers)}."
     return [
         sampling,
         f"{choice}.",
@@ -522,10 +526,11 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
         f"least {d.effective_share:.2f} times their number (1 if all weights are equal).",
     ]
     if results.has_intervals:
-        sentences.append(
-            f"Every standard error rests on the equivalent of at least {np.floor(d.effective_contexts):,.0f} prompts "
-            f"of equal influence."
-        )
+        if not results.description.clusters:
+            sentences.append(
+                f"Every standard error rests on the equivalent of at least {np.floor(d.effective_contexts):,.0f} "
+                f"prompts of equal influence."
+            )
         if d.subsample:
             sentences.append(
                 f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "

@@ -62,9 +62,7 @@ class GroupFacts:
         return min(self.n_contexts - self.n_unlabelled, *(self.n_clusters or (self.n_contexts,)))
 
 
-def equality_note(
-    fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str, is_partition: bool
-) -> str:
+def equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
@@ -79,8 +77,7 @@ def equality_note(
         f"at a time, adjusted for all models by Holm's method.{hardness}"
     )
     smallest = min(groups, key=lambda group: group.n_independent)
-    has_own_law = equality.law == "F" and is_partition and not fit.covariance.n_clusters
-    n_required = (_PER_SCORE_OF_F if has_own_law else _PER_SCORE) * equality.rank // (len(groups) - 1)
+    n_required = (_PER_SCORE_OF_F if equality.law == "F" else _PER_SCORE) * equality.rank // (len(groups) - 1)
     if smallest.n_independent < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "

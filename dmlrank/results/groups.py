@@ -332,7 +332,7 @@ class GroupResults(JointBoards, Generic[Result]):
         notes = [
             "Each column has score and (standard error) in a group. The scores of all groups come from one fit. "
             f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
-            equality_note(fit, groups, equality or self._equality(), self.is_partition),
+            equality_note(fit, groups, equality or self._equality()),
         ]
         if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
             notes.append(
