@@ -318,35 +318,31 @@ def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
 
     Shapes: mu (n, K, K, C).
     """
+    return clip_and_count(mu, floor, np.ones(len(mu), np.intp))[0]
+
+
+def clip_and_count(mu: FloatArray, floor: float, count: IntArray) -> tuple[FloatArray, int]:
+    """Return clipped probabilities and how many were below the floor, where each of n tables counts for some contexts.
+
+    Shapes: mu (n, K, K, C), count (n,).
+    """
     low, items = mu < floor, np.arange(mu.shape[1] if mu.ndim == 4 else 0)
     diagonal = (slice(None), items, items) if mu.ndim == 4 else (items,)
     low[diagonal] = False
-    if not low.any():
-        return mu
+    n_low = int(np.count_nonzero(low))
+    if not n_low:
+        return mu, 0
     raised = np.maximum(mu, floor)
     raised[diagonal] = mu[diagonal]
     # The sum is computed category by category, because a sum over a short last axis takes several times as long.
     total = raised[..., 0].copy()
     for c in range(1, mu.shape[-1]):
         total += raised[..., c]
-    total[total <= 0] = 1.0
+    np.maximum(total, np.finfo(float).tiny, out=total)
     raised /= total[..., None]
-    return raised
-
-
-def count_below(mu: FloatArray, floor: float, count: IntArray) -> int:
-    """Count the entries below the floor in ``mu``, (n, K, K, C), which has a diagonal of zeros.
-
-    Shapes: mu (n, K, K, C), count (n,).
-    """
-    n, n_items, _, n_categories = mu.shape
-    if floor <= 0:
-        return 0
-    low, on_diagonal = mu < floor, n_items * n_categories
-    n_low = np.count_nonzero(low)
-    if n_low == n * on_diagonal or (count == 1).all():
-        return int(n_low - n * on_diagonal)
-    return int((np.count_nonzero(low.reshape(n, -1), axis=1) - on_diagonal) @ count)
+    if (count != 1).any():
+        n_low = int(np.count_nonzero(low.reshape(len(mu), -1), axis=1) @ count)
+    return raised, n_low
 
 
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -20,6 +21,7 @@ from .influence import (
     InfluenceInGroups,
     NuisanceEstimates,
     TargetPopulation,
+    add_to_rows,
     influence_in_groups,
 )
 from .one_step import CHUNK, Residuals
@@ -118,10 +120,10 @@ def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
     by_row = np.stack([np.bincount(part.place, row[part.contexts]) for row in weights])
     # Category by category: the probabilities of a category lie side by side.
     sums = (
-        [by_row[:, rows] @ of_category.reshape(len(table), -1) for of_category in np.moveaxis(table, -1, 0)]
+        by_row[:, rows] @ np.moveaxis(table, -1, 0).reshape(table.shape[-1], len(table), -1)
         for rows, table in part.blocks()
     )
-    total = reduce(np.add, map(np.array, sums))
+    total = reduce(operator.iadd, sums)
     return np.moveaxis(total, 0, -1).reshape(len(weights), *[round(total.shape[-1] ** 0.5)] * 2, -1)
 
 
@@ -152,25 +154,28 @@ def mean_preference_influence(
             chosen = part.contexts[valued[group][part.contexts]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
-    corrections = []
-    for score, kept in zip(scores, groups.blocks, strict=True):
+
+    def part_of(group: int) -> Influence:
+        """Return the influence in a group, with corrections that are computed again, to be in memory for one group."""
+        kept = groups.blocks[group]
         place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
         known = kept[kept < len(place)]
         place[known] = np.arange(len(known))
         rows = np.flatnonzero(place[residuals.block] >= 0)
-        change = residuals.derivatives(score, rows, data)
-        corrections.append(np.zeros((len(kept), change.shape[1])))
-        np.add.at(corrections[-1], place[residuals.block[rows]], change)
-
-    def part_of(group: int) -> Influence:
-        return replace(groups.part(group), value=values[group], correction=corrections[group])
+        correction = np.zeros((len(kept), values[group].shape[1]))
+        add_to_rows(correction, place[residuals.block[rows]], residuals.derivatives(scores[group], rows, data))
+        return replace(groups.part(group), value=values[group], correction=correction)
 
     return replace(groups, part=part_of, whole=None)
 
 
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:
     """Return the linear approximations of each group in its contexts of a part, one product for each group."""
-    probabilities, values = part.probabilities(), []
+    probabilities, values = part.probabilities(), list[FloatArray]()
+    of_groups = Linearised.values_at_tables(scores, probabilities)
+    if of_groups is not None:
+        places = (part.place[inside[part.contexts]] for inside in valued)
+        return [value[place] for value, place in zip(of_groups, places, strict=True)]
     for score, inside in zip(scores, valued, strict=True):
         rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)
         table = probabilities if len(rows) == len(probabilities) else probabilities[rows]

@@ -21,9 +21,9 @@ from .cross_fitting import (
     ContextPart,
     HeldOutLabels,
     IdenticalContexts,
+    clip_and_count,
     clip_and_renormalise,
     contexts_at_a_time,
-    count_below,
     may_save_half,
     mu_by_fold,
     over_parts,
@@ -343,7 +343,8 @@ def evaluate_identical_contexts(
     weight = population.weights(n)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
-    clipped = clip_and_renormalise(unclipped, nuisances.floor)
+    n_contexts = np.bincount(constant.folds.fold, minlength=len(unclipped))
+    clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
 
     def evaluate(score: Functional) -> CompressedInfluence:
         mu = clipped if score.interior else unclipped
@@ -372,9 +373,8 @@ def evaluate_identical_contexts(
         )
 
     influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}
-    n_below = n_entries = 0
+    n_entries = 0
     if any(score.interior for score in estimands.values()):
-        n_below = count_below(unclipped, nuisances.floor, np.bincount(constant.folds.fold, minlength=len(unclipped)))
         n_entries = n * data.n_items * (data.n_items - 1) * data.n_categories
     report(n, n, "scores, contexts")
     return OneStepResult(
@@ -382,7 +382,7 @@ def evaluate_identical_contexts(
         np.take(cell_mu, kinds.row, axis=0),
         held_out,
         HeldOutLabels.of(nuisances.mu, data, held_out),
-        n_below,
+        n_below if n_entries else 0,
         n_entries,
     )
 
@@ -526,8 +526,8 @@ class _Task:
         for rows, unclipped in blocks:
             clipped = unclipped
             if self.interior:
-                clipped = clip_and_renormalise(unclipped, self.floor)
-                n_floored += count_below(unclipped, self.floor, n_contexts_of_row[rows])
+                clipped, n_low = clip_and_count(unclipped, self.floor, n_contexts_of_row[rows])
+                n_floored += n_low
             for name, score in by_label.items():
                 values[name].append(score.value(clipped if score.interior else unclipped))
             for name, score in of_all_pairs.items():

@@ -186,6 +186,14 @@ class BoundInputs:
         """Return probabilities, clipped at the floor for functionals that need a floor."""
         return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
 
+    @property
+    def n_distinct(self) -> int:
+        """Number of contexts whose features, or rates, differ."""
+        if not self.voting.shares_rates:
+            return self.data.n_contexts
+        parts = self.nuisances.mu.parts(contexts_at_a_time(self.data))
+        return sum(int(part.place.max(initial=-1)) + 1 for part in parts)
+
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 

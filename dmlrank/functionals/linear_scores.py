@@ -20,6 +20,7 @@ from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError
 from .base import CategoryWeights, Functional, Gauge, edge_matrix
+from .bradley_terry import BradleyTerry
 
 # Entries of the tables that are in memory at a time where a second difference needs a table for every direction.
 _CHUNK = 2_000_000
@@ -48,9 +49,10 @@ class PositionEffect(Functional):
     pair_local = True
 
     def value(self, mu: FloatArray) -> FloatArray:
-        first, second = self.weights.scores(mu)
-        gap = np.einsum("njk,jk->n", first - second, self.graph.edges.astype(float))
-        return gap[:, None] / (2 * self.graph.n_edges)
+        # Category by category, because most have no part in the gap.
+        gap, edges = np.subtract(self.weights.first, self.weights.second), self.graph.edges.astype(float)
+        gaps = (gap[c] * np.einsum("njk,jk->n", mu[..., c], edges) for c in np.flatnonzero(gap))
+        return sum(gaps, np.zeros(len(mu)))[:, None] / (2 * self.graph.n_edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
@@ -182,6 +184,15 @@ class Linearised(Functional):
     def value(self, mu: FloatArray) -> FloatArray:
         return self.derivative(mu, mu) + self._constant
 
+    @staticmethod
+    def values_at_tables(scores: Sequence[Linearised], mu: FloatArray) -> list[FloatArray] | None:
+        """Return the values, (n, d) each, of approximations at several tables; None where this saves nothing."""
+        functional = scores[0].functional
+        if not isinstance(functional, BradleyTerry):
+            return None
+        moved = functional.derivatives_at_tables(np.stack([score.table for score in scores]), mu)
+        return [of_table + score._constant for of_table, score in zip(moved, scores, strict=True)]
+
     @cached_property
     def _constant(self) -> FloatArray:
         """F(m) - DF(m) c, (d,)."""
@@ -198,6 +209,8 @@ class Linearised(Functional):
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
+        if self.functional.link == "logit":
+            return self.functional.derivative_along(self.table, delta, first, second)
         total = np.zeros((len(first), len(self.jacobian)))
         for category in range(delta.shape[1]):
             total += delta[:, category, None] * self.jacobian[:, first, second, category].T

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import scipy
@@ -105,7 +105,7 @@ class NormalDraws:
         """Yield blocks of draws of the contrasts' t statistics."""
         rng = np.random.default_rng([_SEED, self.seed])
         # The mean of the scores cancels in differences. After subtracting it, single precision is accurate enough.
-        has_single_scores = (contrasts.second == len(self.factor)).any()
+        has_single_scores = max(contrasts.first.max(), contrasts.second.max()) == len(self.factor)
         factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
         size, scale = np.sqrt(np.square(factor).sum(axis=1).max()), float(np.median(contrasts.std_error))
         dtype: type[np.floating[Any]] = np.float32 if contrasts.std_error.min() > 1e-4 * size else np.float64
@@ -263,6 +263,8 @@ def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> Dr
     return draw_contrasts
 
 
+# Which t statistics of a contrast count: its own, its absolute value, or its own as tested and the opposite one as not.
+Sides: TypeAlias = Literal["one", "absolute", "opposites"]
 # Draws from the joint null distribution of t statistics.
 TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap
 
@@ -295,7 +297,8 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
     n_contrasts = len(contrasts.first)
     is_tested = np.zeros(n_contrasts, dtype=bool)
-    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0][1]
+    sides: Sides = "absolute" if absolute else "one"
+    return step_down(draws, contrasts, np.zeros(n_contrasts), sides=sides, is_tested=is_tested)[0][1]
 
 
 def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int, normal: bool = True) -> float:
@@ -329,7 +332,11 @@ def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = T
 
 
 def _count_exceedances(
-    draw_contrasts: DrawContrasts, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_], absolute: bool
+    draw_contrasts: DrawContrasts,
+    by_size: IntArray,
+    t: FloatArray,
+    is_counted: NDArray[np.bool_],
+    sides: Sides,
 ) -> tuple[FloatArray, Draws]:
     """Count the draws in which the running maximum of a family's t statistics reaches each observed one, (m,).
 
@@ -340,10 +347,23 @@ def _count_exceedances(
     """
     count = np.zeros(len(by_size))
     maximum: Draws | None = None
-    for start in range(0, len(by_size), _STEP):
-        part = slice(start, start + _STEP)
+    parts = [slice(start, start + _STEP) for start in range(0, len(by_size), _STEP)]
+    if sides == "opposites":
+        # All opposites are less extreme. Where they already reach the observed t in all draws, order does not matter.
+        left = []
+        for part in parts:
+            drawn = draw_contrasts(by_size[part])
+            lowest = -drawn.min(axis=0)
+            maximum = lowest if maximum is None else np.maximum(maximum, lowest, out=maximum)
+            if maximum.min() >= t[part][-1]:
+                count[part] = len(maximum)
+                np.maximum(maximum, drawn.max(axis=0), out=maximum)
+            else:
+                left.append(part)
+        parts = left
+    for part in parts:
         drawn = draw_contrasts(by_size[part])
-        if absolute:
+        if sides == "absolute":
             np.abs(drawn, out=drawn)
         if maximum is not None:
             np.maximum(drawn[0], maximum, out=drawn[0])
@@ -369,7 +389,7 @@ def step_down(
     t: FloatArray,
     *,
     families: Sequence[IntArray] | None = None,
-    absolute: bool = False,
+    sides: Sides = "one",
     p: FloatArray | None = None,
     is_tested: NDArray[np.bool_] | None = None,
 ) -> list[tuple[FloatArray, Draws]]:
@@ -377,25 +397,31 @@ def step_down(
 
     Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
     before it. Returns the adjusted p-values of each family, in its order, with the draws of its max-t statistic.
+    With the sides "opposites", the opposite of each hypothesis, of which t has the other sign, is in the family, too;
+    it is not tested, and t is not negative.
 
     References
     ----------
     Romano and Wolf (2005), Exact and approximate stepdown methods for multiple hypothesis testing.
     """
+
+    def step_down_p(p: FloatArray) -> FloatArray:
+        return holm(np.append(p, np.ones_like(p)))[: len(p)] if sides == "opposites" else holm(p)
+
     families = [np.arange(len(t))] if families is None else families
     # With the least extreme hypothesis first, the running maximum is over all hypotheses that are not rejected before.
     sorted_families = [family[np.argsort(t[family], kind="stable")] for family in families]
     tested = np.ones(len(t), dtype=bool) if is_tested is None else is_tested
     # Where Holm's p-value is tiny, the draws have no part in the adjusted one.
     are_counted = [
-        tested[by_size] & (p is None or not draws.normal or holm(p[by_size]) > _SMALLEST_SHARE)
+        tested[by_size] & (p is None or not draws.normal or step_down_p(p[by_size]) > _SMALLEST_SHARE)
         for by_size in sorted_families
     ]
     counts = [np.zeros(len(by_size)) for by_size in sorted_families]
     maxima: list[list[Draws]] = [[] for _ in families]
     for draw_contrasts in draws.blocks(contrasts):
         for number, (by_size, is_counted) in enumerate(zip(sorted_families, are_counted, strict=True)):
-            count, maximum = _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, absolute)
+            count, maximum = _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, sides)
             counts[number] += count
             maxima[number].append(maximum)
     results = []
@@ -403,7 +429,7 @@ def step_down(
         max_t = np.concatenate(drawn)
         share = (1.0 + count) / (1.0 + len(max_t))
         if p is not None and draws.normal:
-            share = np.clip(share, p[by_size], holm(p[by_size]))
+            share = np.clip(share, p[by_size], step_down_p(p[by_size]))
         share[~tested[by_size]] = 1.0
         adjusted = np.empty(len(t))
         adjusted[by_size] = np.maximum.accumulate(share[::-1])[::-1]

@@ -24,6 +24,7 @@ from .bootstrap_and_max_t import (
     Draws,
     MultiplierBootstrap,
     NormalDraws,
+    Sides,
     differences,
     holm,
     max_abs_normal_draws,
@@ -227,7 +228,8 @@ class MaxT:
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
         if method == "step-down":
-            adjusted, maxima = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
+            sides: Sides = "absolute" if absolute else "one"
+            adjusted, maxima = step_down(self.draws, contrasts, t, sides=sides, p=p)[0]
         else:
             is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
             maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
@@ -247,14 +249,15 @@ class MaxT:
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
-            first, second = contrasts.first, contrasts.second
-            first, second = np.concatenate([first, second]), np.concatenate([second, first])
-            both, t = Contrasts(first, second, np.tile(contrasts.std_error, 2)), np.concatenate([z, -z])
-            of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
-            results = step_down(self.draws, both, t, families=of_both, p=scipy.stats.norm.sf(t), is_tested=t > 0)
+            first, second, t = contrasts.first, contrasts.second, np.abs(z)
+            above = Contrasts(np.where(z < 0, second, first), np.where(z < 0, first, second), contrasts.std_error)
+            tested, p = t > 0, scipy.stats.norm.sf(t)
+            results = step_down(self.draws, above, t, families=families, sides="opposites", p=p, is_tested=tested)
             if families is None:
                 self._step_down = (z, results[0])
-        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p, _ in results]
+        of_families = [z] if families is None else [z[family] for family in families]
+        by_family = zip(results, of_families, strict=True)
+        return [(np.where(t > 0, p, 1.0), np.where(t < 0, p, 1.0)) for (p, _), t in by_family]
 
     @one_thread()
     def critical_of_pairs(self, alpha: float) -> float:

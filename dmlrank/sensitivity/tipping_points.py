@@ -210,9 +210,11 @@ class BoundEvaluation:
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
         """Return the bounds with their standard errors."""
         n, functional = len(self.contrasts), self.steps.setup.functional
-        bounds_of: Callable[..., Iterable[Influence]]
-        bounds_of = additive_bounds if _has_pair_terms(self.steps) else first_order_bounds
-        step = max(1, _MAX_STORED // (self.steps.data.n_contexts * 2 * n))
+        bounds_of: Callable[..., Iterable[Influence]] = first_order_bounds
+        n_stored = self.steps.data.n_contexts
+        if _has_pair_terms(self.steps):
+            bounds_of, n_stored = additive_bounds, max(inputs.n_distinct for inputs in self.inputs)
+        step = max(1, _MAX_STORED // (n_stored * 2 * n))
         estimates, errors, critical = [], [], []
         for start in range(0, len(gammas), step):
             some = gammas[start : start + step]

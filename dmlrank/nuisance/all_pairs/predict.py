@@ -408,7 +408,9 @@ def _predict_from_rectangles(
             values = scores if offset is None else offset.of_item(first, seconds, rows, shown_first=True) + scores
             if link is not None:
                 values = link.probabilities(values)
-            table[rows, first, seconds] = values.transpose(1, 2, 0)
+            # Category by category: copies over a short last axis take several times as long.
+            for category, of_category in enumerate(values):
+                table[rows, first, seconds, category] = of_category
             table[rows, first, first] = 0.0
             if seconds.start is None:
                 continue
@@ -420,7 +422,8 @@ def _predict_from_rectangles(
                 in_other_order = offset.of_item(first, seconds, rows, shown_first=False) + scores[exchanged]
                 if link is not None:
                     in_other_order = link.probabilities(in_other_order)
-            table[rows, seconds, first] = in_other_order.transpose(1, 2, 0)
+            for category, of_category in enumerate(in_other_order):
+                table[rows, seconds, first, category] = of_category
 
     for _ in in_order(fill, range(0, len(distinct), step), current().n_threads):
         pass

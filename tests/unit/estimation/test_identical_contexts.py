@@ -9,6 +9,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
+from dmlrank.estimation import influence
 from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import (
     CrossFittedMu,
@@ -138,6 +139,17 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
             np.testing.assert_allclose(
                 made.variance_correction, known.variance_correction, rtol=0, atol=close * largest
             )
+
+
+@pytest.mark.parametrize("options", [{"weighted": True}, {"ordered": False, "soft": True}, {"several": True}])
+def test_large_second_moments_of_bradley_terry_scores_are_summed_by_pair(make_data, draw_mu, options, monkeypatch):
+    passed, _ = both(draw(make_data, draw_mu, **options), {"target": BradleyTerry(WEIGHTS["unshared"])})
+    made = passed.influences["target"]
+    known = made.second_moment(), made.power_sums()[1]
+    monkeypatch.setattr(influence, "_LARGE_PRODUCT", 0)
+    summed = replace(made)
+    np.testing.assert_allclose(summed.second_moment(), known[0], rtol=1e-11, atol=1e-12 * np.abs(known[0]).max())
+    np.testing.assert_array_equal(summed.power_sums()[1], known[1])
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
+from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
     NormalDraws,
     differences,
@@ -116,25 +117,29 @@ def test_many_to_one_tests_are_those_of_dunnett(side, word):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("absolute", [True, False])
-def test_stepping_down_is_removing_the_rejected_and_starting_again(seed, absolute):
+@pytest.mark.parametrize("sides", ["one", "absolute", "opposites"])
+@pytest.mark.parametrize("step", [2, 32])
+def test_stepping_down_is_removing_the_rejected_and_starting_again(seed, sides, step, monkeypatch):
+    monkeypatch.setattr(bootstrap_and_max_t, "_STEP", step)
     rng = np.random.default_rng(seed)
     draws = np.linalg.cholesky(0.6 + 0.4 * np.eye(9)) @ rng.standard_normal((9, 2000))
     t = np.sort(rng.uniform(0.0, 3.6, size=9))[rng.permutation(9)]
     family = rng.permutation(9)
-    p_adjusted, max_t = step_down(Fixed(draws), None, t, families=[family], absolute=absolute)[0]
-    sizes = np.abs(draws) if absolute else draws
+    p_adjusted, max_t = step_down(Fixed(draws), None, t, families=[family], sides=sides)[0]
+    sizes = np.abs(draws) if sides == "absolute" else draws
+    # Opposites are never rejected.
+    others = (-draws).max(axis=0) if sides == "opposites" else np.full(2000, -np.inf)
     for alpha in (0.01, 0.05, 0.2, 0.5):
         left, rejected = set(range(9)), set()
         while left:
-            top = sizes[sorted(left)].max(axis=0)
+            top = np.maximum(sizes[sorted(left)].max(axis=0), others)
             worst = max(left, key=lambda i: t[i])
             if (1 + (top >= t[worst]).sum()) / 2001 > alpha:
                 break
             left.remove(worst)
             rejected.add(worst)
         assert {int(i) for i in family[p_adjusted <= alpha]} == rejected
-    np.testing.assert_array_equal(np.sort(max_t), np.sort(sizes.max(axis=0)))
+    np.testing.assert_array_equal(np.sort(max_t), np.sort(np.maximum(sizes.max(axis=0), others)))
 
 
 def test_families_share_draws_and_nothing_else():
