@@ -83,17 +83,12 @@ class PairTables:
 
     outputs: The tables of every output.
     tables (t, m): The tables of all outputs, one output after the other.
-    n_items: Number of items, K.
-    place (C, K * K): Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,);
-        None where these are in the same order.
     """
 
     trees: Trees
     branches: Branches
     outputs: tuple[_OutputTables, ...]
     tables: FloatArray
-    n_items: int
-    place: IntArray | None
 
     @classmethod
     def of(
@@ -106,7 +101,7 @@ class PairTables:
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
         scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
-        tables, place = [], np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
+        tables = []
         for output in range(n_outputs):
             rows = np.flatnonzero(leaves.output == output)
             by_branch = _tables_of_branches(leaves, rows, scaled, branches, pairs=(first, second))
@@ -114,18 +109,15 @@ class PairTables:
                 rows = np.flatnonzero(leaves.output == swapped[output])
                 by_branch += _tables_of_branches(leaves, rows, scaled, branches, pairs=(second, first))
                 by_branch /= 2
-                place[output, first, second] = output * len(first) + np.arange(len(first))
-                place[output, second, first] = swapped[output] * len(first) + np.arange(len(first))
             tables.append(_output_tables(trees, branches, by_branch))
         joined = np.concatenate([output.tables for output in tables])
         ends = np.cumsum([len(output.tables) for output in tables])[:-1]
         views = zip(tables, np.split(joined, ends), strict=True)
         outputs = tuple(replace(output, tables=view) for output, view in views)
-        return cls(trees, branches, outputs, joined, n_items, place.reshape(n_outputs, -1) if mirrored else None)
+        return cls(trees, branches, outputs, joined)
 
-    def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`."""
-        x = as_lightgbm_reads(x[:, self.branches.features])
+    def scores(self, x: FloatArray) -> Iterator[FloatArray]:
+        """Yield the scores of m pairs, (b, C, m), in consecutive contexts with features as LightGBM reads them."""
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
@@ -139,43 +131,12 @@ class PairTables:
         # Which tables are summed, as a matrix of ones with a row for every context and output.
         indices = np.concatenate(number, axis=1)[np.concatenate(is_summed, axis=1)]
         bounds = np.cumsum(np.stack([np.count_nonzero(one, axis=1) for one in is_summed], axis=1))
-        n_outputs, n_items, n_pairs = len(self.outputs), self.n_items, self.tables.shape[1]
+        n_outputs = len(self.outputs)
         ones, places = np.ones(len(indices)), np.concatenate([[0], bounds.ravel()])
         summed = csr_array((ones, indices, places), shape=(n_outputs * len(x), n_tables))
-        upper = np.triu_indices(n_items, 1)
-        is_mirrored = self.place is not None and (offset is None or offset.mirrored)
-        size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
-        # Memory of this function, because new memory takes longer than the operations on it.
-        memory = np.empty((n_outputs + 2) * size * n_items**2)
-
-        def probabilities_of(scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None) -> None:
-            spare = memory[-2 * scores[0].size :].reshape(2, *scores.shape[1:])
-            if offset is not None:
-                offset.add_to_all(scores, contexts, pairs, spare)
-            if link is not None:
-                link.probabilities(scores, spare[0])
-
         for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
             rows = slice(begin * n_outputs, min(begin + _CONTEXTS_AT_ONCE, len(x)) * n_outputs)
-            by_output = (summed[rows] @ self.tables).reshape(-1, n_outputs, n_pairs)
-            for start in range(0, len(by_output), size):
-                some_scores = by_output[start : start + size]
-                contexts = slice(begin + start, begin + start + len(some_scores))
-                if is_mirrored:
-                    # The other order of a pair has the same probabilities, with the wins exchanged.
-                    probabilities_of(some_scores.transpose(1, 0, 2), contexts, upper)
-                shape = (n_outputs, len(some_scores), n_items, n_items)
-                values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
-                if self.place is None:
-                    values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
-                else:
-                    flat = some_scores.reshape(len(some_scores), -1)
-                    for place, of_output in zip(self.place, values, strict=True):
-                        np.take(flat, place, axis=1, out=of_output.reshape(len(flat), -1), mode="clip")
-                if not is_mirrored:
-                    probabilities_of(values, contexts, None)
-                values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
-                yield contexts, values.transpose(1, 2, 3, 0)
+            yield (summed[rows] @ self.tables).reshape(-1, n_outputs, self.tables.shape[1])
 
 
 def tables_pay(
@@ -261,9 +222,6 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
 CONTEXTS_AT_ONCE = 256
 # Number of entries of a block of scores, so that a few arrays of this size stay in a core's own cache.
 _BLOCK_ENTRIES = 100_000
-# Contexts are divided into two chunks, for two threads, only if each chunk has at least this many contexts: with fewer,
-# the additional calls take longer than the second thread saves.
-_FEWEST_CONTEXTS = 32
 
 
 class PairOffset(Protocol):
@@ -272,10 +230,6 @@ class PairOffset(Protocol):
     @property
     def mirrored(self) -> bool:
         """Whether the other display order of a pair has the same scores, with first and second wins exchanged."""
-        ...
-
-    def of_item(self, item: int, others: slice, contexts: IntArray | slice, *, shown_first: bool) -> FloatArray:
-        """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
         ...
 
     def add_to_all(
@@ -340,15 +294,59 @@ class PairTrees:
         prepare = partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored, n_contexts=self.n_contexts)
         return prepare, ()
 
-    def blocks(
-        self, x: FloatArray, *, raw_score: bool = False, offset: PairOffset | None = None
-    ) -> Iterator[tuple[slice, FloatArray]] | None:
-        """Yield ranges of contexts and their predictions, (b, K, K, C); None where tables of pairs are not summed.
+    def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield ranges of contexts with features ``x``, (n, p), and their predictions, (b, K, K, C).
 
-        Shapes: x (n, p).
+        A block is overwritten by the next one.
         """
-        link = None if raw_score else self.trees.link
-        return None if self.tables is None else self.tables.blocks(x, link, offset)
+        n_outputs, n_items, begin = self.trees.link.n_outputs, self.n_items, 0
+        upper, size = np.triu_indices(n_items, 1), max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
+        is_mirrored = self.mirrored and (offset is None or offset.mirrored)
+        # Where the score of each ordered pair is found among the scores of all outputs and pairs.
+        place = np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
+        for output, exchanged in enumerate(exchanged_wins(n_outputs)) if self.mirrored else ():
+            place[output][upper] = output * len(upper[0]) + np.arange(len(upper[0]))
+            place[output].T[upper] = exchanged * len(upper[0]) + np.arange(len(upper[0]))
+        # Memory of this function, because new memory takes longer than the operations on it.
+        memory = np.empty((n_outputs + 2) * size * n_items**2)
+
+        def probabilities_of(scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None) -> None:
+            spare = memory[-2 * scores[0].size :].reshape(2, *scores.shape[1:])
+            if offset is not None:
+                offset.add_to_all(scores, contexts, pairs, spare)
+            if link is not None:
+                link.probabilities(scores, spare[0])
+
+        for by_output in self._scores(as_lightgbm_reads(x[:, self.branches.features])):
+            for start in range(0, len(by_output), size):
+                some_scores = by_output[start : start + size]
+                contexts = slice(begin + start, begin + start + len(some_scores))
+                if is_mirrored:
+                    # The other order of a pair has the same probabilities, with the wins exchanged.
+                    probabilities_of(some_scores.transpose(1, 0, 2), contexts, upper)
+                shape = (n_outputs, len(some_scores), n_items, n_items)
+                values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
+                if self.mirrored:
+                    flat = some_scores.reshape(len(some_scores), -1)
+                    for of_places, of_output in zip(place.reshape(n_outputs, -1), values, strict=True):
+                        np.take(flat, of_places, axis=1, out=of_output.reshape(len(flat), -1), mode="clip")
+                else:
+                    values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
+                if not is_mirrored:
+                    probabilities_of(values, contexts, None)
+                values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
+                yield contexts, values.transpose(1, 2, 3, 0)
+            begin += len(by_output)
+
+    def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
+        """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
+        if self.tables is not None:
+            yield from self.tables.scores(x)
+            return
+        for start in range(0, len(x), CONTEXTS_AT_ONCE):
+            rows = x[start : start + CONTEXTS_AT_ONCE]
+            by_first = scores_by_first(self.sums, contexts_by_branch(self.trees, self.branches, rows))
+            yield np.ascontiguousarray(np.concatenate([*by_first], axis=2)[:, : len(rows)].transpose(1, 0, 2))
 
 
 def predict_all_pairs(
@@ -364,109 +362,14 @@ def predict_all_pairs(
     Shapes: x (n, p), returns (n, K, K, C).
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
-    tables, link = pairs.tables, None if raw_score else pairs.trees.link
-    if tables is None:
-        return _predict_from_rectangles(pairs, x, link, offset)
+    link = None if raw_score else pairs.trees.link
     table = np.empty((len(x), n_items, n_items, pairs.trees.link.n_outputs))
 
     def fill(start: int) -> None:
         rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
-        for contexts, predictions in tables.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows)):
+        for contexts, predictions in pairs.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows)):
             table[rows][contexts] = predictions
 
     for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
         pass
     return table
-
-
-def _predict_from_rectangles(
-    pairs: PairTrees, x: FloatArray, link: Link | None, offset: PairOffset | None
-) -> FloatArray:
-    """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
-    trees, branches, n_items = pairs.trees, pairs.branches, pairs.n_items
-    features = as_lightgbm_reads(x[:, branches.features])
-    distinct, place = distinct_rows(features)
-    is_repeated = len(distinct) < len(x)
-    by_place = np.argsort(place, kind="stable") if is_repeated else place
-    table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
-    # The distinct contexts make chunks of even size.
-    n = len(distinct)
-    step = max(1, -(-n // max(-(-n // CONTEXTS_AT_ONCE), min(2, n // _FEWEST_CONTEXTS), 1)))
-
-    def fill(start: int) -> None:
-        stop = min(start + step, len(distinct))
-        branch_bits = contexts_by_branch(trees, branches, features[distinct[start:stop]])
-        # The contexts of the table that are filled, and the place of each among the distinct contexts of the chunk.
-        # Slices give views; copies would cost as much as the softmax.
-        rows: IntArray | slice = slice(start, stop)
-        from_scores: IntArray | slice = slice(stop - start)
-        if is_repeated:
-            rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
-            from_scores = place[rows] - start
-        for first, of_chunk in enumerate(scores_by_first(pairs.sums, branch_bits)):
-            seconds, scores = pairs.sums[0].seconds(first), of_chunk[:, from_scores]
-            values = scores if offset is None else offset.of_item(first, seconds, rows, shown_first=True) + scores
-            if link is not None:
-                values = link.probabilities(values)
-            table[rows, first, seconds] = values.transpose(1, 2, 0)
-            table[rows, first, first] = 0.0
-            if seconds.start is None:
-                continue
-            # Only second items behind the first one have scores; those before it have the other order's.
-            exchanged = exchanged_wins(len(scores))
-            if offset is None or offset.mirrored:
-                in_other_order = values[exchanged]
-            else:
-                in_other_order = offset.of_item(first, seconds, rows, shown_first=False) + scores[exchanged]
-                if link is not None:
-                    in_other_order = link.probabilities(in_other_order)
-            table[rows, seconds, first] = in_other_order.transpose(1, 2, 0)
-
-    for _ in in_order(fill, range(0, len(distinct), step), current().n_threads):
-        pass
-    return table
-
-
-def distinct_rows(x: FloatArray, rows: IntArray | None = None) -> tuple[IntArray, IntArray]:
-    """Return the first of every kind of equal rows, and the kind of each row.
-
-    ``rows`` are m rows of the matrix, by default all of them in their order.
-
-    Shapes: x (n, p), rows (m,), distinct (d,), place (m,).
-    """
-
-    def bits(chosen: IntArray | slice) -> NDArray[np.uint64]:
-        """Return the bits of numbers, the same for all NaN and for -0.0 and 0.0."""
-        numbers = x[chosen] if rows is None else x[rows[chosen]]
-        return np.where(np.isnan(numbers), np.nan, np.add(numbers, 0.0, dtype=float)).view(np.uint64)
-
-    drawn = np.random.default_rng(0).integers(2**64, size=(x.shape[1],), dtype=np.uint64)
-    factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
-    hashes = np.empty(len(x) if rows is None else len(rows), dtype=np.uint64)
-    blocks = list(row_slices(len(hashes), x.shape[1]))
-    for block in blocks:
-        # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor
-        # would lose these bits, because it overflows. Therefore they are first combined with the lower bits.
-        number = bits(block)
-        hashes[block] = (np.bitwise_xor(number, number >> np.uint64(32)) * factors).sum(axis=1, dtype=np.uint64)
-    _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
-    first = distinct[place]
-    if not all(np.array_equal(bits(first[block]), bits(block)) for block in blocks):
-        # Unequal rows share a hash.
-        _, distinct, place = np.unique(bits(slice(None)), axis=0, return_index=True, return_inverse=True)
-    by_row = np.argsort(distinct)
-    return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
-
-
-def softmax_in_place(scores: FloatArray) -> FloatArray:
-    """Overwrite scores with their softmax over the last axis, and return it; fast where this axis is short."""
-    largest = scores[..., 0].copy()
-    for c in range(1, scores.shape[-1]):
-        np.maximum(largest, scores[..., c], out=largest)
-    scores -= largest[..., None]
-    np.exp(scores, out=scores)
-    total = scores[..., 0].copy()
-    for c in range(1, scores.shape[-1]):
-        total += scores[..., c]
-    scores /= total[..., None]
-    return scores

@@ -15,7 +15,7 @@ from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, current, produc
 from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
+from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
@@ -77,12 +77,11 @@ class MainEffects:
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Return the scores of every ordered pair, (n, K, K, C), in contexts with smooth columns, (n, q)."""
-        in_contexts, everything = self.in_contexts(columns), slice(None)
+        in_contexts, n_outputs = self.in_contexts(columns), 2 + len(self.distance_effect)
         n, n_items = in_contexts.strength.shape
-        scores = np.empty((n, n_items, n_items, 2 + len(self.distance_effect)))
-        for item in range(n_items):
-            scores[:, item] = in_contexts.of_item(item, everything, everything, shown_first=True).transpose(1, 2, 0)
-        return scores
+        scores, spare = np.zeros((n_outputs, n, n_items, n_items)), np.empty((2, n, n_items, n_items))
+        in_contexts.add_to_all(scores, slice(None), None, spare)
+        return np.moveaxis(scores, 0, -1)
 
     def in_contexts(self, columns: FloatArray) -> MainEffectScores:
         """Return the scores in contexts with smooth columns, (n, q), from which those of single pairs follow."""
@@ -124,22 +123,6 @@ class MainEffectScores:
         """Return the scores in a range of the contexts."""
         ties = tuple(tie[contexts] for tie in self.ties)
         return MainEffectScores(self.effects, self.strength[contexts], ties, self.mirrored)
-
-    def of_item(self, item: int, others: slice, contexts: IntArray | slice, *, shown_first: bool) -> FloatArray:
-        """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
-        strength, sign = self.strength[contexts], 1.0 if shown_first else -1.0
-        advantage = sign * (strength[:, item, None] - strength[:, others])
-        advantage += sign * self.effects.pair[item, others] + self.effects.position
-        scores = np.empty((2 + len(self.ties), *advantage.shape))
-        np.divide(advantage, 2, out=scores[0])
-        np.negative(scores[0], out=scores[1])
-        if self.ties:
-            distance = np.sqrt(1 + advantage**2) - 1
-        for c, (gamma, tie) in enumerate(zip(self.effects.distance_effect, self.ties, strict=True), start=2):
-            level, by_item = tie[contexts, :1], tie[contexts, 1:]
-            np.multiply(gamma, distance, out=scores[c])
-            scores[c] += by_item[:, others] + (level + by_item[:, item, None])
-        return scores
 
     def add_to_all(
         self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
@@ -341,7 +324,7 @@ class SmoothBoostedMu:
         if self.trees is not None and self.tree_items is None:
             offset = self.main_effects.in_contexts(columns)
             return predict_all_pairs(self.trees, x, self.n_items, offset=offset)
-        mu = softmax_in_place(self.main_effects.table(columns))
+        mu = softmax(self.main_effects.table(columns), axis=-1)
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         if self.trees is not None and self.tree_items is not None:
@@ -352,9 +335,9 @@ class SmoothBoostedMu:
 
     def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
         """Yield ranges of contexts and their probabilities; see :meth:`.PairTrees.blocks`."""
-        if self.trees is None or self.tree_items is not None:
+        if self.trees is None or self.trees.tables is None or self.tree_items is not None:
             return None
-        return self.trees.blocks(x, offset=self.main_effects.in_contexts(self.basis.of(x)))
+        return self.trees.blocks(x, self.trees.trees.link, self.main_effects.in_contexts(self.basis.of(x)))
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
