@@ -17,6 +17,7 @@ from ..exceptions import DataError, MissingExtraError
 IntArray: TypeAlias = NDArray[np.intp]
 # Numbers in double precision.
 FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 # Values of any type, such as the cells of a column of the user's frame.
 AnyArray: TypeAlias = NDArray[Any]
 # Numbers of a matrix that are read at a time, where a pass over all rows would otherwise make a copy of the matrix.

@@ -18,6 +18,7 @@ from ..exceptions import DataError, FrameTypeError, OptionError, listed
 from .arrays import (
     NUMERIC_KINDS,
     AnyArray,
+    BoolArray,
     FloatArray,
     IntArray,
     is_vector_column,
@@ -80,7 +81,7 @@ class CodedColumn:
     """A column coded as places, (rows,), in its ``levels``, which are in order of appearance; -1 for a missing cell."""
 
     codes: IntArray
-    levels: NDArray[np.object_]
+    levels: AnyArray
 
     @classmethod
     def of(cls, column: pd.Series) -> CodedColumn:
@@ -100,7 +101,7 @@ class CodedColumn:
             raise
         return cls(codes, np.asarray(levels, dtype=object))
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> CodedColumn:
+    def only(self, rows: BoolArray | IntArray) -> CodedColumn:
         """Return the cells of some rows; levels that do not occur in these rows are left out."""
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
@@ -154,7 +155,7 @@ class Columns:
         """Return the cells of a column, (rows,)."""
         return self._table[name].to_numpy()
 
-    def missing(self, name: str) -> NDArray[np.bool_]:
+    def missing(self, name: str) -> BoolArray:
         """Return where a column has no value, (rows,)."""
         return self._table[name].isna().to_numpy()
 
@@ -171,7 +172,7 @@ class Columns:
         _check_whole_names_are_compared(self._table[name])
         return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
-    def texts(self, name: str) -> NDArray[np.object_]:
+    def texts(self, name: str) -> AnyArray:
         """Return the cells of a column as text, (rows,)."""
         return identity_texts(self._table[name]).to_numpy(dtype=object)
 
@@ -194,7 +195,7 @@ class Columns:
         table = self._table[chosen]
         return table if rows is None else table.iloc[rows]
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> Columns:
+    def only(self, rows: BoolArray | IntArray) -> Columns:
         """Return the columns for some of the rows."""
         return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
 

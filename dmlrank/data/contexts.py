@@ -17,7 +17,7 @@ from patsy import EvalEnvironment
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
 from ..options import Options
-from .arrays import AnyArray, IntArray, is_vector_column, name_of
+from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
@@ -70,13 +70,13 @@ class Rows:
     are_partitioned: bool = False
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> BoolArray:
         """Whether each row has an outcome, (rows,): a label, a probability of the formula, or a derived comparison."""
         if self.derived is not None:
             return self.derived.has_comparison
         return np.logical_or.reduce([self.roles[name].codes >= 0 for name in self.formula.outcomes])
 
-    def only(self, is_used: NDArray[np.bool_]) -> Rows:
+    def only(self, is_used: BoolArray) -> Rows:
         """Return the rows that are used, by a mask, (rows,)."""
         if is_used.all():
             return self
@@ -136,7 +136,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             )
 
 
-def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
+def identifiers(rows: Rows, first_row: IntArray) -> AnyArray:
     """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
     ids, context = np.empty(len(first_row), dtype=object), rows.options.context
     columns = Columns(context, rows.table.iloc[first_row])

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils.computation import warn
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .arrays import FloatArray, IntArray, name_of, too_large_error
+from .arrays import BoolArray, FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
@@ -106,7 +105,7 @@ def exchanged_wins(n_categories: int) -> IntArray:
     return np.array([1, 0, *range(2, n_categories)])
 
 
-def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
+def exchange_wins(y: FloatArray, is_reversed: BoolArray) -> FloatArray:
     """Return labels, (v, C), with "first wins" and "second wins" exchanged where the pair is reversed, (v,)."""
     return np.where(is_reversed[:, None], y[:, exchanged_wins(y.shape[1])], y)
 
@@ -216,7 +215,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
 
 def unreadable_labels(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, BoolArray]:
     """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason."""
     levels = list(winner.levels)
     meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
@@ -232,7 +231,7 @@ def unreadable_labels(
     return {"unknown": is_unknown, "third": is_third}
 
 
-def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
+def improper_probabilities(table: pd.DataFrame) -> BoolArray:
     """Which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers."""
     if any(column.dtype.kind not in "biuf" for _, column in table.items()):
         return np.zeros(len(table), dtype=bool)

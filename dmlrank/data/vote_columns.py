@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
 from ..exceptions import DataError, OptionError
-from .arrays import AnyArray, FloatArray, IntArray
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray
 from .preferences import Cells, PreferenceData
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
@@ -206,8 +206,8 @@ class ShownBattles:
     context: IntArray
     first: IntArray
     second: IntArray
-    flipped: NDArray[np.bool_]
-    voted: NDArray[np.bool_]
+    flipped: BoolArray
+    voted: BoolArray
     share: FloatArray
 
     @property

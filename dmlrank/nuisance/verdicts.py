@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .._utils.argument_checks import real_array
@@ -23,7 +22,7 @@ from ..data.outcomes import (
     read_labels,
     read_probabilities,
 )
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, listed
 from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
@@ -219,7 +218,7 @@ class Verdicts:
     both_orders: IntArray
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> BoolArray:
         """Whether a judged cell has a human label, (r,)."""
         is_labelled = np.zeros(len(self.cells), dtype=bool)
         is_labelled[self.label[self.label >= 0]] = True
@@ -296,7 +295,7 @@ class _JudgedCells(NamedTuple):
     """
 
     cells: IntArray
-    flipped: NDArray[np.bool_]
+    flipped: BoolArray
     values: FloatArray
     is_probability: bool
     both_orders: tuple[int, int]
@@ -424,7 +423,7 @@ class CalibrationRows(NamedTuple):
     y: FloatArray
     weight: FloatArray
 
-    def only(self, selected: NDArray[np.bool_]) -> CalibrationRows:
+    def only(self, selected: BoolArray) -> CalibrationRows:
         """Return the rows that are selected by a mask, (r,)."""
         return CalibrationRows(*(array[selected] for array in self))
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from ..._utils.computation import current, in_order
 from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
-from ...data.preferences import FloatArray, IntArray
+from ...data.preferences import BoolArray, FloatArray, IntArray
 from .trees import (
     Branches,
     Link,
@@ -60,9 +60,7 @@ class _OutputTables:
     by_rank: tuple[tuple[int, IntArray], ...]
     branches: IntArray
 
-    def sums(
-        self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: NDArray[np.bool_]
-    ) -> tuple[IntArray, NDArray[np.bool_]]:
+    def sums(self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: BoolArray) -> tuple[IntArray, BoolArray]:
         """Return numbers of tables, (n, f), and which of them are summed in each context, (n, f).
 
         Shapes: ranks (n,), takes_branch (n, b).
@@ -121,7 +119,7 @@ class PairTables:
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        number, is_summed, n_tables = list[IntArray](), list[NDArray[np.bool_]](), 0
+        number, is_summed, n_tables = list[IntArray](), list[BoolArray](), 0
         for output in self.outputs:
             takes_branch = np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool)
             numbers, are_summed = output.sums(ranks, takes_branch)

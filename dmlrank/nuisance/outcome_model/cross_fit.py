@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BoosterSpec, Tune, train_booster
 from ..training_rows import Folds, outcome_rows, stack_rows
@@ -300,7 +299,7 @@ def fit_all(
 
 def fit_mu(
     data: PreferenceData,
-    in_training: NDArray[np.bool_],
+    in_training: BoolArray,
     unit: IntArray,
     rng: np.random.Generator,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.special import logsumexp, softmax
 from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
 from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
@@ -289,7 +289,7 @@ def flat_effects(effects: MainEffects) -> FloatArray:
     return _flat([effects.strength, np.array([effects.position]), pair, effects.distance_effect, effects.tie])
 
 
-def _flat(parts: Sequence[NDArray[Any]]) -> FloatArray:
+def _flat(parts: Sequence[AnyArray]) -> FloatArray:
     """Return arrays of any shapes in one vector."""
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
 
@@ -428,7 +428,7 @@ class VoteRows:
     binned: BinnedPairs
     label: NDArray[np.int32]
     cell: NDArray[np.int32]
-    is_swapped: NDArray[np.bool_]
+    is_swapped: BoolArray
     weight: FloatArray
 
     @classmethod
@@ -469,7 +469,7 @@ class VoteRows:
 
 
 def fit_new_items(
-    model: SmoothBoostedMu, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
+    model: SmoothBoostedMu, data: PreferenceData, in_training: BoolArray, item: IntArray
 ) -> SmoothBoostedMu:
     """Return a model with main effects of items that were not in the training, fitted to labels outside its fold.
 

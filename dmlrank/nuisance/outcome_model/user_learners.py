@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..._utils.argument_checks import is_classifier, real_array, require_shape, unfitted_copy
 from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import AnyArray, BoolArray, FloatArray, IntArray, PreferenceData
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
 from ..training_rows import TrainingRows
 
@@ -274,15 +274,13 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
     return table
 
 
-def check_mu(
-    mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | NDArray[np.object_], ordered: bool
-) -> None:
+def check_mu(mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | AnyArray, ordered: bool) -> None:
     """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
 
     They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
     probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
     """
-    faults: dict[str, Callable[[FloatArray], NDArray[np.bool_]]] = {
+    faults: dict[str, Callable[[FloatArray], BoolArray]] = {
         "is not a probability": lambda table: np.asarray(((table < 0) | (table > 1) | np.isnan(table)).any(axis=-1)),
         "does not sum to one over the categories": lambda table: (
             ~(np.abs(table @ np.ones(table.shape[3]) - 1) <= _TOLERANCE)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..._utils.computation import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
 from ...data.equal_values import row_codes
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
@@ -433,9 +433,7 @@ class NoiseContrast:
         return rows, log_share - self.log_drawn[first, second]
 
 
-def fit_new_shares(
-    model: PairShares, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
-) -> PairShares:
+def fit_new_shares(model: PairShares, data: PreferenceData, in_training: BoolArray, item: IntArray) -> PairShares:
     """Return a model with effects of items that were not in the training, fitted to the pairs shown outside its fold.
 
     Effects of such items that an earlier extension has fitted are fitted again. The overall shares of all pairs are

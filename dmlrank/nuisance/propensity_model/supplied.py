@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 
@@ -22,7 +21,7 @@ from ...data.arrays import row_slices
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
 from ...exceptions import (
     FormulaError,
     MissingDataError,
@@ -298,7 +297,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     return MeanWeights(first, second, observed / expected, p_values, factor, error, z, overdispersion)
 
 
-def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: NDArray[np.bool_]) -> FloatArray:
+def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: BoolArray) -> FloatArray:
     """Return two-sided p-values of numbers of labels, (q,).
 
     Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
