@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DataError, MissingExtraError
+from ..exceptions import DataError, MissingExtraError, shown
 
 # Positions in another array, integer codes of values, and counts.
 IntArray: TypeAlias = NDArray[np.intp]
@@ -195,10 +195,9 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
-        text = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
         raise DataError(
-            f"column {name!r} holds vectors, and also {text}, which is not a vector of numbers; correct this cell or "
-            f"make it missing"
+            f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers; correct it "
+            f"or make it missing"
         )
     return vector
 

@@ -90,15 +90,12 @@ class CodedColumn:
         try:
             codes, levels = pd.factorize(column)
         except TypeError:
-            for cell in column:
-                try:
-                    hash(cell)
-                except TypeError:
-                    kind = type(cell).__name__
-                    raise DataError(
-                        f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
-                    ) from None
-            raise
+            # A tuple has no hash where it holds what has none.
+            cell = next(cell for cell in column if isinstance(cell, tuple) or not isinstance(cell, Hashable))
+            kind = type(cell).__name__
+            raise DataError(
+                f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
+            ) from None
         return cls(codes, np.asarray(levels, dtype=object))
 
     def only(self, rows: BoolArray | IntArray) -> CodedColumn:
@@ -154,10 +151,6 @@ class Columns:
     def __getitem__(self, name: str) -> AnyArray:
         """Return the cells of a column, (rows,)."""
         return self._table[name].to_numpy()
-
-    def missing(self, name: str) -> BoolArray:
-        """Return where a column has no value, (rows,)."""
-        return self._table[name].isna().to_numpy()
 
     def coded(self, name: str) -> CodedColumn:
         """Return a column of names or labels, coded as integers; raise :class:`DataError` for other columns."""
@@ -381,13 +374,11 @@ def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identi
 
 def _row_codes(columns: dict[str, pd.Series]) -> NDArray[np.uint64]:
     """Return a hash of each row, (rows,), which depends on the values but not on the types of the columns."""
-    table = pd.DataFrame(
-        {
-            name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
-            for name, column in columns.items()
-        }
-    )
-    return np.asarray(pd.util.hash_pandas_object(table, index=False), dtype=np.uint64)
+    plain = {
+        name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
+        for name, column in columns.items()
+    }
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False), dtype=np.uint64)
 
 
 def _with_rows_below(column: pd.Series, further: pd.Series | None, index: pd.Index) -> pd.Series:

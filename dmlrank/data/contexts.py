@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from hashlib import blake2b
 
@@ -26,9 +26,6 @@ from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
 from .vote_columns import FEW_CLUSTERS
-
-# Whole numbers with at most this many digits can be sorted as texts without overflow.
-_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,25 +87,13 @@ class Rows:
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     """Group the rows, (rows,), into n contexts, which are numbered in order of first appearance."""
-    n, names, limit = len(rows.table), list(rows.options.context), 10**_MOST_DIGITS
+    names = list(rows.options.context)
     if not names:
-        return np.arange(n), np.arange(n), np.arange(n)
-    column = rows.table[names[0]]
-    if len(names) == 1 and column.dtype.kind == "i" and -limit < int(column.min()) and int(column.max()) < limit:
-        codes, numbers = pd.factorize(column.to_numpy())
-        row_context = codes.astype(np.intp)
-        # The texts of the numbers are compared from the left: with zeros appended to the same length, they are compared
-        # as numbers. Of two texts that differ by zeros at the end, the shorter one comes first. A minus sign comes
-        # before every digit.
-        size, powers = np.abs(numbers), 10 ** np.arange(1, _MOST_DIGITS)
-        n_digits = 1 + np.searchsorted(powers, size, side="right")
-        order = np.lexsort((n_digits, size * 10 ** (_MOST_DIGITS - n_digits), numbers >= 0))
-        first_row = np.unique(row_context, return_index=True)[1]
-    else:
-        ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
-        row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
-        first_row = np.unique(row_context, return_index=True)[1]
-        order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
+        return np.arange(len(rows.table)), np.arange(len(rows.table)), np.arange(len(rows.table))
+    ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
+    row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
+    first_row = np.unique(row_context, return_index=True)[1]
+    order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
     seed_order = np.empty(len(first_row), dtype=np.intp)
     seed_order[order] = np.arange(len(first_row))
     return row_context, first_row, seed_order
@@ -232,10 +217,8 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
 def identity_text(identifier: object) -> str:
     """Return the canonical text of an identifier: the same for equal values of different types."""
-    if isinstance(identifier, str):
+    if isinstance(identifier, bool):
         return str(identifier)
-    if isinstance(identifier, bool | np.bool_):
-        return str(bool(identifier))
     if isinstance(identifier, int | np.integer):
         return str(int(identifier))
     if isinstance(identifier, float | np.floating | Decimal):
@@ -249,8 +232,6 @@ def identity_text(identifier: object) -> str:
             time = time.tz_convert("UTC")
         text, zone = time.tz_localize(None).isoformat(sep=" "), "" if time.tzinfo is None else "+00:00"
         return (text.rstrip("0") if "." in text else text) + zone
-    if isinstance(identifier, date):
-        return identifier.isoformat()
     if isinstance(identifier, tuple):
         texts = [identity_text(entry) for entry in identifier]
         return "".join(f"{len(text)}:{text}" for text in texts)

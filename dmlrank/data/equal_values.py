@@ -100,11 +100,8 @@ class SharedTexts:
 def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedTexts | None:
     """Return which contexts share a text; None where none do, or where no feature identifies texts."""
     arguments = names_in(features).arguments
-    codes: dict[str, IntArray] = {}
-    for name, column in columns.items():
-        code = _text_code(column, name in arguments)
-        if code is not None:
-            codes[name] = code
+    found = {name: _text_code(column, name in arguments) for name, column in columns.items()}
+    codes = {name: code for name, code in found.items() if code is not None}
     singles = {name: np.asarray(column) for name, column in columns.items() if column.ndim == 1}
     fractions = {name: column for name, column in singles.items() if _has_fractions(column)}
     if len(fractions) >= _FEWEST_COLUMNS:

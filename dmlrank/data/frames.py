@@ -53,10 +53,8 @@ class ParquetFiles:
             with _reading(path):
                 file = _open(path)
                 schema, n_of_file = file.schema_arrow, file.metadata.num_rows
-            names = pd.Index(schema.names)
-            if not names.is_unique:
-                repeated = listed(names[names.duplicated()].unique())
-                raise DataError(f"{path} has several columns named {repeated}; rename or drop all but one of them")
+            if not (names := pd.Index(schema.names)).is_unique:
+                raise _repeated_names_error(names, path)
             of_file = dict(zip(schema.names, schema.types, strict=True))
             if first is None:
                 first, types = path, of_file
@@ -323,13 +321,10 @@ def require_columns(
             raise ColumnError(f"{purpose}: there is no column {name!r}{hint} (columns: {listed(available)}){advice}")
 
 
-def _repeated_names_error(names: pd.Index) -> DataError:
+def _repeated_names_error(names: pd.Index, what: str = "the frame") -> DataError:
     """Return the error for a frame in which several columns have one name."""
-    repeated = names[names.duplicated()].unique()
-    return DataError(
-        f"the frame has several columns named {listed(repeated)}; every column must have a different name: rename or "
-        f"drop all but one of them"
-    )
+    repeated = listed(names[names.duplicated()].unique())
+    return DataError(f"{what} has several columns named {repeated}; rename or drop all but one of them")
 
 
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:

@@ -167,7 +167,10 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     options = all_rows.options
     counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
     if all_rows.derived is not None and counts_scores and options.min_votes > 1:
-        all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
+        number = all_rows.derived.n_numbers
+        lost = f"{number[number < options.min_votes].sum():,} of {number.sum():,} scores"
+        _warn_of_few(all_rows.derived.models, number, options.min_votes, lost)
+        all_rows = replace(all_rows, derived=all_rows.derived.with_enough(options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
@@ -177,12 +180,10 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         shared = replace(shared, was_warned_of=True)
     if options.votes == "first":
         # Without votes on a context and ordered pair with an earlier vote.
-        labelled, columns = rows.labelled, [rows.roles[name] for name in rows.formula.items]
-        names = dict.fromkeys(name_of(level) for column in columns for level in column.levels)
-        place_of = {name: place for place, name in enumerate(names)}
-        of_votes = pd.DataFrame({side: column.places(place_of)[labelled] for side, column in enumerate(columns)})
+        labelled, place_of = rows.labelled, {name: place for place, name in enumerate(_items(rows))}
+        votes = [rows.roles[name].places(place_of) for name in rows.formula.items]
         is_later = np.zeros(len(labelled), dtype=bool)
-        is_later[labelled] = of_votes.assign(context=row_context[labelled]).duplicated()
+        is_later[labelled] = pd.DataFrame(np.stack([row_context, *votes], axis=1)[labelled]).duplicated()
         rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
         first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
@@ -257,14 +258,6 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     n_lost = data.n_votes - int(of_pair[np.ix_(~few, ~few)].sum()) // 2
     _warn_of_few(data.items, number, min_votes, f"{n_lost:,} of {data.n_votes:,} votes")
     return data.restrict(np.flatnonzero(~few))
-
-
-def _without_few_scores(derived: DerivedPairs, min_votes: int) -> DerivedPairs:
-    """Return the scores of models with enough of them; a warning names the others."""
-    number = derived.n_numbers
-    lost = f"{number[number < min_votes].sum():,} of {number.sum():,} scores"
-    _warn_of_few(derived.models, number, min_votes, lost)
-    return derived.with_enough(min_votes)
 
 
 def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: str) -> None:

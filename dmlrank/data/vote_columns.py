@@ -223,15 +223,8 @@ class ShownBattles:
         code = ((self.context.astype(np.int64) * n_items + self.first) * n_items + self.second) * 2 + self.flipped
         _, battle, cell, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         y = np.zeros((len(battle), n_categories))
-        cells = Cells(
-            self.context[battle],
-            self.first[battle],
-            self.second[battle],
-            y,
-            count.astype(np.intp),
-            self.flipped[battle],
-        )
-        return cells, cell.reshape(-1)
+        context, first, second = (column[battle] for column in (self.context, self.first, self.second))
+        return Cells(context, first, second, y, count.astype(np.intp), self.flipped[battle]), cell.reshape(-1)
 
 
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:

@@ -141,7 +141,7 @@ def _from_rows(
     items = data.items
     item_code = {name: code for code, name in enumerate(items)}
     first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
-    is_missing = np.logical_or.reduce([rows.missing(name) for name in columns])
+    is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
     used = np.flatnonzero(~is_missing & (context >= 0) & (first >= 0) & (second >= 0))
     context, first, second = context[used], first[used], second[used]
     n_wrong = int((first == second).sum())

@@ -50,11 +50,10 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     if names.arrays:
         raise FormulaError(f"propensity={formula!r} uses {listed(names.arrays)}; allowed: columns of the data")
     for name in names.columns:
-        missing = data.columns.missing(name)
-        if missing.any():
+        if n_missing := int(data.columns.table([name])[name].isna().sum()):
             raise MissingDataError(
-                f"propensity={formula!r}: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in "
-                f"the values or leave the column out of the formula"
+                f"propensity={formula!r}: {name!r} is missing in {n_missing} rows; drop these rows, fill in the values "
+                f"or leave the column out of the formula"
             )
         data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
     by_context = data.context_table(names.columns)

@@ -24,7 +24,7 @@ def test_the_named_columns_of_any_frame_are_taken(make):
     assert list(columns) == ["length", "topic"]
     assert "e" not in columns
     assert columns["length"].tolist() == [3, 1, 2, 3]
-    assert columns.missing("topic").tolist() == [False, True, False, False]
+    assert columns.table()["topic"].isna().tolist() == [False, True, False, False]
     assert columns.table().columns.tolist() == ["topic", "length"]
     assert columns.identifiers(["topic", "length"])[2] == ("a", 2)
 
