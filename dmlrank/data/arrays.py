@@ -205,8 +205,7 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
 def too_large_error(name: object) -> DataError:
     """Return the error for a column with a whole number that no float can hold."""
     return DataError(
-        f"column {name!r} holds a whole number beyond 1e308, which is too large for a float; divide the column by a "
-        f"power of ten"
+        f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide it by a power of ten"
     )
 
 

@@ -319,8 +319,7 @@ def join_rows(
     taken = take_columns(frame, [name for name in old_names if name not in kept and name not in read])
     if len(read.columns) and len(read) != len(taken):
         raise DataError(
-            f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a "
-            f"frame that changes"
+            f"the frame of the fit has {len(taken):,} rows, and had {len(read):,} when it was read; fit a copy of it"
         )
     n_old, columns = len(taken), dict([*read.items(), *taken.items()])
     old = {name: columns[name] if name in columns else frame[name].set_axis(taken.index) for name in old_names}

@@ -116,8 +116,7 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
-                f"all rows of a context must have one value of every feature (if {name!r} tells contexts apart, add it "
-                f"to context=)"
+                f"a context has one value of every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 
 

@@ -217,8 +217,7 @@ def _paths(location: str) -> list[str]:
         reason = f"there is no file {location!r}"
     if not paths:
         raise DataError(
-            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
-            f"file: check the path"
+            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one file"
         )
     return paths
 

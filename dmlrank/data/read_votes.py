@@ -77,8 +77,7 @@ def take_rows(
         style,
         available,
         "adjust=",
-        advice="; style_columns() makes style columns from the answers: add them before the first fit, because "
-        "update() reads the same frame",
+        advice="; style_columns() makes them from the answers, before the first fit: update() reads the same frame",
     )
     extras = tuple(dict.fromkeys([*groups, *of_votes, *style]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
@@ -99,8 +98,7 @@ def take_rows(
         if kind:
             # Patsy would code dates and times as a category for each value.
             raise DataError(
-                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
-                f"number (days since ...) or a category"
+                f"feature {name!r} is a {kind}; turn it into a number (days since ...), a category or a text"
             )
         # Features that are numbers need no check, and vectors are checked when they are stacked.
         if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
@@ -195,8 +193,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         vote_row = np.flatnonzero(rows.labelled)
         if not len(vote_row):
             raise DataError(
-                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
-                f"with a label"
+                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs labels"
             )
         first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
@@ -297,8 +294,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     derived = rows.derived
     if derived is None or derived.kind != "scores":
         raise OptionError(
-            f"missing={missing!r} is about missing scores, and these data are no scores; allowed: 'raise', 'drop' and "
-            f"'keep'"
+            f"missing={missing!r} is about scores, and these data are none; allowed: 'raise', 'drop' and 'keep'"
         )
     if missing == "model":
         return rows, "raise"
@@ -368,9 +364,8 @@ def _complete_features(
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
         if is_empty.any():
             raise MissingDataError(
-                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context; a function of "
-                f"the formula that gets a single NaN may return nothing but NaN: check the function, or drop the rows "
-                f"with missing values before"
+                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as a function "
+                f"may return for a single NaN: check the function, or drop the rows with missing values before"
             )
         if missing != "drop":
             return rows, contexts, x, feature_map
@@ -397,8 +392,7 @@ def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -
     changed = columns.differing(later_columns)
     if changed:
         raise DataError(
-            f"the frame has other values of {listed(changed)} than when it was read, or its rows in another order"
-            f"{_UNCHANGING_FRAME}"
+            f"the frame has other values of {listed(changed)} than when it was read, or other rows{_UNCHANGING_FRAME}"
         )
     return later_columns
 
@@ -476,8 +470,7 @@ def _without_same(rows: Rows) -> Rows:
         raise DataError(
             f"{n_same:,} of {len(is_same):,} rows compare a model with itself, first row {rows.index[row]}: "
             f"{items[first[row]]!r}; a few such rows are left out, but these are more than {100 * MOST_OF_ALL:g} %: "
-            f"check that {formula.first!r} and {formula.second!r} are the columns of the two models, and drop these "
-            f"rows"
+            f"check that {formula.first!r} and {formula.second!r} are the columns of the models, or drop these rows"
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))

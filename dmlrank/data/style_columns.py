@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..exceptions import ColumnError, DataError, OptionTypeError, listed
+from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -190,8 +190,7 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
     def counts(cell: object) -> Measures:
         if not isinstance(cell, Mapping):
             raise DataError(
-                f"column {column.name!r} holds {str(cell)[:80]!r} ({type(cell).__name__}); it must hold mappings of "
-                f"counts such as {keys['length']!r}"
+                f"column {column.name!r} holds {shown(cell, 80)}; it must hold mappings of {keys['length']!r}, ..."
             )
         totals = {}
         for name, key in keys.items():
@@ -254,8 +253,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
         size = float(np.abs(numbers).max())
         if must_vary and 0 < size < 1 / _LARGEST:
             raise DataError(
-                f"style column {name!r} holds numbers of at most {size:g}, and its largest must be at least "
-                f"{1 / _LARGEST:g}: use another unit"
+                f"style column {name!r} is at most {size:g}; its largest must be {1 / _LARGEST:g}: use another unit"
             )
         if must_vary and numbers.std() <= _TINY * size:
             raise DataError(
@@ -266,7 +264,6 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
     scaled = values / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
     if must_vary and np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
         raise DataError(
-            f"the style columns {listed(names)} are linearly dependent: one of them is a combination of the others; "
-            f"leave it out"
+            f"the style columns {listed(names)} are linearly dependent; leave one that combines the others out"
         )
     return StyleDifferences(tuple(names), values)

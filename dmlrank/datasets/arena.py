@@ -300,10 +300,7 @@ class Arena:
         require_columns(["length"], list(map(str, contexts)), "contexts")
         lengths = pd.to_numeric(contexts["length"], errors="coerce").to_numpy(dtype=float)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise DataError(
-                "column 'length' holds missing, infinite or non-positive values; it must hold the number of characters "
-                "of each prompt"
-            )
+            raise DataError("column 'length' must hold the number of characters of each prompt, a positive number")
         return self._probabilities(_category_places(contexts), lengths)
 
     def propensity(self, contexts: pd.DataFrame) -> FloatArray:

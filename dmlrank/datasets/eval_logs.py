@@ -133,14 +133,12 @@ class _Table:
         """Return the rows as a frame with its report in ``attrs``."""
         if not self.n_rows:
             raise DataError(
-                f"{listed(str(file) for file in self.files)}: no sample was found, read as {self.kind!r}; pass another "
-                f"kind=, one of {listed(READERS)}"
+                f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
             )
         is_votes = "winner" in self.columns
         if is_votes and "score" in self.columns:
             raise DataError(
-                f"{listed(str(file) for file in self.files)}: some files hold scores and others verdicts on pairs; "
-                f"read them by themselves"
+                f"{listed(map(str, self.files))}: some files hold scores, others verdicts; read them by themselves"
             )
         first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
         for column in self.columns.values():
@@ -155,8 +153,7 @@ class _Table:
                 self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
             if baseline is not None:
                 self.notes.append(
-                    f"every model was compared with {baseline!r} only: two other models are compared through it, in "
-                    f"the log-odds of bt"
+                    f"every model was compared with {baseline!r} only: others are compared through it, in log-odds"
                 )
         elif again := int(table.duplicated(["prompt", "model", "run"]).sum()):
             self.notes.append(f"{again:,} rows repeat a prompt, model and run, and a fit uses the mean of such rows")
@@ -319,8 +316,7 @@ def _score(value: Any, where: str) -> float:
         if not np.isinf(score):
             return score
     raise DataError(
-        f"{where} has the score {shown(value, 80)}, which is no finite number; name another scorer or metric, or leave "
-        f"out the sample"
+        f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric, or leave it out"
     )
 
 
@@ -399,8 +395,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
             table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said and str(said)[:200])
     table.notes += [
-        f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did both see "
-        f"one version of the task?"
+        f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
         if count
     ]
@@ -490,8 +485,7 @@ def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filt
             if known != doc_key:
                 raise DataError(
                     f"task {task!r}: doc_id {doc[1]} is another document for {model!r} than for {other!r} (doc_hash "
-                    f"{doc_key[:12]} and {known[:12]}): the models saw other versions of the task; read logs "
-                    f"of one version"
+                    f"{doc_key[:12]} and {known[:12]}): read logs of one version of the task"
                 )
             value = line.get(chosen)
             if isinstance(value, list):
@@ -539,8 +533,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
         other = seen.setdefault((prompt, *models, judge), file)
         if other != file:
             raise DataError(
-                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}, whose votes would count "
-                f"twice; read one of them"
+                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}; read one of them"
             )
         games = list(record.get("games") or [])
         # A judgment has two games; one that is not there is a missing vote.
@@ -665,14 +658,11 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
-        table.notes.append(
-            f"{equal:,} of {len(repeated):,} samples with several lines have the same score in all of them"
-        )
+        table.notes.append(f"{equal:,} of {len(repeated):,} samples with several lines have one score in all of them")
     if repeated and equal == len(repeated):
         raise DataError(
-            f"{len(repeated):,} samples stand in the log several times, each with the same score every time: "
-            f"converters write one reduced score for every epoch; read the harness's own log, or keep one "
-            f"line of each sample"
+            f"{len(repeated):,} samples stand in the log several times with one score: converters write the reduced "
+            f"score for every epoch; read the harness's own log, or keep one line of each sample"
         )
 
 

@@ -122,9 +122,8 @@ def _read_frame(
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (row_context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data; contexts of the verdicts are "
-            f"{listed(ids[:3])}, contexts of the data {listed(list(data.context_ids[:3]))}; use the same identifiers "
-            f"in both"
+            f"none of the {len(rows)} verdicts is about a context of the data: contexts of the verdicts are "
+            f"{listed(ids[:3])}, of the data {listed(data.context_ids[:3])}; use the same identifiers in both"
         )
     return rows, row_context, columns
 
@@ -180,8 +179,7 @@ def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
     numbers = table[is_judged]
     if (np.abs(numbers) > _LARGEST_RATING).any():
         raise JudgeError(
-            f"the array has infinite values, or values beyond {_LARGEST_RATING:g}, whose squares are infinite; use NaN "
-            f"where there is no verdict"
+            f"the array has infinite values, or some beyond {_LARGEST_RATING:g}; use NaN where there is no verdict"
         )
     fits_categories = numbers.shape[1] == data.n_categories and len(numbers) > 0
     sums_to_one = np.abs(numbers.sum(axis=1) - 1) <= _SUM_TOLERANCE
@@ -261,8 +259,7 @@ def read_verdicts(
             raise type(error)(f"judge {name!r}: {error}") from None
         if not len(ratings.first):
             raise JudgeError(
-                f"judge {name!r} has no verdict on a pair of these models in a context of the data; pass verdicts on "
-                f"such pairs, or leave the judge out"
+                f"judge {name!r} has no verdict on a pair of these models in a context of the data; leave it out"
             )
         names.append(name)
         by_judge.append(_average_by_cell(ratings, data))
@@ -278,9 +275,8 @@ def read_verdicts(
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs have a human label, so that the verdicts cannot improve the "
-            f"estimate: on a labelled pair the label is used, and the verdict cancels out of the estimate; pass "
-            f"verdicts on pairs without a human label as well"
+            f"all {len(verdicts.cells)} judged pairs have a label, where the verdict cancels out of the estimate: "
+            f"pass verdicts on pairs without a human label as well"
         )
     return verdicts
 

@@ -404,6 +404,5 @@ def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) 
         )
     if not is_covariance:
         raise StorageError(
-            f"{entry}.matrix is no covariance: it must be symmetric and positive semidefinite, with "
-            f"entries up to {_LARGEST_COVARIANCE:g}"
+            f"{entry}.matrix is no covariance: symmetric, positive semidefinite, entries up to {_LARGEST_COVARIANCE:g}"
         )

@@ -120,8 +120,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
         formula, frame, names, options = pickle.loads(zlib.decompress(reading))
     except (ImportError, AttributeError) as error:
         raise StorageError(
-            f"an object that the formula or an option uses cannot be imported any more: {error}; make its module "
-            f"importable"
+            f"an object of the formula or an option cannot be imported any more: {error}; make its module importable"
         ) from None
     source = Source(formula, frame, caller_environment(names, depth=0))
     with collected_warnings():
@@ -135,8 +134,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
     scale = np.nanmax(np.abs(old), initial=0.0)
     if old.shape != new.shape or not np.allclose(old, new, rtol=1e-6, atol=1e-9 * scale, equal_nan=True):
         raise StorageError(
-            f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
-            f"that the functions in them have not changed"
+            f"the features {parse_formula(formula).features!r} differ from the saved ones; have functions changed?"
         )
     return loaded
 

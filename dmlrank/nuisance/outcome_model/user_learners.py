@@ -113,8 +113,7 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
         predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
         raise NuisanceError(
-            f"learner {name} returned an object of type {type(predictor).__name__}, which cannot be called; a learner "
-            f"has to be a function {_SIGNATURE}"
+            f"learner {name} returned a {type(predictor).__name__}; it has to be a function {_SIGNATURE}"
         )
     return RowsMu(predictor, n_items, n_categories, one_hot=False, name=name)
 
@@ -174,8 +173,7 @@ def _fit_classifier(
             scale = next((scale for scale in (1, 2) if _are_whole(weight * scale)), None)
             if scale is None:
                 raise NuisanceError(
-                    f"learner {name} takes no sample_weight, and rows with fractional weights cannot be repeated "
-                    f"instead; use a classifier that takes weights"
+                    f"learner {name} takes no sample_weight, and the weights are fractions; use one that takes weights"
                 )
             repeated = np.repeat(np.arange(len(weight)), np.rint(weight * scale).astype(np.intp))
             model.fit(features[repeated], label[repeated])

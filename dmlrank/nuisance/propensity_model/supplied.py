@@ -52,8 +52,7 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     for name in names.columns:
         if n_missing := int(data.columns.table([name])[name].isna().sum()):
             raise MissingDataError(
-                f"propensity={formula!r}: {name!r} is missing in {n_missing} rows; drop these rows, fill in the values "
-                f"or leave the column out of the formula"
+                f"propensity={formula!r}: {name!r} is missing in {n_missing} rows; drop or fill them, or leave it out"
             )
         data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
     by_context = data.context_table(names.columns)
@@ -358,10 +357,7 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
                 "over both orders, or pass position_bias=True"
             )
         elif factor > 1:
-            cause = (
-                f"they are about {factor:.3g} times too small; give the probability that this pair is labelled in this "
-                f"prompt"
-            )
+            cause = f"they are about {factor:.3g} times too small; give P(this pair is labelled in this prompt)"
         elif data.ordered and abs(factor * 2 - 1) < 0.2:
             cause = (
                 "give the propensity of the pair in the display order that was shown, not that in either order, or "
@@ -369,9 +365,8 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
             )
         else:
             cause = (
-                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled in "
-                f"a prompt of the data, where prompts without a label count, and not the probability given that some "
-                f"pair is labelled"
+                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
+                f"where prompts without a label count, and not the probability given that some pair is labelled"
             )
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
@@ -386,7 +381,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         further = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
         warn(
             f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
-            f"prompts, in brackets, is 1 for right propensities; check how the propensities of these pairs were "
-            f"computed",
+            f"prompts, in brackets, is 1 for right propensities; check how these were computed",
         )
     return factor if np.isfinite(factor) else None
