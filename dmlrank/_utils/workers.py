@@ -110,9 +110,8 @@ def _read(stored: InFile) -> Any:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise ExecutorError(
-            f"a worker cannot read {stored.path}: {error.strerror or error}; workers read the data of their tasks "
-            f"from a file that the fit has written. Set the environment variable TMPDIR to a folder that all "
-            f"workers can read, or pass a Dask client, which sends the data to its workers"
+            f"a worker cannot read {stored.path}: {error.strerror or error}; set the environment variable TMPDIR to a "
+            f"folder that all workers can read, or pass a Dask client, which sends the data to its workers"
         ) from error
     pickled, *buffers = (mapped[start:end] for start, end in stored.places)
     return pickle.loads(pickled, buffers=buffers)
@@ -173,9 +172,8 @@ class ExecutorWorkers:
             ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
-                f"a worker of the executor has ended, and the executor takes no more tasks ({error}); nothing of the "
-                f"fit is kept. Often a process was ended because the machine had no memory left: use fewer workers. "
-                f"Fit again with a new executor, or with a Dask client, which starts lost tasks again"
+                f"a worker of the executor has ended ({error}), often as the machine had no memory left: use fewer "
+                f"workers, and fit again with a new executor, or with a Dask client, which starts lost tasks again"
             ) from error
 
     def close(self) -> None:

@@ -48,9 +48,8 @@ def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.S
         if (place >= 0).all():
             return value.iloc[place]
     raise DataError(
-        f"{name} is a {type(value).__name__} whose index does not have the labels of {of}: the index has "
-        f"{listed(value.index, 3)}, {of} have {listed(index, 3)}; set the index to these labels (each once), or pass "
-        f"{name}.to_numpy() with the values in the order of {of}"
+        f"{name} is a {type(value).__name__} with the index {listed(value.index, 3)}, {of} have {listed(index, 3)}; "
+        f"set the index to these labels (each once), or pass {name}.to_numpy() in the order of {of}"
     )
 
 
@@ -264,9 +263,8 @@ def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
                 names = list(columns) if isinstance(columns, tuple) else [columns]
                 hold = f"columns {listed(names)} hold" if len(names) > 1 else f"column {names[0]!r} holds"
                 raise DataError(
-                    f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), two values "
-                    f"that read the same, so that one name would stand for both; if they are the same thing, give them "
-                    f"one type, such as data[{names[0]!r}].astype(str); if not, rename one of them"
+                    f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), which read the "
+                    f"same; give them one type, such as data[{names[0]!r}].astype(str), or rename one of them"
                 )
 
 
@@ -366,8 +364,7 @@ def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identi
     old_row = int(old_rows[np.flatnonzero(old_codes == new_codes[row])[0]])
     raise DataError(
         f"{int(is_repeated.sum()):,} of {len(new_codes):,} rows of {_ARGUMENT} are already among the rows of the fit: "
-        f"row {row} equals row {old_row} of the data in all columns; pass the rows that are new. If these rows are "
-        f"other votes with the same content, add a column that tells votes apart, such as a time, to both frames"
+        f"row {row} equals row {old_row} of the data; pass new rows, or add a column that tells votes apart to both"
     )
 
 

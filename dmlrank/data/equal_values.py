@@ -153,10 +153,9 @@ def warn_of_shared_texts(
     groups_option = repr(name) if name else "column of the texts"
     warn(
         f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of "
-        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if contexts with the same "
-        f"value are the same prompt, their votes are not independent and standard errors are too small; {join} joins "
-        f"them to one context, and cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} keeps them apart but "
-        f"allows for the dependence",
+        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if these are the same prompt, "
+        f"their votes are not independent and standard errors are too small; {join} joins them to one context, and "
+        f"cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} allows for the dependence",
     )
 
 

@@ -90,14 +90,19 @@ def without_missing(winner: CodedColumn, categories: Categories | None) -> Coded
         return winner
     texts = [name_of(level).strip().casefold() for level in winner.levels]
     # pandas reads some words as missing values, which is what they mean here.
-    known = {*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())}
-    absent = [label for label in named if name_of(label).strip().casefold() not in known]
-    if absent:
-        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(winner.levels)}")
+    known = [*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())]
+    _warn_of_absent(named, known, winner.levels)
     wanted = {name_of(label).strip().casefold() for label in named}
     is_vote = np.array([text not in wanted for text in texts], dtype=bool)
     place = np.where(is_vote, np.cumsum(is_vote) - 1, -1)
     return CodedColumn(np.append(place, -1)[winner.codes], winner.levels[is_vote])
+
+
+def _warn_of_absent(labels: Iterable[Hashable], known: Iterable[str], levels: Iterable[Hashable]) -> None:
+    """Warn of labels of ``categories=`` that are none of the known texts but for letter case and blanks."""
+    folded = {text.strip().casefold() for text in known}
+    if absent := [label for label in labels if name_of(label).strip().casefold() not in folded]:
+        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
@@ -132,10 +137,7 @@ def read_labels(
     if meanings is not None and _UNKNOWN in meanings:
         raise _unknown_labels_error(levels, meanings, items, user_meanings)
     # The command line names a label as text and, where it can be one, as a number.
-    occurring = {name_of(level).strip().casefold() for level in levels}
-    absent = [label for label in user_meanings if name_of(label).strip().casefold() not in occurring]
-    if absent:
-        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
+    _warn_of_absent(user_meanings, map(name_of, levels), levels)
     if meanings is None:
         try:
             p = column.to_numpy(dtype=float)
@@ -148,8 +150,7 @@ def read_labels(
             raise OutcomeError(
                 f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
                 f"other than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; "
-                f"where the numbers are labels, say what each means with categories={{number: meaning}}, each meaning "
-                f"one of {listed(MEANINGS)}"
+                f"say what labels mean with categories={{number: meaning}}, each one of {listed(MEANINGS)}"
             )
         p = np.clip(p, 0.0, 1.0)
         read_as = (("1", "first"), ("0", "second"))
@@ -318,9 +319,8 @@ def require_mirrored_worths(categories: Categories | None) -> None:
         if np.abs(worths - (1 - worth)).min() > _ROUNDING:
             raise OptionError(
                 f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
-                f"{1 - worth:g}, so that the two models of a pair are not treated alike; the two display "
-                f"orders of a pair are joined here, which needs worths that mirror each other, such as 0.75 and 0.25. "
-                f"Change the worths, or pass position_bias=True, which keeps the two orders apart"
+                f"{1 - worth:g}; the two display orders of a pair are joined here, which needs worths that mirror each "
+                f"other, such as 0.75 and 0.25. Change them, or pass position_bias=True, which keeps the orders apart"
             )
 
 
@@ -370,15 +370,13 @@ def _unknown_labels_error(
     has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
     if user_meanings and all(isinstance(level, _NUMBERS) for level in levels) and has_fractions:
         return OutcomeError(
-            f"categories names {listed(user_meanings)}, so that the outcome is read as labels, and {listed(unknown)} "
-            f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
-            f"a win for both), or give every label a meaning: {listed(MEANINGS)}"
+            f"categories names {listed(user_meanings)}, and {listed(unknown)} are no known labels; leave it out "
+            f"to read all numbers as preferences in [0, 1], or give every label a meaning: {listed(MEANINGS)}"
         )
     if all(isinstance(level, _NUMBERS) for level in levels):
         return OutcomeError(
-            f"the labels are the numbers {', '.join(map(str, levels))}; 1 (the model shown first wins) and 0 (the "
-            f"second wins) have a meaning of their own only where no other whole number occurs; say what each number "
-            f"means with {_categories_template(unknown)}, each meaning one of {listed((*MEANINGS, _MISSING))}"
+            f"the labels are the numbers {', '.join(map(str, levels))}, of which 1 and 0 alone have a meaning; say "
+            f"what each means with {_categories_template(unknown)}, each one of {listed((*MEANINGS, _MISSING))}"
         )
     # A short word is near to too many labels: 'n/a' does not mean 'a'.
     words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]

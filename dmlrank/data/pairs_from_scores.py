@@ -170,9 +170,8 @@ def pairs_from_rankings(
         if (has_one_winner & has_tied_losers).all():
             raise DataError(
                 f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
-                f"this is 'best of K'. Nobody compared the other answers with each other, and which pairs are known "
-                f"depends on which answer won, so that no comparison of two models can be derived. If annotators did "
-                f"find the other answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+                f"this is 'best of K', in which the others were not compared and the known pairs depend on the winner. "
+                f"If they were found equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
             )
     return replace(derived, kind="ranks", lower_wins=True)
 
@@ -288,9 +287,8 @@ def pass_at_k(
         names = n_runs.index[int(np.argmax(has_few))]
         where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
         keep = (
-            "; where runs failed, missing=0.0 counts each of them as a failure; where scores were lost for other "
-            "reasons, missing='keep' gives missing scores, and a fit keeps all prompts (missing='model', with features "
-            "that say which scores are missing)"
+            "; missing=0.0 counts each lost run as a failure; missing='keep' gives missing scores, and a fit keeps all "
+            "prompts (missing='model', with features that say which scores are missing)"
         )
         raise DataError(
             f"{int(has_few.sum())} pairs of prompt and model have fewer than k={k} runs with a score, first {where} "

@@ -163,10 +163,6 @@ class PreferenceData:
 
     def context_numbers(self, identifiers: AnyArray) -> IntArray:
         """Return the number of each of m different identifiers among these contexts, (m,); -1 for any other context."""
-        n = self.n_contexts
-        if np.array_equal(identifiers[:n], self.context_ids):
-            # Contexts are numbered in the order of their first row, so that those of an earlier fit often come first.
-            return np.concatenate([np.arange(n), np.full(len(identifiers) - n, -1)])
         number = {identifier: place for place, identifier in enumerate(self.context_ids)}
         return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
 

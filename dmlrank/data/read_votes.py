@@ -73,12 +73,8 @@ def take_rows(
     require_columns(groups, available, "cov_kwds groups and weights")
     of_votes = (propensity,) if propensity else ()
     require_columns(of_votes, available, "propensity=", words=("estimate", "marginal"))
-    require_columns(
-        style,
-        available,
-        "adjust=",
-        advice="; style_columns() makes them from the answers, before the first fit: update() reads the same frame",
-    )
+    advice = "; style_columns() makes them from the answers, before the first fit: update() reads the same frame"
+    require_columns(style, available, "adjust=", advice)
     extras = tuple(dict.fromkeys([*groups, *of_votes, *style]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     features = [name for name in names_in(formula.features).values if name in available]
@@ -145,9 +141,8 @@ def _with_folded_names(
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
-            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
-            f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
-            f"fold_names=True counts the names of each as one model, under the most frequent name",
+            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form, and are probably "
+            f"{len(groups)} model{'s' * (len(groups) > 1)}: {named}. fold_names=True counts the names of each as one",
         )
         return roles, 0
     one_name = {name: group[0] for group in groups for name in group}
@@ -303,9 +298,8 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
         n_empty = int(np.isnan(filled.values).any(axis=1).sum())
         if n_empty:
             raise MissingDataError(
-                f"missing={missing!r} counts missing scores of models, and {n_empty:,} of {len(derived.values):,} "
-                f"prompts have rows without a model: nothing was run there, so that there is no failure to count. Drop "
-                f"these rows; if a plan drew which runs were made, fit with its propensities (propensity=) instead"
+                f"missing={missing!r} counts missing scores of models, and on {n_empty:,} of {len(derived.values):,} "
+                f"prompts nothing was run. Drop these; if a plan drew the runs, fit with its propensity= instead"
             )
         n_scores = np.isfinite(derived.values).sum(axis=0)
         if derived.runs is not None:
@@ -330,8 +324,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
             f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
-            f"score: the scores are about the others. If a plan drew which runs were made, these are prompts that it "
-            f"preferred, and the result is biased: fit with the plan's propensities (propensity=) instead",
+            f"score. If a plan drew the runs, this is biased: fit with the plan's propensities (propensity=) instead",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"
@@ -412,10 +405,9 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
                 advice = "a vote needs two models; one model a row is a table of scores, 'score ~ 1 | model'"
         elif (column := rows.options.propensity_column) in masks:
             advice = (
-                f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. If "
-                f"the propensities of these votes are not known, as those of votes from before a plan, fit these votes "
-                f"alone with propensity='estimate', fill {column!r} with the column 'propensity' of augment(),"
-                f" and fit all votes (documentation: how to stop, old votes and a plan)"
+                f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. "
+                f"For votes from before a plan, fit these alone with propensity='estimate', fill {column!r} with the "
+                f"column 'propensity' of augment(), and fit all (documentation: how to stop, old votes and a plan)"
             )
         elif any(name in rows.names.columns for name in masks):
             advice += " or missing='keep' to hand missing values to the learner"

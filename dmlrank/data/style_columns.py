@@ -126,9 +126,7 @@ def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> t
     """Return the names of the two columns of answers, or the name of the column of counts."""
     if isinstance(answers, str):
         return (answers,)
-    if not (
-        isinstance(answers, (list, tuple)) and len(answers) == 2 and all(isinstance(name, str) for name in answers)
-    ):
+    if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
         raise OptionTypeError(
             f"answers={answers!r} is not allowed: name the columns of the first and of the second answer, as in "
             f"answers=('answer_a', 'answer_b'), or the column with counts, as in answers='conv_metadata'"
@@ -202,11 +200,8 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
             # A count is a number, or a mapping whose values are added up.
             count = cell[key]
             values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
-            for value in values:
-                if not isinstance(value, int | float | np.integer | np.floating | None):
-                    raise DataError(
-                        f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number"
-                    )
+            if not all(isinstance(value, int | float | np.integer | np.floating | None) for value in values):
+                raise DataError(f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number")
             totals[name] = float(sum((np.nan if value is None else float(value) for value in values), 0.0))
         return totals
 

@@ -42,9 +42,8 @@ class Clusters:
 def few_prompts_advice(n_prompts: int, by: str) -> str:
     """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
     return (
-        f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out, "
-        f"so that each vote is a row, and cluster by the annotators ({by}), which assumes that votes of different "
-        f"annotators are independent of each other"
+        f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out "
+        f"and cluster by the annotators ({by}), which assumes that these vote independently of each other"
     )
 
 
@@ -71,8 +70,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
             groups_advice = f"cov_type='cluster', cov_kwds={{'groups': {next(iter(by_vote))!r}}}"
             raise OptionError(f"{varying}, and {few}. {few_prompts_advice(data.n_contexts, groups_advice)}")
         raise OptionError(
-            f"{varying}; clusters of prompts are needed as "
-            f"well, because votes on one prompt are correlated; name the columns of prompt and annotator: "
+            f"{varying}; votes on one prompt are correlated, too, so name the columns of prompt and annotator: "
             f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
@@ -87,9 +85,8 @@ def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArra
     first = np.argmax(np.bincount(task)[task] == 1)
     if are_fixed and np.bincount(task)[task[first]] == 1:
         raise DataError(
-            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt, which says "
-            f"nothing about the variance within the task; join small tasks, or cluster by tasks: cov_type='cluster', "
-            f"cov_kwds={{'groups': {column!r}}}"
+            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt and no variance; "
+            f"join small tasks, or cluster by tasks: cov_type='cluster', cov_kwds={{'groups': {column!r}}}"
         )
     return task
 
@@ -124,8 +121,7 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
-            f"reliable one about 30: check the largest weights, or replace them by an upper limit"
+            f"count as {n_effective:.2g}; at least {_FEWEST_PROMPTS} are needed, better 30: limit the largest weights"
         )
     return values / values.mean()
 

@@ -350,15 +350,17 @@ def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
     documents: dict[str, tuple[int, str]] = {}
     other_documents: Counter[tuple[str, str]] = Counter()
-    found = []
+    ages = []
     for file in files:
         header = _inspect_header(file)
         about, is_done = header.get("eval") or {}, header.get("status") == "success"
         age = (is_done, str(about.get("created", "")), file.name, file)
-        found.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
-    logs = _newest(table, found, "another log of {} on {} was taken, the newest complete one")
+        ages.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
+    logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
     for (model, task), file in sorted(logs.items(), key=lambda item: item[1]):
-        header, samples = _inspect_header(file), _inspect_samples(file)
+        header = _inspect_header(file)
+        found = header.get("samples") if ending(file) == ".json" else _inspect_member(file, "summaries.json")
+        samples = records_of(found or [], file)
         status, where = str(header.get("status")), f"{str(file)!r}"
         if status in ("cancelled", "started"):
             raise DataError(f"{where} was {status}, not run to its end; leave the file out, or run it again")
@@ -424,14 +426,6 @@ def _inspect_header(file: Path) -> Record:
     if header is None:
         raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
     return {"status": "started", **header}
-
-
-def _inspect_samples(file: Path) -> list[Record]:
-    """Return the samples of a log, without what they say beside their scores."""
-    if ending(file) == ".json":
-        return records_of(read_json(file).get("samples") or [], file)
-    summaries = _inspect_member(file, "summaries.json")
-    return [] if summaries is None else records_of(summaries, file)
 
 
 def _inspect_member(file: Path, *names: str) -> Any:

@@ -112,9 +112,8 @@ def _read_frame(
     columns = columns or tuple(name for name in candidates if category_of_column(name)) or tuple(candidates)
     if len(columns) != 1 and not all(category_of_column(name) for name in columns):
         raise JudgeError(
-            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}, and it is not clear "
-            f"which of them hold the verdicts; keep one column of labels ({formula.outcome!r}), or columns of "
-            f"probabilities that are named by category (p_a, p_b, p_tie)"
+            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}; keep one column of "
+            f"labels ({formula.outcome!r}), or columns of probabilities named by category (p_a, p_b, p_tie)"
         )
     rows = Columns.read(frame, [*known, *columns])
     context_number = {name: number for number, name in enumerate(data.context_ids)}

@@ -92,9 +92,8 @@ def check_learner(learner: object, tune: object, *, estimates_propensity: bool) 
         _check_callable(learner, name)
     if not (isinstance(tune, str) and tune == "cv") and not estimates_propensity:
         raise OptionError(
-            f"tune= was passed, which sets how LightGBM is tuned, but LightGBM is not used in this fit: the learner is "
-            f"{name}, and the propensities are not estimated; leave tune= out and tune {name} itself, for example by "
-            f"passing scikit-learn's GridSearchCV as learner="
+            f"tune= sets how LightGBM is tuned, and this fit does not use it: the learner is {name}, and propensities "
+            f"are not estimated; leave tune= out, and tune {name} itself, such as with scikit-learn's GridSearchCV"
         )
 
 

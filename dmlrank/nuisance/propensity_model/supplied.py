@@ -135,8 +135,8 @@ def supplied_propensity(
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
             f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the expected "
-            f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the sum of "
+            f"both orders, such as pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
     return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(is_used, values, 0.0)))
