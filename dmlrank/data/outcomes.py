@@ -375,8 +375,9 @@ def _unknown_labels_error(
         )
     if all(isinstance(level, _NUMBERS) for level in levels):
         return OutcomeError(
-            f"the labels are the numbers {', '.join(map(str, levels))}, of which 1 and 0 alone have a meaning; say "
-            f"what each means with {_categories_template(unknown)}, each one of {listed((*MEANINGS, _MISSING))}"
+            f"the labels are the numbers {', '.join(map(str, levels))}; 1 (the model shown first wins) and 0 (the "
+            f"second wins) have a meaning of their own only where no other whole number occurs; say what each number "
+            f"means with {_categories_template(unknown)}, each meaning one of {listed((*MEANINGS, _MISSING))}"
         )
     # A short word is near to too many labels: 'n/a' does not mean 'a'.
     words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]
