@@ -156,7 +156,7 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
             return np.memmap(file, np.float32, "r+" if os.fstat(file.fileno()).st_size else "w+", shape=shape)
     except OSError as error:
         raise StorageError(
-            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB for features cannot be written to {folder}: "
+            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
             f"{error.strerror or error}; make space, or choose another folder with the environment variable TMPDIR"
         ) from error
 

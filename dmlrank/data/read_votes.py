@@ -298,8 +298,8 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
         n_empty = int(np.isnan(filled.values).any(axis=1).sum())
         if n_empty:
             raise MissingDataError(
-                f"missing={missing!r} counts missing scores of models, and on {n_empty:,} of {len(derived.values):,} "
-                f"prompts nothing was run. Drop these; if a plan drew the runs, fit with its propensity= instead"
+                f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts have "
+                f"rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its propensity="
             )
         n_scores = np.isfinite(derived.values).sum(axis=0)
         if derived.runs is not None:
@@ -324,7 +324,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
             f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
-            f"score. If a plan drew the runs, this is biased: fit with the plan's propensities (propensity=) instead",
+            f"score. If a plan drew the runs, these are prompts that it preferred: fit with its propensities (propensity=)",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"
@@ -385,7 +385,7 @@ def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -
     changed = columns.differing(later_columns)
     if changed:
         raise DataError(
-            f"the frame has other values of {listed(changed)} than when it was read, or other rows{_UNCHANGING_FRAME}"
+            f"the frame has other values of {listed(changed)} than when it was read, or another order{_UNCHANGING_FRAME}"
         )
     return later_columns
 

@@ -18,8 +18,6 @@ from ..data.frames import require_columns
 from ..exceptions import DataError, listed, nearest
 from .simulators import Rng, check_between, check_count, draw_categories, generator, true_scores
 
-__all__ = ["Arena", "simulate_arena"]
-
 # Log-odds of winning against an average model, roughly as in the arenas of 2023.
 _STRENGTHS = {
     "alpaca-13b": -0.70,

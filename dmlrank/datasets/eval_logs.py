@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -303,17 +304,10 @@ def _kind_of(file: Path) -> str | None:
 
 def _score(value: Any, where: str) -> float:
     """Return a score as a number, NaN where there is none; refuse what is no number."""
-    if value is None:
-        return np.nan
-    if type(value) is float and abs(value) < np.inf:
-        return value
     number: Any = _GRADES.get(value, _GRADES.get(value.lower(), value)) if isinstance(value, str) else value
-    if isinstance(number, str | int | float):
-        try:
-            score = float(number)
-        except (ValueError, OverflowError):
-            score = np.inf
-        if not np.isinf(score):
+    with suppress(TypeError, ValueError, OverflowError):
+        score = np.nan if value is None else float(number)
+        if abs(score) != np.inf:
             return score
     raise DataError(
         f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric, or leave it out"

@@ -329,9 +329,6 @@ class Simulator(ABC):
         return features
 
 
-__all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
-
-
 @dataclass(frozen=True, slots=True)
 class Ties(Simulator):
     r"""Win, loss or tie from nonlinear utilities.

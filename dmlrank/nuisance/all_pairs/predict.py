@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._utils.computation import current, in_order
@@ -46,33 +45,18 @@ _FEWEST_FOR_TABLES = 2_000
 _CONTEXTS_AT_ONCE = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _OutputTables:
-    """The tables of one output.
+class _OutputTables(NamedTuple):
+    """Which tables are summed for one output.
 
-    tables (t, m): Scores of the m pairs.
     by_rank: Number of a comparison among ``branches.comparisons``, and the table of each rank of a context's value
         among the thresholds of the comparison. Every context gets one table of each comparison.
-    branches (b,): Branches for which a context gets a table if it takes the branch: the last b tables.
+    branches (b,): Branches for which a context gets a table if it takes the branch.
+    first: The table of the first of these branches; those of the others follow.
     """
 
-    tables: FloatArray
-    by_rank: tuple[tuple[int, IntArray], ...]
+    by_rank: list[tuple[int, IntArray]]
     branches: IntArray
-
-    def sums(self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: BoolArray) -> tuple[IntArray, BoolArray]:
-        """Return numbers of tables, (n, f), and which of them are summed in each context, (n, f).
-
-        Shapes: ranks (n,), takes_branch (n, b).
-        """
-        n, n_fixed, n_branches = len(takes_branch), len(self.by_rank), len(self.branches)
-        number = np.empty((n, n_fixed + n_branches), dtype=np.intp)
-        for column, (comparison, table_of_rank) in enumerate(self.by_rank):
-            number[:, column] = table_of_rank[ranks[comparison]]
-        number[:, n_fixed:] = np.arange(len(self.tables) - n_branches, len(self.tables))
-        is_summed = np.ones(number.shape, dtype=bool)
-        is_summed[:, n_fixed:] = takes_branch
-        return number, is_summed
+    first: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +83,7 @@ class PairTables:
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
         scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
-        tables = []
+        tables, outputs, n_tables = [], [], 0
         for output in range(n_outputs):
             rows = np.flatnonzero(leaves.output == output)
             by_branch = _tables_of_branches(leaves, rows, scaled, branches, pairs=(first, second))
@@ -107,31 +91,31 @@ class PairTables:
                 rows = np.flatnonzero(leaves.output == swapped[output])
                 by_branch += _tables_of_branches(leaves, rows, scaled, branches, pairs=(second, first))
                 by_branch /= 2
-            tables.append(_output_tables(trees, branches, by_branch))
-        joined = np.concatenate([output.tables for output in tables])
-        ends = np.cumsum([len(output.tables) for output in tables])[:-1]
-        views = zip(tables, np.split(joined, ends), strict=True)
-        outputs = tuple(replace(output, tables=view) for output, view in views)
-        return cls(trees, branches, outputs, joined)
+            of_output, by_rank, chosen = _output_tables(trees, branches, by_branch)
+            tables.append(of_output)
+            by_rank = [(comparison, n_tables + place) for comparison, place in by_rank]
+            n_tables += len(of_output)
+            outputs.append(_OutputTables(by_rank, chosen, n_tables - len(chosen)))
+        return cls(trees, branches, tuple(outputs), np.concatenate(tables))
 
     def scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of m pairs, (b, C, m), in consecutive contexts with features as LightGBM reads them."""
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        number, is_summed, n_tables = list[IntArray](), list[BoolArray](), 0
-        for output in self.outputs:
-            takes_branch = np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool)
-            numbers, are_summed = output.sums(ranks, takes_branch)
-            number.append(numbers + n_tables)
-            is_summed.append(are_summed)
-            n_tables += len(output.tables)
+        number, is_summed = list[IntArray](), list[BoolArray]()
+        for by_rank, chosen, first in self.outputs:
+            fixed = [table_of_rank[ranks[comparison]] for comparison, table_of_rank in by_rank]
+            of_branches = np.broadcast_to(first + np.arange(len(chosen)), (len(x), len(chosen)))
+            number.append(np.column_stack([*fixed, of_branches]))
+            takes_branch = np.unpackbits(bits[chosen], axis=1, count=len(x)).T.astype(bool)
+            is_summed.append(np.hstack([np.ones((len(x), len(fixed)), dtype=bool), takes_branch]))
         # Which tables are summed, as a matrix of ones with a row for every context and output.
         indices = np.concatenate(number, axis=1)[np.concatenate(is_summed, axis=1)]
         bounds = np.cumsum(np.stack([np.count_nonzero(one, axis=1) for one in is_summed], axis=1))
         n_outputs = len(self.outputs)
         ones, places = np.ones(len(indices)), np.concatenate([[0], bounds.ravel()])
-        summed = csr_array((ones, indices, places), shape=(n_outputs * len(x), n_tables))
+        summed = csr_array((ones, indices, places), shape=(n_outputs * len(x), len(self.tables)))
         for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
             rows = slice(begin * n_outputs, min(begin + _CONTEXTS_AT_ONCE, len(x)) * n_outputs)
             yield (summed[rows] @ self.tables).reshape(-1, n_outputs, self.tables.shape[1])
@@ -179,8 +163,10 @@ def _tables_of_branches(
     return tables
 
 
-def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _OutputTables:
-    """Return the tables of an output, from the sums of the leaves on each branch, which are overwritten.
+def _output_tables(
+    trees: Trees, branches: Branches, by_branch: FloatArray
+) -> tuple[FloatArray, list[tuple[int, IntArray]], IntArray]:
+    """Return the tables of an output, by rank and by branch, from the sums of leaves by branch, which are overwritten.
 
     Shapes: by_branch (1 + 2 c, m).
     """
@@ -213,7 +199,7 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
     if not parts:
         # Every context takes branch 0.
         chosen_branches = np.concatenate([[0], chosen_branches])
-    return _OutputTables(np.concatenate([*parts, by_branch[chosen_branches]]), tuple(by_rank), chosen_branches)
+    return np.concatenate([*parts, by_branch[chosen_branches]]), by_rank, chosen_branches
 
 
 # Largest number of contexts that are scored at a time, so that the scores stay in cache.
