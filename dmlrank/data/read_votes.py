@@ -324,7 +324,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
             f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
-            f"score. If a plan drew the runs, these are prompts that it preferred: fit with its propensities (propensity=)",
+            f"score. If a plan drew the runs, these are prompts that it preferred: fit with its propensity=",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"
@@ -385,7 +385,7 @@ def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -
     changed = columns.differing(later_columns)
     if changed:
         raise DataError(
-            f"the frame has other values of {listed(changed)} than when it was read, or another order{_UNCHANGING_FRAME}"
+            f"the frame has other values of {listed(changed)} than when first read, or another order{_UNCHANGING_FRAME}"
         )
     return later_columns
 
