@@ -28,7 +28,6 @@ from .arrays import (
     too_large_error,
 )
 from .derived_pairs import DerivedPairs
-from .equal_values import value_codes
 from .frames import PlainFrame, column_names, take_columns
 
 T = TypeVar("T")
@@ -155,10 +154,6 @@ class Columns:
         """Return a column of names or labels, coded as integers; raise :class:`DataError` for other columns."""
         return CodedColumn.of(self._table[name])
 
-    def value_codes(self, name: str) -> IntArray:
-        """Return a code for each cell, (rows,), as :func:`dmlrank.data.equal_values.value_codes` does."""
-        return value_codes(self._table[name])
-
     def sorted_codes(self, name: str) -> IntArray:
         """Return the place of each cell's text among all texts in sorted order, (rows,), whatever the order of rows."""
         _check_whole_names_are_compared(self._table[name])
@@ -186,21 +181,6 @@ class Columns:
         chosen = [name for name in self.available if name in self] if names is None else list(names)
         table = self._table[chosen]
         return table if rows is None else table.iloc[rows]
-
-    def only(self, rows: BoolArray | IntArray) -> Columns:
-        """Return the columns for some of the rows."""
-        return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
-
-    def joined(self, further: Columns) -> Columns:
-        """Return these columns and further columns of the same rows."""
-        new = [name for name in further if name not in self]
-        columns = {name: self._table[name] for name in self} | {name: further._table[name] for name in new}
-        return Columns(self.available, pd.DataFrame(columns, index=self._table.index, copy=False))
-
-    def differing(self, other: Columns) -> list[str]:
-        """Return the names of columns that differ from those of the same name in ``other``; vectors are skipped."""
-        shared = [name for name in self if name in other and not is_vector_column(self._table[name])]
-        return [name for name in shared if not self._table[name].equals(other._table[name])]
 
 
 def identity_texts(column: pd.Series) -> pd.Series:

@@ -372,22 +372,22 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
     columns = data.columns
     requested = columns.available if names is None else names
     new = [name for name in dict.fromkeys(requested) if name in columns.available and name not in columns]
-    return replace(data, columns=columns.joined(read_again(data, frame, new))) if new else data
+    return replace(data, columns=read_again(data, frame, new)) if new else data
 
 
 def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -> Columns:
     """Read columns once more; raise :class:`DataError` unless the frame has the rows of the data in the same order."""
-    columns = data.columns
-    table = take_columns(frame, [*columns, *names])
+    before = data.columns.table()
+    table = take_columns(frame, [*before, *names])
     if len(table) != data.n_rows:
         raise DataError(f"the frame has {len(table)} rows; when it was read it had {data.n_rows}{_UNCHANGING_FRAME}")
-    later_columns = Columns(columns.available, table).only(data.row_index)
-    changed = columns.differing(later_columns)
-    if changed:
+    table = table.iloc[data.row_index].reset_index(drop=True)
+    comparable = [name for name in before if not is_vector_column(before[name])]
+    if changed := [name for name in comparable if not before[name].equals(table[name])]:
         raise DataError(
             f"the frame has other values of {listed(changed)} than when first read, or another order{_UNCHANGING_FRAME}"
         )
-    return later_columns
+    return Columns(data.columns.available, table)
 
 
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:

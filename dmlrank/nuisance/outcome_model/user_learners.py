@@ -239,10 +239,9 @@ def _check_callable(learner: object, name: str) -> None:
         )
     try:
         signature = inspect.signature(learner)
+        signature.bind(None, None, None, None)
     except ValueError:  # built in, without a signature
         return
-    try:
-        signature.bind(None, None, None, None)
     except TypeError:
         raise OptionTypeError(
             f"learner {name}{signature} cannot be called with four arguments; pass a function {_SIGNATURE}"

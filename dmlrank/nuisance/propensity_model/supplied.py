@@ -18,6 +18,7 @@ from scipy.special import gammainc, gammaincc
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices
+from ...data.equal_values import value_codes
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
@@ -54,9 +55,9 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
             raise MissingDataError(
                 f"propensity={formula!r}: {name!r} is missing in {n_missing} rows; drop or fill them, or leave it out"
             )
-        data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
-    by_context = data.context_table(names.columns)
-    columns = {name: by_context[name] for name in names.columns}
+        codes = value_codes(data.columns.table([name])[name])
+        data.one_per_context(codes, f"propensity={formula!r}: {name!r}")
+    columns = {str(name): column for name, column in data.context_table(names.columns).items()}
     x, feature_map = fit_features(features, columns, data.n_contexts, environment)
     check_features(x, feature_map.names, keep_missing=False)
     return x

@@ -1,4 +1,4 @@
-"""Columns taken once: cells by name, rows kept together, and columns of a later reading held against them."""
+"""Columns taken once: cells by name and codes."""
 
 from __future__ import annotations
 
@@ -30,25 +30,15 @@ def test_the_named_columns_of_any_frame_are_taken(make):
 
 
 def test_rows_stay_together():
-    columns = Columns.of(TABLE).only(np.array([2, 0]))
-    assert columns["topic"].tolist() == ["a", "b"]
-    assert columns["length"].tolist() == [2, 3]
+    columns = Columns.of(TABLE)
     assert columns.table(["length"], np.array([1])).index.tolist() == [1]
-
-
-def test_a_later_reading_is_held_against_the_first():
-    first, again = Columns.of({"topic": TABLE["topic"]}), Columns.of(TABLE)
-    assert first.differing(again) == []
-    assert list(first.joined(again)) == ["topic", "length", "e"]
-    assert first.differing(again.only(np.array([1, 0, 2, 3]))) == ["topic"]
-    # Vectors are not compared.
-    assert Columns.of({"e": TABLE["e"]}).differing(again.only(np.array([3, 2, 1, 0]))) == []
+    assert columns.table(rows=np.array([2, 0]))["topic"].tolist() == ["a", "b"]
 
 
 def test_codes_are_equal_where_values_are():
     columns = Columns.of(TABLE)
     assert columns.coded("topic").codes.tolist() == [0, -1, 1, 0]
-    assert columns.value_codes("e").tolist() == [0, 1, 0, 1]
+    assert value_codes(columns.table()["e"]).tolist() == [0, 1, 0, 1]
     assert columns.sorted_codes("length").tolist() == [2, 0, 1, 2]
     assert value_codes(np.empty((3, 0))).tolist() == [0, 0, 0]
     with pytest.raises(DataError):
