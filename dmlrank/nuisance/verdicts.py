@@ -526,19 +526,14 @@ def recalibrated(
     return probabilities
 
 
-class HumanGivenVerdict(NamedTuple):
-    """The fitted m = P(Y | x, verdict).
+def human_given_verdict(
+    data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds
+) -> tuple[tuple[Recalibration | None, ...], FloatArray]:
+    """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown.
 
-    recalibrations: One per fold; None where the verdicts do not lower the held-out log-loss.
-    m (r, C): Out-of-fold m at the judged cells, with wins of the cell's first item as the first category.
+    Returns the recalibration of each fold, None where the verdicts do not lower the held-out log-loss, and out-of-fold
+    m = P(Y | x, verdict) at the judged cells, (r, C), with wins of the cell's first item as the first category.
     """
-
-    recalibrations: tuple[Recalibration | None, ...]
-    m: FloatArray
-
-
-def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
-    """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown."""
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.
     in_votes = np.flatnonzero(verdicts.label >= 0)
@@ -549,7 +544,7 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
     rows = CalibrationRows(base_as_shown[in_verdicts], verdicts.features[in_verdicts], y, n_votes)
     fitted = select_recalibrations(rows, folds.fold[cells.context[in_verdicts]], folds.n_folds)
     m = recalibrated(fitted, base_as_shown, verdicts.features, folds.fold[cells.context])
-    return HumanGivenVerdict(fitted, exchange_wins(m, cells.flipped))
+    return fitted, exchange_wins(m, cells.flipped)
 
 
 def soft_labels(verdicts: Verdicts, recalibration: Recalibration, places: IntArray, base: FloatArray) -> Cells:
