@@ -321,7 +321,8 @@ def join_rows(
     if only_old := [name for name in old_names if name not in new_names]:
         remarks.append(f"the columns {listed(only_old)} are missing in the new rows")
     if only_new := [name for name in new_names if name not in old_names]:
-        remarks.append(f"the columns {listed(only_new)} of the new rows are not in the data and are left out")
+        what = f"the columns {listed(only_new)} of the new rows"
+        remarks.append(f"{what} are not in the data of the fit and are left out")
     return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), len(taken), tuple(remarks))
 
 

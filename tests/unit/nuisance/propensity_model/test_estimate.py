@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.boosting import BinnedRows, train_booster
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
-    boosters_by_fold,
     estimate_propensity,
     labelled_and_sampled_pairs,
     marginal_propensity,
@@ -197,25 +196,6 @@ def test_a_random_search_draws_anew_in_every_fold(draw):
     result, settings = settings_by_fold(draw(n_pairs=3), tune)
     assert np.ptp(result.cells) > 0
     assert settings == [None] * N_FOLDS
-
-
-def test_the_training_rows_of_a_fold_are_gathered_once(draw):
-    """The rows outside the first fold, which select the settings, also train the booster of this fold."""
-    n_gathered = []
-
-    class CountingRows(BinnedRows):
-        def only(self, inside):
-            n_gathered.append(np.count_nonzero(inside))
-            return super().only(inside)
-
-    data = draw(n_pairs=3)
-    binned = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, np.random.default_rng(6)), data.x, "cv")
-    rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
-    folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
-    rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
-    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
-    assert all(booster.num_trees() for booster in boosters)
-    assert len(n_gathered) == N_FOLDS
 
 
 def test_binned_contexts_give_what_stacked_rows_in_the_same_bins_give(draw):
