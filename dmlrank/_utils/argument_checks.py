@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypeVar
@@ -183,11 +184,9 @@ def unfitted_copy(learner: T) -> T:
     if not is_classifier(learner):
         return learner
     if hasattr(learner, "get_params"):
-        try:
+        with suppress(ImportError):
             from sklearn.base import clone
-        except ImportError:
-            pass
-        else:
+
             copied: T = clone(learner)
             return copied
     return copy.deepcopy(learner)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..data.frames import require_columns
 from ..exceptions import DataError, FrameTypeError, OptionError, listed
@@ -124,18 +124,6 @@ class Columns:
 
     available: tuple[str, ...]
     _table: pd.DataFrame = field(repr=False)
-
-    @classmethod
-    def of(cls, columns: Mapping[str, ArrayLike], n_rows: int | None = None) -> Columns:
-        """Return columns made of arrays; ``n_rows`` must be given where ``columns`` is empty."""
-        series = {name: pd.Series(column) for name, column in columns.items()}
-        index = pd.RangeIndex(n_rows if n_rows is not None else len(next(iter(series.values()))))
-        return cls(tuple(series), pd.DataFrame(series, index=index))
-
-    @classmethod
-    def read(cls, frame: object, names: Sequence[str]) -> Columns:
-        """Return named columns of a frame of any kind; see :func:`dmlrank.data.frames.take_columns`."""
-        return cls(tuple(column_names(frame)), take_columns(frame, names))
 
     def __contains__(self, name: object) -> bool:
         return name in self._table.columns

@@ -148,7 +148,7 @@ class PreferenceData:
             row_context=none,
             row_index=none,
             first_row=none,
-            columns=Columns.of({}, 0),
+            columns=Columns((), pd.DataFrame()),
             shared_texts=None,
             scores=None,
         )

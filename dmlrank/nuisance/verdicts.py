@@ -12,7 +12,7 @@ from scipy.special import softmax
 from .._utils.argument_checks import real_array
 from ..data.columns import CodedColumn, Columns
 from ..data.formula.parse import Formula
-from ..data.frames import column_names, require_columns
+from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import (
     MEANINGS,
     Categories,
@@ -115,7 +115,7 @@ def _read_frame(
             f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}; keep one column of "
             f"labels ({formula.outcome!r}), or columns of probabilities named by category (p_a, p_b, p_tie)"
         )
-    rows = Columns.read(frame, [*known, *columns])
+    rows = Columns(tuple(available), take_columns(frame, [*known, *columns]))
     context_number = {name: number for number, name in enumerate(data.context_ids)}
     ids = rows.identifiers(context)
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
