@@ -221,7 +221,7 @@ class PairOffset(Protocol):
     ) -> None:
         """Add the scores in b contexts of all ordered pairs, (C, b, K, K), or of m pairs, (C, b, m), in place.
 
-        ``spare`` is memory for two outputs that is overwritten.
+        ``spare`` is memory for three outputs that is overwritten.
         """
         ...
 
@@ -292,10 +292,10 @@ class PairTrees:
             place[output][upper] = output * len(upper[0]) + np.arange(len(upper[0]))
             place[output].T[upper] = exchanged * len(upper[0]) + np.arange(len(upper[0]))
         # Memory of this function, because new memory takes longer than the operations on it.
-        memory = np.empty((n_outputs + 2) * size * n_items**2)
+        memory = np.empty((n_outputs + 3) * size * n_items**2)
 
         def probabilities_of(scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None) -> None:
-            spare = memory[-2 * scores[0].size :].reshape(2, *scores.shape[1:])
+            spare = memory[-3 * scores[0].size :].reshape(3, *scores.shape[1:])
             if offset is not None:
                 offset.add_to_all(scores, contexts, pairs, spare)
             if link is not None:

@@ -16,6 +16,7 @@ from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
+from ..all_pairs.trees import Link
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
@@ -79,7 +80,7 @@ class MainEffects:
         """Return the scores of every ordered pair, (n, K, K, C), in contexts with smooth columns, (n, q)."""
         in_contexts, n_outputs = self.in_contexts(columns), 2 + len(self.distance_effect)
         n, n_items = in_contexts.strength.shape
-        scores, spare = np.zeros((n_outputs, n, n_items, n_items)), np.empty((2, n, n_items, n_items))
+        scores, spare = np.zeros((n_outputs, n, n_items, n_items)), np.empty((3, n, n_items, n_items))
         in_contexts.add_to_all(scores, slice(None), None, spare)
         return np.moveaxis(scores, 0, -1)
 
@@ -135,7 +136,7 @@ class MainEffectScores:
                 return first[:, :, None], second[:, None, :]
             return np.take(first, pairs[0], axis=1), np.take(second, pairs[1], axis=1)
 
-        advantage, half = spare
+        advantage, half, of_items = spare
         np.subtract(*of_pairs(self.strength[contexts], self.strength[contexts]), out=advantage)
         advantage += self.effects.pair[pairs or slice(None)] + self.effects.position
         np.multiply(advantage, 0.5, out=half)
@@ -151,10 +152,9 @@ class MainEffectScores:
         for of_tie, gamma, tie in zip(scores[2:], self.effects.distance_effect, self.ties, strict=True):
             level, by_item = tie[contexts, :1], tie[contexts, 1:]
             np.multiply(advantage, gamma, out=half)
-            of_tie += half
             of_first, of_second = of_pairs(level + by_item, by_item)
-            of_tie += of_second
-            of_tie += of_first
+            half += np.add(of_second, of_first, out=of_items)
+            of_tie += half
 
 
 class _ByItem:
@@ -324,7 +324,8 @@ class SmoothBoostedMu:
         if self.trees is not None and self.tree_items is None:
             offset = self.main_effects.in_contexts(columns)
             return predict_all_pairs(self.trees, x, self.n_items, offset=offset)
-        mu = softmax(self.main_effects.table(columns), axis=-1)
+        scores = np.moveaxis(self.main_effects.table(columns), -1, 0)
+        mu = np.ascontiguousarray(np.moveaxis(Link(len(scores)).probabilities(scores), 0, -1))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         if self.trees is not None and self.tree_items is not None:
