@@ -380,7 +380,8 @@ class RectangleSum:
         first r rows are rectangles with some of the first items, and the last q rows are rectangles with all first
         items.
     second (r + q, K): One for the second items of a rectangle, zero for the other items.
-    with_first: For each item, the rectangles among the first r that contain it as first item.
+    with_first: For each item, the rectangles among the first r that contain it as first item, and a second item that is
+        scored with it.
     n_rectangles: Number of rectangles with some of the first items, r.
     mirrored: Whether the scores of a pair are the same in both display orders, but for the exchange of first and second
         wins. Then only the second items behind the first one are scored.
@@ -414,17 +415,54 @@ def sums_of_rectangles(
     sums = []
     for number in range(n_outputs):
         rows = np.flatnonzero(output == number)
-        first, second = all_first[rows], all_second[rows]
+        weight, first, second, branch = _without_large_sets(
+            all_first[rows], all_second[rows], all_branches[rows], leaf_value[rows]
+        )
         # The flag in the first column sorts rectangles with all first items behind the other rectangles.
         key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
         _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        branches, column = np.unique(all_branches[rows], return_inverse=True)
-        weights = csr_array((leaf_value[rows], (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
+        branches, column = np.unique(branch, return_inverse=True)
+        weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
         is_first, is_second = first[example], second[example]
         n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
-        with_first = tuple(np.flatnonzero(member) for member in is_first[:n_rectangles].T)
+        in_use = is_first[:n_rectangles]
+        if mirrored:
+            n_items = is_second.shape[1]
+            last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
+            in_use = in_use & (last_second[:, None] > np.arange(n_items))
+        with_first = tuple(np.flatnonzero(member) for member in in_use.T)
         sums.append(RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored))
     return tuple(sums)
+
+
+def _without_large_sets(
+    first: BoolArray, second: BoolArray, branch: IntArray, value: FloatArray
+) -> tuple[FloatArray, BoolArray, BoolArray, IntArray]:
+    """Rewrite the rectangle of each leaf as a sum of rectangles whose sets of items are small, or contain all items.
+
+    Shapes: first, second (l, K), branch (l,), value (l,), weight (t,), first, second (t, K), branch (t,).
+    """
+    small_first, first_swapped = _smaller_sets(first)
+    small_second, second_swapped = _smaller_sets(second)
+    all_items = np.ones_like(first)
+    first_terms = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), all_items)]
+    second_terms = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), all_items)]
+    terms = []
+    for first_sign, first_items in first_terms:
+        for second_sign, second_items in second_terms:
+            weight = first_sign * second_sign * value
+            rows = np.flatnonzero(first_sign * second_sign)
+            terms.append((weight[rows], first_items[rows], second_items[rows], branch[rows]))
+    weights, first_sets, second_sets, branches = (np.concatenate(arrays) for arrays in zip(*terms, strict=True))
+    return weights, first_sets, second_sets, branches
+
+
+def _smaller_sets(sets: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,)."""
+    size, n_items = sets.sum(axis=1), sets.shape[1]
+    half_with_item_0 = (2 * size == n_items) & sets[:, 0]
+    swapped: BoolArray = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
+    return sets ^ swapped[:, None], swapped
 
 
 def scores_by_first(
