@@ -286,6 +286,9 @@ class PairTrees:
         n_outputs, n_items, begin = self.trees.link.n_outputs, self.n_items, 0
         upper, size = np.triu_indices(n_items, 1), max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
         is_mirrored = self.mirrored and (offset is None or offset.mirrored)
+        # Of rectangles, the two display orders of a pair have the same bits, which takes longer.
+        first, second = np.indices((n_items, n_items)).reshape(2, -1)
+        every = (first, second) if self.mirrored and self.tables is None else None
         # Where the score of each ordered pair is found among the scores of all outputs and pairs.
         place = np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output, exchanged in enumerate(exchanged_wins(n_outputs)) if self.mirrored else ():
@@ -317,7 +320,7 @@ class PairTrees:
                 else:
                     values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
                 if not is_mirrored:
-                    probabilities_of(values, contexts, None)
+                    probabilities_of(values if every is None else values.reshape(*shape[:2], -1), contexts, every)
                 values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
                 yield contexts, values.transpose(1, 2, 3, 0)
             begin += len(by_output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,15 +129,14 @@ class MainEffectScores:
         self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
     ) -> None:
         """Add the scores in b contexts to other scores, in place: see :class:`.PairOffset`."""
-
-        def of_pairs(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Return numbers of items, (b, K) each, for the first and the second item of the pairs."""
-            if pairs is None:
-                return first[:, :, None], second[:, None, :]
-            return np.take(first, pairs[0], axis=1), np.take(second, pairs[1], axis=1)
-
+        # Places of the first and second item of the pairs in an array (b, K), and, for ties, of that with the smaller
+        # and the larger number, so that given pairs have the same bits in both display orders.
+        places: Sequence[Any] = (np.s_[:, :, None], np.s_[:, None, :]) * 2
+        if pairs is not None:
+            places = [np.s_[:, at] for at in (*pairs, np.minimum(*pairs), np.maximum(*pairs))]
+        first, second, low, high = places
         advantage, half, of_items = spare
-        np.subtract(*of_pairs(self.strength[contexts], self.strength[contexts]), out=advantage)
+        np.subtract(self.strength[contexts][first], self.strength[contexts][second], out=advantage)
         advantage += self.effects.pair[pairs or slice(None)] + self.effects.position
         np.multiply(advantage, 0.5, out=half)
         scores[0] += half
@@ -152,8 +151,7 @@ class MainEffectScores:
         for of_tie, gamma, tie in zip(scores[2:], self.effects.distance_effect, self.ties, strict=True):
             level, by_item = tie[contexts, :1], tie[contexts, 1:]
             np.multiply(advantage, gamma, out=half)
-            of_first, of_second = of_pairs(level + by_item, by_item)
-            half += np.add(of_second, of_first, out=of_items)
+            half += np.add(by_item[high], (level + by_item)[low], out=of_items)
             of_tie += half
 
 
