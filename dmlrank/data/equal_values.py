@@ -40,11 +40,6 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     equals NaN, and -0.0 equals 0.0.
     """
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
-    codes = pd.factorize(hashes[:, 0])[0]
-    # If rows with equal first hashes always have equal second hashes, the first hash is enough.
-    first_row = np.unique(codes, return_index=True)[1]
-    if (hashes[:, 1] == hashes[first_row, 1][codes]).all():
-        return codes
     return np.asarray(pd.DataFrame(hashes).groupby([0, 1], sort=False).ngroup(), dtype=np.intp)
 
 
