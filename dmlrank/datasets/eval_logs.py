@@ -557,8 +557,9 @@ def _read_mt_bench_single(table: _Table, files: Sequence[Path]) -> None:
 
 def _mt_bench_columns(record: Record) -> tuple[str, str, dict[str, Any]]:
     """Return the prompt of a judgment, which is a turn of a question, its judge, and the columns of the question."""
-    question, turn = record["question_id"], record.get("turn", 1)
-    return f"{question} turn {turn}", _judge(record.get("judge")), {"question": question, "turn": turn}
+    question, turn, judge = record["question_id"], record.get("turn", 1), record.get("judge")
+    names = ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
+    return f"{question} turn {turn}", names, {"question": question, "turn": turn}
 
 
 def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
@@ -597,10 +598,6 @@ def _verdict(verdict: Any, file: Path) -> str | None:
     return _VERDICTS[word]
 
 
-def _judge(judge: Any) -> str:
-    return ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
-
-
 def _baseline(table: pd.DataFrame) -> str | None:
     """Return the model that is in every comparison, where there are at least three models."""
     pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
@@ -615,7 +612,8 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
     table.notes.append("where the harness's own log is there, read that: Every Eval Ever has no runs")
     seen: dict[tuple[str, str, str], list[float]] = {}
     lower: dict[str, bool] = {}
-    chosen = _choose("metric", metric, {_evaluation(line) for file in files for line in read_lines(file)}, "the log")
+    there = {str(line.get("evaluation_name", "")) for file in files for line in read_lines(file)}
+    chosen = _choose("metric", metric, there, "the log")
     for file in files:
         # The file beside the samples says what the metric of an evaluation is.
         stem, marker, _ = file.name.partition("_samples.jsonl")
@@ -625,9 +623,9 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
         config = configs[0] if configs else {}
         sign = _sign(table, chosen, lower, file.name, is_lower=config.get("lower_is_better") is True)
         judges = [judge.get("model_info") or {} for judge in (config.get("llm_scoring") or {}).get("judges") or []]
-        judge = {"judge": _judge([one.get("id") or one.get("name") for one in judges])} if judges else {}
+        judge = {"judge": ", ".join(str(one.get("id") or one.get("name")) for one in judges)} if judges else {}
         for line in read_lines(file):
-            if _evaluation(line) != chosen:
+            if str(line.get("evaluation_name", "")) != chosen:
                 continue
             result, error = line.get("evaluation") or {}, line.get("error")
             value = result.get("score", result.get("is_correct"))
@@ -654,10 +652,6 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
         )
 
 
-def _evaluation(line: Record) -> str:
-    return str(line.get("evaluation_name", ""))
-
-
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
     runs: Counter[tuple[str, str]] = Counter()
     for file in files:
@@ -665,15 +659,15 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
         records = records_of((log.get("results") or {}).get("results"), file)
         task = str((log.get("config") or {}).get("description") or "promptfoo")
         # promptIdx numbers the pairs of provider and prompt; the label is that of the prompt.
-        labels = {_prompt_label(record) for record in records}
+        labels = [str((record.get("prompt") or {}).get("label"))[:80] for record in records]
         named = {name for record in records for name in (record.get("namedScores") or {})}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
-        for record in records:
+        for record, label in zip(records, labels, strict=True):
             provider = record.get("provider") or {}
             model = str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider)
-            if len(labels) > 1:
-                model = f"{model} x {_prompt_label(record)}"
+            if len(set(labels)) > 1:
+                model = f"{model} x {label}"
             prompt = table.once(f"{task}/{json.dumps(record.get('vars') or {}, sort_keys=True, ensure_ascii=False)}")
             runs[prompt, model] += 1
             # Reason 1 is an assertion that failed, a score; without a reason, an error that was not graded is no score.
@@ -685,11 +679,6 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             costs = {"cost": record.get("cost"), "latency_ms": record.get("latencyMs")}
             further = _plain(record.get("namedScores")) | costs
             table.add_score(prompt, model, score, runs[prompt, model], task, further, error)
-
-
-def _prompt_label(record: Record) -> str:
-    """Return the label of the prompt of a result of promptfoo."""
-    return str((record.get("prompt") or {}).get("label"))[:80]
 
 
 # Columns that identify a vote of LMArena, and the cells of a column of 0 and 1 that mean 1.

@@ -267,11 +267,6 @@ class Nodes(NamedTuple):
         return Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
 
 
-def _joined(parts: list[Nodes]) -> Nodes:
-    """Return the nodes of all parts, one part after the other."""
-    return Nodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
 def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
     """Walk through all trees level by level with sets of items; return branches, and leaves that some pair reaches."""
     n_trees, first_item_feature = len(trees.root), trees.n_features - 2
@@ -301,9 +296,9 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
         for child, goes_there in ((trees.left, goes_left), (trees.right, ~goes_left)):
             first, second = on_items.first & (goes_there | ~on_first), on_items.second & (goes_there | on_first)
             children.append(on_items._replace(node=child[on_items.node], first=first, second=second))
-        nodes = _joined(children)
+        nodes = Nodes(*map(np.concatenate, zip(*children, strict=True)))
         nodes = nodes.only(np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1)))
-    reached, split = _joined(leaves), np.concatenate(splits)
+    reached, split = Nodes(*map(np.concatenate, zip(*leaves, strict=True))), np.concatenate(splits)
     branches = _branches(trees, split, np.concatenate(split_branches), tuple(levels))
     return branches, reached._replace(node=~reached.node)
 

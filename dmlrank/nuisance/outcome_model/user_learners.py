@@ -169,19 +169,17 @@ def _fit_classifier(
             model.fit(features, label)
         else:
             # Weights may be halves.
-            scale = next((scale for scale in (1, 2) if _are_whole(weight * scale)), None)
-            if scale is None:
+            for scale in (1, 2):
+                repeats = np.rint(weight * scale)
+                if (repeats > 0).all() and np.allclose(repeats, weight * scale, atol=1e-9):
+                    break
+            else:
                 raise NuisanceError(
                     f"learner {name} takes no sample_weight, and the weights are fractions; use one that takes weights"
                 )
-            repeated = np.repeat(np.arange(len(weight)), np.rint(weight * scale).astype(np.intp))
+            repeated = np.repeat(np.arange(len(weight)), repeats.astype(np.intp))
             model.fit(features[repeated], label[repeated])
     return partial(_predict_all_categories, model, present, n_categories, name)
-
-
-def _are_whole(weight: FloatArray) -> bool:
-    """Return whether all weights are whole positive numbers, but for rounding."""
-    return bool(np.allclose(np.rint(weight), weight, atol=1e-9) and (np.rint(weight) > 0).all())
 
 
 def _predict_all_categories(
