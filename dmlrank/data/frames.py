@@ -263,8 +263,7 @@ def column_names(data: Any) -> list[str]:
     if _is_dask(data):
         names = pd.Index([str(name) for name in data.columns])
     elif is_partitioned(data):
-        files = ParquetFiles.at(data)
-        names = pd.Index(list(files.types))
+        names = pd.Index(list(ParquetFiles.at(data).types))
     elif _is_relation(data):
         with _querying():
             names = pd.Index(data.columns)

@@ -301,12 +301,9 @@ def check_estimates(e: Estimates) -> None:
             possible[name] = is_inside.all() and possible.get(name, True)
     # A count beyond 64 bits would be a float beside others.
     for part in ("description", "diagnostics"):
-        holder = getattr(e, part)
-        counts = {item.name: getattr(holder, item.name) for item in fields(holder) if item.name != "seed"}
-        too_large = {
-            f"{part}.{n}": False for n, count in counts.items() if isinstance(count, int) and count > MAX_COUNT
-        }
-        possible = too_large | possible
+        for name in (f"{part}.{item.name}" for item in fields(_entry(e, part)) if item.name != "seed"):
+            if isinstance(count := _entry(e, name), int):
+                possible[name] = count <= MAX_COUNT and possible.get(name, True)
     _raise_where_impossible(e, possible)
     _check_covariance(e.covariance, e.estimate, "covariance")
     if e.covariance.allowance is not None:
