@@ -138,8 +138,9 @@ def warn_of_repeats(rows: Rows) -> bool:
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
             warn(
-                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row is "
-                f"one, and standard errors are too small; pass context= with the column that identifies prompts",
+                f"{count} rows repeat a value of {name!r}: are these the same prompt? Without context= every row "
+                f"counts as another prompt, and standard errors are too small if several rows have the same prompt; "
+                f"pass context= with the column that identifies prompts",
             )
             return True
     return False

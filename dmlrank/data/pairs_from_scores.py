@@ -170,8 +170,9 @@ def pairs_from_rankings(
         if (has_one_winner & has_tied_losers).all():
             raise DataError(
                 f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
-                f"this is 'best of K', in which the others were not compared and the known pairs depend on the winner. "
-                f"If they were found equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+                f"this is 'best of K'. Nobody compared the other answers with each other, and which pairs are known "
+                f"depends on which answer won, so that no comparison of two models can be derived. If annotators did "
+                f"find the other answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
             )
     return replace(derived, kind="ranks", lower_wins=True)
 

@@ -141,8 +141,9 @@ def _with_folded_names(
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
-            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form, and are probably "
-            f"{len(groups)} model{'s' * (len(groups) > 1)}: {named}. fold_names=True counts the names of each as one",
+            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
+            f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
+            f"fold_names=True counts the names of each as one model, under the most frequent name",
         )
         return roles, 0
     one_name = {name: group[0] for group in groups for name in group}
@@ -324,7 +325,8 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     if n_left_out > _MOST_MISSING * len(is_common):
         warn(
             f"missing='common' leaves out {n_left_out:,} of {len(is_common):,} prompts, on which some model has no "
-            f"score. If a plan drew the runs, these are prompts that it preferred: fit with its propensity=",
+            f"score: the scores are about the others. If a plan drew which runs were made, these are prompts that it "
+            f"preferred, and the result is biased: fit with the plan's propensities (propensity=) instead",
             kind=IntervalWarning,
         )
     return rows.only(is_common), "raise"

@@ -248,7 +248,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
         size = float(np.abs(numbers).max())
         if must_vary and 0 < size < 1 / _LARGEST:
             raise DataError(
-                f"style column {name!r} is at most {size:g}; its largest must be {1 / _LARGEST:g}: use another unit"
+                f"style column {name!r} is at most {size:g}; use a unit in which it reaches {1 / _LARGEST:g}"
             )
         if must_vary and numbers.std() <= _TINY * size:
             raise DataError(

@@ -121,7 +121,8 @@ def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     if n_effective < _FEWEST_PROMPTS:
         raise DataError(
             f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
-            f"count as {n_effective:.2g}; at least {_FEWEST_PROMPTS} are needed, better 30: limit the largest weights"
+            f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
+            f"reliable one about 30: check the largest weights, or replace them by an upper limit"
         )
     return values / values.mean()
 

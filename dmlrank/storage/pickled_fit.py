@@ -134,7 +134,8 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
     scale = np.nanmax(np.abs(old), initial=0.0)
     if old.shape != new.shape or not np.allclose(old, new, rtol=1e-6, atol=1e-9 * scale, equal_nan=True):
         raise StorageError(
-            f"the features {parse_formula(formula).features!r} differ from the saved ones; have functions changed?"
+            f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
+            f"that the functions in them have not changed"
         )
     return loaded
 
