@@ -355,7 +355,9 @@ def predict_all_pairs(
     def fill(start: int) -> None:
         rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
         for contexts, predictions in pairs.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows)):
-            table[rows][contexts] = predictions
+            # Category by category: copies over a short last axis take several times as long.
+            for category in range(table.shape[-1]):
+                table[rows][contexts][..., category] = predictions[..., category]
 
     for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
         pass
