@@ -127,7 +127,7 @@ def make_data():
             row_context=rows,
             row_index=np.arange(len(rows)),
             first_row=np.unique(rows, return_index=True)[1],
-            columns=Columns.of(columns or {}, len(rows)),
+            columns=Columns(tuple(columns or ()), pd.DataFrame(columns or {}, index=range(len(rows)))),
             n_rows=len(rows),
             n_dropped=0,
         )

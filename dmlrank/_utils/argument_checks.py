@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypeVar
@@ -51,8 +52,7 @@ def check_alpha(alpha: object) -> float:
     if level is None or not _SMALLEST_ALPHA <= level < 1:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(
-            f"alpha={shown(alpha)} is not allowed: alpha is one minus the confidence level, at least "
-            f"{_SMALLEST_ALPHA:g} and below 1{hint}"
+            f"alpha={shown(alpha)}: allowed is one minus the confidence level, {_SMALLEST_ALPHA:g} to below 1{hint}"
         )
     return level
 
@@ -166,8 +166,7 @@ def resolve_seed(rng: int | np.random.Generator | None) -> int:
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return int(rng)
     raise OptionTypeError(
-        f"rng={shown(rng)} is not allowed: rng is a whole number of at least 0, a numpy Generator or None; "
-        f"np.random.default_rng(0) makes a Generator"
+        f"rng={shown(rng)} is not allowed; allowed: a whole number from 0, None, or np.random.default_rng(0)"
     )
 
 
@@ -185,11 +184,9 @@ def unfitted_copy(learner: T) -> T:
     if not is_classifier(learner):
         return learner
     if hasattr(learner, "get_params"):
-        try:
+        with suppress(ImportError):
             from sklearn.base import clone
-        except ImportError:
-            pass
-        else:
+
             copied: T = clone(learner)
             return copied
     return copy.deepcopy(learner)
@@ -245,8 +242,7 @@ def cluster_groups(cov_kwds: Any) -> tuple[str, ...]:
     groups = as_names(cov_kwds.get("groups") if cov_kwds else None, "cov_kwds groups")
     if len(groups) > 2:
         raise OptionError(
-            f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); clusters are possible in at most two "
-            f"ways, so name one or two columns"
+            f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); name one or two columns of clusters"
         )
     return groups
 

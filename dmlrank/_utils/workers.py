@@ -72,8 +72,7 @@ class InFile:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             if importlib.util.find_spec("cloudpickle") is None:
                 raise ExecutorError(
-                    f"the data of the workers' tasks cannot be pickled: {error}; {_MUST_BE_IMPORTABLE}, or the package "
-                    f"cloudpickle must be installed"
+                    f"data of the tasks cannot be pickled: {error}; {_MUST_BE_IMPORTABLE}, or install cloudpickle"
                 ) from error
             import cloudpickle
 
@@ -111,9 +110,8 @@ def _read(stored: InFile) -> Any:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise ExecutorError(
-            f"a worker cannot read {stored.path}: {error.strerror or error}; workers read the data of their tasks "
-            f"from a file that the fit has written. Set the environment variable TMPDIR to a folder that all "
-            f"workers can read, or pass a Dask client, which sends the data to its workers"
+            f"a worker cannot read {stored.path}: {error.strerror or error}; set the environment variable TMPDIR to a "
+            f"folder that all workers can read, or pass a Dask client, which sends the data to its workers"
         ) from error
     pickled, *buffers = (mapped[start:end] for start, end in stored.places)
     return pickle.loads(pickled, buffers=buffers)
@@ -160,8 +158,7 @@ class ExecutorWorkers:
             return self.executor.submit(function, *arguments)
         except (RuntimeError, OSError) as error:
             raise ExecutorError(
-                f"the executor takes no tasks: {error}; pass an executor that has not been shut down, and whose "
-                f"workers have not ended"
+                f"the executor takes no tasks: {error}; pass one that is not shut down and whose workers have not ended"
             ) from error
 
     def result(self, pending: Any) -> Any:
@@ -175,9 +172,8 @@ class ExecutorWorkers:
             ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
-                f"a worker of the executor has ended, and the executor takes no more tasks ({error}); nothing of the "
-                f"fit is kept. Often a process was ended because the machine had no memory left: use fewer workers. "
-                f"Fit again with a new executor, or with a Dask client, which starts lost tasks again"
+                f"a worker of the executor has ended ({error}), often as the machine had no memory left: use fewer "
+                f"workers, and fit again with a new executor, or with a Dask client, which starts lost tasks again"
             ) from error
 
     def close(self) -> None:
@@ -253,8 +249,7 @@ class DaskWorkers:
         while not self.client.nthreads():
             if time.monotonic() > until:
                 raise ExecutorError(
-                    f"the Dask cluster has had no worker for {self.patience:g} seconds; nothing of the fit is kept. "
-                    f"Start workers, and fit again"
+                    f"the Dask cluster has had no worker for {self.patience:g} seconds; start workers, and fit again"
                 )
             time.sleep(min(0.2, self.patience))
 
@@ -271,8 +266,7 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
         return ExecutorWorkers(executor)
     raise OptionTypeError(
         f"executor={shown(executor)} is not allowed; allowed are an executor with the interface of "
-        f"concurrent.futures.Executor (of threads or processes), a dask.distributed.Client, and None for the package's "
-        f"own threads"
+        f"concurrent.futures.Executor, a dask.distributed.Client, and None for the package's own threads"
     )
 
 
@@ -305,8 +299,8 @@ def results_of_tasks(
             n_lost, workers.kept = n_lost + 1, None
             if n_lost > _ATTEMPTS:
                 raise ExecutorError(
-                    f"workers were lost {n_lost} times with the data of their tasks ({error}); nothing of the fit is "
-                    f"kept. Use workers with more memory, or fewer of them"
+                    f"workers were lost {n_lost} times with the data of their tasks ({error}); use workers with more "
+                    f"memory, or fewer of them"
                 ) from error
         finally:
             for pending in waiting:

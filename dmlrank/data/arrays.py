@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DataError, MissingExtraError
+from ..exceptions import DataError, MissingExtraError, shown
 
 # Positions in another array, integer codes of values, and counts.
 IntArray: TypeAlias = NDArray[np.intp]
 # Numbers in double precision.
 FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 # Values of any type, such as the cells of a column of the user's frame.
 AnyArray: TypeAlias = NDArray[Any]
 # Numbers of a matrix that are read at a time, where a pass over all rows would otherwise make a copy of the matrix.
@@ -194,10 +195,9 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
     except (TypeError, ValueError, OverflowError):
         vector = np.empty((0, 0))
     if vector.ndim != 1:
-        text = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
         raise DataError(
-            f"column {name!r} holds vectors, and also {text}, which is not a vector of numbers; correct this cell or "
-            f"make it missing"
+            f"column {name!r} holds vectors, and also {shown(cell, 57)}, which is not a vector of numbers; correct it "
+            f"or make it missing"
         )
     return vector
 
@@ -205,8 +205,7 @@ def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
 def too_large_error(name: object) -> DataError:
     """Return the error for a column with a whole number that no float can hold."""
     return DataError(
-        f"column {name!r} holds a whole number beyond 1e308, which is too large for a float; divide the column by a "
-        f"power of ten"
+        f"column {name!r} holds a whole number beyond 1e308, too large for a float; divide it by a power of ten"
     )
 
 

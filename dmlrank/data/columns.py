@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..data.frames import require_columns
 from ..exceptions import DataError, FrameTypeError, OptionError, listed
 from .arrays import (
     NUMERIC_KINDS,
     AnyArray,
+    BoolArray,
     FloatArray,
     IntArray,
     is_vector_column,
@@ -27,7 +28,6 @@ from .arrays import (
     too_large_error,
 )
 from .derived_pairs import DerivedPairs
-from .equal_values import value_codes
 from .frames import PlainFrame, column_names, take_columns
 
 T = TypeVar("T")
@@ -47,9 +47,8 @@ def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.S
         if (place >= 0).all():
             return value.iloc[place]
     raise DataError(
-        f"{name} is a {type(value).__name__} whose index does not have the labels of {of}: the index has "
-        f"{listed(value.index, 3)}, {of} have {listed(index, 3)}; set the index to these labels (each once), or pass "
-        f"{name}.to_numpy() with the values in the order of {of}"
+        f"{name} is a {type(value).__name__} with the index {listed(value.index, 3)}, {of} have {listed(index, 3)}; "
+        f"set the index to these labels (each once), or pass {name}.to_numpy() in the order of {of}"
     )
 
 
@@ -80,7 +79,7 @@ class CodedColumn:
     """A column coded as places, (rows,), in its ``levels``, which are in order of appearance; -1 for a missing cell."""
 
     codes: IntArray
-    levels: NDArray[np.object_]
+    levels: AnyArray
 
     @classmethod
     def of(cls, column: pd.Series) -> CodedColumn:
@@ -89,18 +88,15 @@ class CodedColumn:
         try:
             codes, levels = pd.factorize(column)
         except TypeError:
-            for cell in column:
-                try:
-                    hash(cell)
-                except TypeError:
-                    kind = type(cell).__name__
-                    raise DataError(
-                        f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
-                    ) from None
-            raise
+            # A tuple has no hash where it holds what has none.
+            cell = next(cell for cell in column if isinstance(cell, tuple) or not isinstance(cell, Hashable))
+            kind = type(cell).__name__
+            raise DataError(
+                f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
+            ) from None
         return cls(codes, np.asarray(levels, dtype=object))
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> CodedColumn:
+    def only(self, rows: BoolArray | IntArray) -> CodedColumn:
         """Return the cells of some rows; levels that do not occur in these rows are left out."""
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
@@ -129,18 +125,6 @@ class Columns:
     available: tuple[str, ...]
     _table: pd.DataFrame = field(repr=False)
 
-    @classmethod
-    def of(cls, columns: Mapping[str, ArrayLike], n_rows: int | None = None) -> Columns:
-        """Return columns made of arrays; ``n_rows`` must be given where ``columns`` is empty."""
-        series = {name: pd.Series(column) for name, column in columns.items()}
-        index = pd.RangeIndex(n_rows if n_rows is not None else len(next(iter(series.values()))))
-        return cls(tuple(series), pd.DataFrame(series, index=index))
-
-    @classmethod
-    def read(cls, frame: object, names: Sequence[str]) -> Columns:
-        """Return named columns of a frame of any kind; see :func:`dmlrank.data.frames.take_columns`."""
-        return cls(tuple(column_names(frame)), take_columns(frame, names))
-
     def __contains__(self, name: object) -> bool:
         return name in self._table.columns
 
@@ -154,24 +138,16 @@ class Columns:
         """Return the cells of a column, (rows,)."""
         return self._table[name].to_numpy()
 
-    def missing(self, name: str) -> NDArray[np.bool_]:
-        """Return where a column has no value, (rows,)."""
-        return self._table[name].isna().to_numpy()
-
     def coded(self, name: str) -> CodedColumn:
         """Return a column of names or labels, coded as integers; raise :class:`DataError` for other columns."""
         return CodedColumn.of(self._table[name])
-
-    def value_codes(self, name: str) -> IntArray:
-        """Return a code for each cell, (rows,), as :func:`dmlrank.data.equal_values.value_codes` does."""
-        return value_codes(self._table[name])
 
     def sorted_codes(self, name: str) -> IntArray:
         """Return the place of each cell's text among all texts in sorted order, (rows,), whatever the order of rows."""
         _check_whole_names_are_compared(self._table[name])
         return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
-    def texts(self, name: str) -> NDArray[np.object_]:
+    def texts(self, name: str) -> AnyArray:
         """Return the cells of a column as text, (rows,)."""
         return identity_texts(self._table[name]).to_numpy(dtype=object)
 
@@ -193,21 +169,6 @@ class Columns:
         chosen = [name for name in self.available if name in self] if names is None else list(names)
         table = self._table[chosen]
         return table if rows is None else table.iloc[rows]
-
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> Columns:
-        """Return the columns for some of the rows."""
-        return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
-
-    def joined(self, further: Columns) -> Columns:
-        """Return these columns and further columns of the same rows."""
-        new = [name for name in further if name not in self]
-        columns = {name: self._table[name] for name in self} | {name: further._table[name] for name in new}
-        return Columns(self.available, pd.DataFrame(columns, index=self._table.index, copy=False))
-
-    def differing(self, other: Columns) -> list[str]:
-        """Return the names of columns that differ from those of the same name in ``other``; vectors are skipped."""
-        shared = [name for name in self if name in other and not is_vector_column(self._table[name])]
-        return [name for name in shared if not self._table[name].equals(other._table[name])]
 
 
 def identity_texts(column: pd.Series) -> pd.Series:
@@ -270,9 +231,8 @@ def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
                 names = list(columns) if isinstance(columns, tuple) else [columns]
                 hold = f"columns {listed(names)} hold" if len(names) > 1 else f"column {names[0]!r} holds"
                 raise DataError(
-                    f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), two values "
-                    f"that read the same, so that one name would stand for both; if they are the same thing, give them "
-                    f"one type, such as data[{names[0]!r}].astype(str); if not, rename one of them"
+                    f"{hold} {other!r} ({type(other).__name__}) and {level!r} ({type(level).__name__}), which read the "
+                    f"same; give them one type, such as data[{names[0]!r}].astype(str), or rename one of them"
                 )
 
 
@@ -325,8 +285,7 @@ def join_rows(
     taken = take_columns(frame, [name for name in old_names if name not in kept and name not in read])
     if len(read.columns) and len(read) != len(taken):
         raise DataError(
-            f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a "
-            f"frame that changes"
+            f"the frame of the fit has {len(taken):,} rows, and had {len(read):,} when it was read; fit a copy of it"
         )
     n_old, columns = len(taken), dict([*read.items(), *taken.items()])
     old = {name: columns[name] if name in columns else frame[name].set_axis(taken.index) for name in old_names}
@@ -350,9 +309,8 @@ def join_rows(
     if only_old := [name for name in old_names if name not in new_names]:
         remarks.append(f"the columns {listed(only_old)} are missing in the new rows")
     if only_new := [name for name in new_names if name not in old_names]:
-        remarks.append(
-            f"the columns {listed(only_new)} of the new rows are not in the data of the fit and are left out"
-        )
+        what = f"the columns {listed(only_new)} of the new rows"
+        remarks.append(f"{what} are not in the data of the fit and are left out")
     return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), len(taken), tuple(remarks))
 
 
@@ -373,20 +331,17 @@ def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identi
     old_row = int(old_rows[np.flatnonzero(old_codes == new_codes[row])[0]])
     raise DataError(
         f"{int(is_repeated.sum()):,} of {len(new_codes):,} rows of {_ARGUMENT} are already among the rows of the fit: "
-        f"row {row} equals row {old_row} of the data in all columns; pass the rows that are new. If these rows are "
-        f"other votes with the same content, add a column that tells votes apart, such as a time, to both frames"
+        f"row {row} equals row {old_row} of the data; pass new rows, or add a column that tells votes apart to both"
     )
 
 
 def _row_codes(columns: dict[str, pd.Series]) -> NDArray[np.uint64]:
     """Return a hash of each row, (rows,), which depends on the values but not on the types of the columns."""
-    table = pd.DataFrame(
-        {
-            name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
-            for name, column in columns.items()
-        }
-    )
-    return np.asarray(pd.util.hash_pandas_object(table, index=False), dtype=np.uint64)
+    plain = {
+        name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
+        for name, column in columns.items()
+    }
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False), dtype=np.uint64)
 
 
 def _with_rows_below(column: pd.Series, further: pd.Series | None, index: pd.Index) -> pd.Series:

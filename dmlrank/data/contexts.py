@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from hashlib import blake2b
 
@@ -17,7 +17,7 @@ from patsy import EvalEnvironment
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
 from ..options import Options
-from .arrays import AnyArray, IntArray, is_vector_column, name_of
+from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
@@ -26,9 +26,6 @@ from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
 from .vote_columns import FEW_CLUSTERS
-
-# Whole numbers with at most this many digits can be sorted as texts without overflow.
-_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,13 +67,13 @@ class Rows:
     are_partitioned: bool = False
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> BoolArray:
         """Whether each row has an outcome, (rows,): a label, a probability of the formula, or a derived comparison."""
         if self.derived is not None:
             return self.derived.has_comparison
         return np.logical_or.reduce([self.roles[name].codes >= 0 for name in self.formula.outcomes])
 
-    def only(self, is_used: NDArray[np.bool_]) -> Rows:
+    def only(self, is_used: BoolArray) -> Rows:
         """Return the rows that are used, by a mask, (rows,)."""
         if is_used.all():
             return self
@@ -90,25 +87,13 @@ class Rows:
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     """Group the rows, (rows,), into n contexts, which are numbered in order of first appearance."""
-    n, names, limit = len(rows.table), list(rows.options.context), 10**_MOST_DIGITS
+    names = list(rows.options.context)
     if not names:
-        return np.arange(n), np.arange(n), np.arange(n)
-    column = rows.table[names[0]]
-    if len(names) == 1 and column.dtype.kind == "i" and -limit < int(column.min()) and int(column.max()) < limit:
-        codes, numbers = pd.factorize(column.to_numpy())
-        row_context = codes.astype(np.intp)
-        # The texts of the numbers are compared from the left: with zeros appended to the same length, they are compared
-        # as numbers. Of two texts that differ by zeros at the end, the shorter one comes first. A minus sign comes
-        # before every digit.
-        size, powers = np.abs(numbers), 10 ** np.arange(1, _MOST_DIGITS)
-        n_digits = 1 + np.searchsorted(powers, size, side="right")
-        order = np.lexsort((n_digits, size * 10 ** (_MOST_DIGITS - n_digits), numbers >= 0))
-        first_row = np.unique(row_context, return_index=True)[1]
-    else:
-        ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
-        row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
-        first_row = np.unique(row_context, return_index=True)[1]
-        order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
+        return np.arange(len(rows.table)), np.arange(len(rows.table)), np.arange(len(rows.table))
+    ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
+    row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
+    first_row = np.unique(row_context, return_index=True)[1]
+    order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
     seed_order = np.empty(len(first_row), dtype=np.intp)
     seed_order[order] = np.arange(len(first_row))
     return row_context, first_row, seed_order
@@ -131,12 +116,11 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
-                f"all rows of a context must have one value of every feature (if {name!r} tells contexts apart, add it "
-                f"to context=)"
+                f"a context has one value of every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 
 
-def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
+def identifiers(rows: Rows, first_row: IntArray) -> AnyArray:
     """Return the identifier of each context, (n,): a cell or tuple of cells of ``context=``; without it, the row."""
     ids, context = np.empty(len(first_row), dtype=object), rows.options.context
     columns = Columns(context, rows.table.iloc[first_row])
@@ -232,10 +216,8 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
 def identity_text(identifier: object) -> str:
     """Return the canonical text of an identifier: the same for equal values of different types."""
-    if isinstance(identifier, str):
+    if isinstance(identifier, bool):
         return str(identifier)
-    if isinstance(identifier, bool | np.bool_):
-        return str(bool(identifier))
     if isinstance(identifier, int | np.integer):
         return str(int(identifier))
     if isinstance(identifier, float | np.floating | Decimal):
@@ -249,8 +231,6 @@ def identity_text(identifier: object) -> str:
             time = time.tz_convert("UTC")
         text, zone = time.tz_localize(None).isoformat(sep=" "), "" if time.tzinfo is None else "+00:00"
         return (text.rstrip("0") if "." in text else text) + zone
-    if isinstance(identifier, date):
-        return identifier.isoformat()
     if isinstance(identifier, tuple):
         texts = [identity_text(entry) for entry in identifier]
         return "".join(f"{len(text)}:{text}" for text in texts)

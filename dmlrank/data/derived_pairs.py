@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
-from .arrays import FloatArray, IntArray
+from .arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +56,7 @@ class Runs:
         order = np.lexsort((item, record))
         return cls(record[order], item[order], value[order], n_lost)
 
-    def only(self, is_used: NDArray[np.bool_]) -> Runs:
+    def only(self, is_used: BoolArray) -> Runs:
         """Return the runs of some of the records, by a mask, (n,)."""
         inside = is_used[self.record]
         record = (np.cumsum(is_used) - 1)[self.record[inside]]
@@ -227,11 +226,11 @@ class DerivedPairs:
         return int((n_known * (n_known - 1) // 2).sum())
 
     @property
-    def has_comparison(self) -> NDArray[np.bool_]:
+    def has_comparison(self) -> BoolArray:
         """Records with a number for at least two models, (records,)."""
         return np.asarray(np.isfinite(self.values).sum(axis=1) >= 2)
 
-    def only(self, is_used: NDArray[np.bool_]) -> DerivedPairs:
+    def only(self, is_used: BoolArray) -> DerivedPairs:
         """Return some of the records, by a mask, (records,)."""
         runs = None if self.runs is None else self.runs.only(is_used)
         return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used], runs=runs)

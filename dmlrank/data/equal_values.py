@@ -40,11 +40,6 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     equals NaN, and -0.0 equals 0.0.
     """
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
-    codes = pd.factorize(hashes[:, 0])[0]
-    # If rows with equal first hashes always have equal second hashes, the first hash is enough.
-    first_row = np.unique(codes, return_index=True)[1]
-    if (hashes[:, 1] == hashes[first_row, 1][codes]).all():
-        return codes
     return np.asarray(pd.DataFrame(hashes).groupby([0, 1], sort=False).ngroup(), dtype=np.intp)
 
 
@@ -100,11 +95,8 @@ class SharedTexts:
 def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedTexts | None:
     """Return which contexts share a text; None where none do, or where no feature identifies texts."""
     arguments = names_in(features).arguments
-    codes: dict[str, IntArray] = {}
-    for name, column in columns.items():
-        code = _text_code(column, name in arguments)
-        if code is not None:
-            codes[name] = code
+    found = {name: _text_code(column, name in arguments) for name, column in columns.items()}
+    codes = {name: code for name, code in found.items() if code is not None}
     singles = {name: np.asarray(column) for name, column in columns.items() if column.ndim == 1}
     fractions = {name: column for name, column in singles.items() if _has_fractions(column)}
     if len(fractions) >= _FEWEST_COLUMNS:
@@ -156,10 +148,9 @@ def warn_of_shared_texts(
     groups_option = repr(name) if name else "column of the texts"
     warn(
         f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of "
-        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if contexts with the same "
-        f"value are the same prompt, their votes are not independent and standard errors are too small; {join} joins "
-        f"them to one context, and cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} keeps them apart but "
-        f"allows for the dependence",
+        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if these are the same prompt, "
+        f"their votes are not independent and standard errors are too small; {join} joins them to one context, and "
+        f"cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} allows for the dependence",
     )
 
 

@@ -53,10 +53,8 @@ class ParquetFiles:
             with _reading(path):
                 file = _open(path)
                 schema, n_of_file = file.schema_arrow, file.metadata.num_rows
-            names = pd.Index(schema.names)
-            if not names.is_unique:
-                repeated = listed(names[names.duplicated()].unique())
-                raise DataError(f"{path} has several columns named {repeated}; rename or drop all but one of them")
+            if not (names := pd.Index(schema.names)).is_unique:
+                raise _repeated_names_error(names, path)
             of_file = dict(zip(schema.names, schema.types, strict=True))
             if first is None:
                 first, types = path, of_file
@@ -159,8 +157,7 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
     except OSError as error:
         raise StorageError(
             f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
-            f"{error.strerror or error}; the features of data that are larger than memory are kept there. Make space, "
-            f"or choose another folder with the environment variable TMPDIR"
+            f"{error.strerror or error}; make space, or choose another folder with the environment variable TMPDIR"
         ) from error
 
 
@@ -219,8 +216,7 @@ def _paths(location: str) -> list[str]:
         reason = f"there is no file {location!r}"
     if not paths:
         raise DataError(
-            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
-            f"file: check the path"
+            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one file"
         )
     return paths
 
@@ -267,8 +263,7 @@ def column_names(data: Any) -> list[str]:
     if _is_dask(data):
         names = pd.Index([str(name) for name in data.columns])
     elif is_partitioned(data):
-        files = ParquetFiles.at(data)
-        names = pd.Index(list(files.types))
+        names = pd.Index(list(ParquetFiles.at(data).types))
     elif _is_relation(data):
         with _querying():
             names = pd.Index(data.columns)
@@ -323,13 +318,10 @@ def require_columns(
             raise ColumnError(f"{purpose}: there is no column {name!r}{hint} (columns: {listed(available)}){advice}")
 
 
-def _repeated_names_error(names: pd.Index) -> DataError:
+def _repeated_names_error(names: pd.Index, what: str = "the frame") -> DataError:
     """Return the error for a frame in which several columns have one name."""
-    repeated = names[names.duplicated()].unique()
-    return DataError(
-        f"the frame has several columns named {listed(repeated)}; every column must have a different name: rename or "
-        f"drop all but one of them"
-    )
+    repeated = listed(names[names.duplicated()].unique())
+    return DataError(f"{what} has several columns named {repeated}; rename or drop all but one of them")
 
 
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:

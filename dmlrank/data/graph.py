@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from .arrays import BoolArray
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -27,7 +29,7 @@ class Graph:
     (2, array([1, 2, 1]), True)
     """
 
-    edges: NDArray[np.bool_]
+    edges: BoolArray
 
     @property
     def n_items(self) -> int:
@@ -66,7 +68,7 @@ class Graph:
         parts = [np.flatnonzero(label == part) for part in range(count)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
-    def sides(self) -> NDArray[np.bool_] | None:
+    def sides(self) -> BoolArray | None:
         """Return the side of each item if a connected graph is bipartite, else None.
 
         In a bipartite graph no two items of one side are compared.

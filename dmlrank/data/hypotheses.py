@@ -59,8 +59,7 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
         names = [entry for entry in hypothesis if isinstance(entry, str)]
         if len(hypothesis) != 2 or len(names) == 1:
             raise HypothesisError(
-                f"a tuple must be two names or the arrays (R, q), not {hypothesis!r}; to test several hypotheses, put "
-                f"them into a list"
+                f"a tuple must be two names or the arrays (R, q), not {hypothesis!r}; pass several as a list"
             )
         hint = "; a tuple holds two names, a list several hypotheses"
         return _restrictions(names, [[1, -1]], 0, place_of, hint) if names else _from_numbers(*hypothesis, place_of)

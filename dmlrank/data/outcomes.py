@@ -8,11 +8,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils.computation import warn
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .arrays import FloatArray, IntArray, name_of, too_large_error
+from .arrays import BoolArray, FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
@@ -91,14 +90,19 @@ def without_missing(winner: CodedColumn, categories: Categories | None) -> Coded
         return winner
     texts = [name_of(level).strip().casefold() for level in winner.levels]
     # pandas reads some words as missing values, which is what they mean here.
-    known = {*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())}
-    absent = [label for label in named if name_of(label).strip().casefold() not in known]
-    if absent:
-        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(winner.levels)}")
+    known = [*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())]
+    _warn_of_absent(named, known, winner.levels)
     wanted = {name_of(label).strip().casefold() for label in named}
     is_vote = np.array([text not in wanted for text in texts], dtype=bool)
     place = np.where(is_vote, np.cumsum(is_vote) - 1, -1)
     return CodedColumn(np.append(place, -1)[winner.codes], winner.levels[is_vote])
+
+
+def _warn_of_absent(labels: Iterable[Hashable], known: Iterable[str], levels: Iterable[Hashable]) -> None:
+    """Warn of labels of ``categories=`` that are none of the known texts but for letter case and blanks."""
+    folded = {text.strip().casefold() for text in known}
+    if absent := [label for label in labels if name_of(label).strip().casefold() not in folded]:
+        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
@@ -106,7 +110,7 @@ def exchanged_wins(n_categories: int) -> IntArray:
     return np.array([1, 0, *range(2, n_categories)])
 
 
-def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
+def exchange_wins(y: FloatArray, is_reversed: BoolArray) -> FloatArray:
     """Return labels, (v, C), with "first wins" and "second wins" exchanged where the pair is reversed, (v,)."""
     return np.where(is_reversed[:, None], y[:, exchanged_wins(y.shape[1])], y)
 
@@ -133,10 +137,7 @@ def read_labels(
     if meanings is not None and _UNKNOWN in meanings:
         raise _unknown_labels_error(levels, meanings, items, user_meanings)
     # The command line names a label as text and, where it can be one, as a number.
-    occurring = {name_of(level).strip().casefold() for level in levels}
-    absent = [label for label in user_meanings if name_of(label).strip().casefold() not in occurring]
-    if absent:
-        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
+    _warn_of_absent(user_meanings, map(name_of, levels), levels)
     if meanings is None:
         try:
             p = column.to_numpy(dtype=float)
@@ -149,8 +150,7 @@ def read_labels(
             raise OutcomeError(
                 f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
                 f"other than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; "
-                f"where the numbers are labels, say what each means with categories={{number: meaning}}, each meaning "
-                f"one of {listed(MEANINGS)}"
+                f"say what labels mean with categories={{number: meaning}}, each one of {listed(MEANINGS)}"
             )
         p = np.clip(p, 0.0, 1.0)
         read_as = (("1", "first"), ("0", "second"))
@@ -216,7 +216,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
 
 def unreadable_labels(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, BoolArray]:
     """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason."""
     levels = list(winner.levels)
     meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
@@ -232,7 +232,7 @@ def unreadable_labels(
     return {"unknown": is_unknown, "third": is_third}
 
 
-def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
+def improper_probabilities(table: pd.DataFrame) -> BoolArray:
     """Which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers."""
     if any(column.dtype.kind not in "biuf" for _, column in table.items()):
         return np.zeros(len(table), dtype=bool)
@@ -319,9 +319,8 @@ def require_mirrored_worths(categories: Categories | None) -> None:
         if np.abs(worths - (1 - worth)).min() > _ROUNDING:
             raise OptionError(
                 f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
-                f"{1 - worth:g}, so that the two models of a pair are not treated alike; the two display "
-                f"orders of a pair are joined here, which needs worths that mirror each other, such as 0.75 and 0.25. "
-                f"Change the worths, or pass position_bias=True, which keeps the two orders apart"
+                f"{1 - worth:g}; the two display orders of a pair are joined here, which needs worths that mirror each "
+                f"other, such as 0.75 and 0.25. Change them, or pass position_bias=True, which keeps the orders apart"
             )
 
 
@@ -371,9 +370,8 @@ def _unknown_labels_error(
     has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
     if user_meanings and all(isinstance(level, _NUMBERS) for level in levels) and has_fractions:
         return OutcomeError(
-            f"categories names {listed(user_meanings)}, so that the outcome is read as labels, and {listed(unknown)} "
-            f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
-            f"a win for both), or give every label a meaning: {listed(MEANINGS)}"
+            f"categories names {listed(user_meanings)}, and {listed(unknown)} are no known labels; leave it out "
+            f"to read all numbers as preferences in [0, 1], or give every label a meaning: {listed(MEANINGS)}"
         )
     if all(isinstance(level, _NUMBERS) for level in levels):
         return OutcomeError(

@@ -183,14 +183,12 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     if isinstance(data, DerivedPairs) or not formula.of_scores:
         if run is not None and not (isinstance(data, DerivedPairs) and data.run == run):
             raise OptionError(
-                f"run={run!r} names a column of repeated runs in a table of scores, whose formula has one item column "
-                f"({SHAPE_OF_SCORES!r}); leave run= out"
+                f"run={run!r} is for a table of scores, with a formula such as {SHAPE_OF_SCORES!r}; leave run= out"
             )
         return data
     if not context:
         raise OptionError(
-            f"{formula_text!r} is a formula of scores, and a score belongs to a prompt: name the column, or columns, "
-            f"that identify prompts with context="
+            f"{formula_text!r} is a formula of scores: name the column, or columns, that identify prompts with context="
         )
     names = [*context, *([] if run is None else [run]), formula.first, formula.outcome]
     table = _take(data, names)
@@ -290,9 +288,8 @@ def pass_at_k(
         names = n_runs.index[int(np.argmax(has_few))]
         where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
         keep = (
-            "; where runs failed, missing=0.0 counts each of them as a failure; where scores were lost for other "
-            "reasons, missing='keep' gives missing scores, and a fit keeps all prompts (missing='model', with features "
-            "that say which scores are missing)"
+            "; missing=0.0 counts each lost run as a failure; missing='keep' gives missing scores, and a fit keeps all "
+            "prompts (missing='model', with features that say which scores are missing)"
         )
         raise DataError(
             f"{int(has_few.sum())} pairs of prompt and model have fewer than k={k} runs with a score, first {where} "

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError
-from .arrays import AnyArray, FloatArray, IntArray
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray
 from .columns import Columns
 from .derived_pairs import ScoreTable
 from .equal_values import SharedTexts
@@ -32,14 +32,14 @@ class Cells:
     second: IntArray
     y: FloatArray
     n_votes: IntArray
-    flipped: NDArray[np.bool_]
+    flipped: BoolArray
 
     @property
     def in_display_order(self) -> tuple[IntArray, IntArray]:
         """The item shown first and the item shown second in each cell, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
-    def only(self, chosen: NDArray[np.bool_] | IntArray) -> Cells:
+    def only(self, chosen: BoolArray | IntArray) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
 
@@ -95,7 +95,7 @@ class PreferenceData:
     labels: tuple[tuple[str, str], ...]
     x: FloatArray
     feature_map: FeatureMap
-    context_ids: NDArray[np.object_]
+    context_ids: AnyArray
     seed_order: IntArray
     cells: Cells
     vote_cell: IntArray
@@ -148,7 +148,7 @@ class PreferenceData:
             row_context=none,
             row_index=none,
             first_row=none,
-            columns=Columns.of({}, 0),
+            columns=Columns((), pd.DataFrame()),
             shared_texts=None,
             scores=None,
         )
@@ -161,12 +161,8 @@ class PreferenceData:
         """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
         return self.columns.table(names, self.first_row).reset_index(drop=True)
 
-    def context_numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
+    def context_numbers(self, identifiers: AnyArray) -> IntArray:
         """Return the number of each of m different identifiers among these contexts, (m,); -1 for any other context."""
-        n = self.n_contexts
-        if np.array_equal(identifiers[:n], self.context_ids):
-            # Contexts are numbered in the order of their first row, so that those of an earlier fit often come first.
-            return np.concatenate([np.arange(n), np.full(len(identifiers) - n, -1)])
         number = {identifier: place for place, identifier in enumerate(self.context_ids)}
         return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
 

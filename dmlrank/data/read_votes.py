@@ -73,13 +73,8 @@ def take_rows(
     require_columns(groups, available, "cov_kwds groups and weights")
     of_votes = (propensity,) if propensity else ()
     require_columns(of_votes, available, "propensity=", words=("estimate", "marginal"))
-    require_columns(
-        style,
-        available,
-        "adjust=",
-        advice="; style_columns() makes style columns from the answers: add them before the first fit, because "
-        "update() reads the same frame",
-    )
+    advice = "; style_columns() makes them from the answers, before the first fit: update() reads the same frame"
+    require_columns(style, available, "adjust=", advice)
     extras = tuple(dict.fromkeys([*groups, *of_votes, *style]))
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     features = [name for name in names_in(formula.features).values if name in available]
@@ -99,8 +94,7 @@ def take_rows(
         if kind:
             # Patsy would code dates and times as a category for each value.
             raise DataError(
-                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
-                f"number (days since ...) or a category"
+                f"feature {name!r} is a {kind}; turn it into a number (days since ...), a category or a text"
             )
         # Features that are numbers need no check, and vectors are checked when they are stacked.
         if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
@@ -167,7 +161,10 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
     options = all_rows.options
     counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
     if all_rows.derived is not None and counts_scores and options.min_votes > 1:
-        all_rows = replace(all_rows, derived=_without_few_scores(all_rows.derived, options.min_votes))
+        number = all_rows.derived.n_numbers
+        lost = f"{number[number < options.min_votes].sum():,} of {number.sum():,} scores"
+        _warn_of_few(all_rows.derived.models, number, options.min_votes, lost)
+        all_rows = replace(all_rows, derived=all_rows.derived.with_enough(options.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
@@ -177,12 +174,10 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         shared = replace(shared, was_warned_of=True)
     if options.votes == "first":
         # Without votes on a context and ordered pair with an earlier vote.
-        labelled, columns = rows.labelled, [rows.roles[name] for name in rows.formula.items]
-        names = dict.fromkeys(name_of(level) for column in columns for level in column.levels)
-        place_of = {name: place for place, name in enumerate(names)}
-        of_votes = pd.DataFrame({side: column.places(place_of)[labelled] for side, column in enumerate(columns)})
+        labelled, place_of = rows.labelled, {name: place for place, name in enumerate(_items(rows))}
+        votes = [rows.roles[name].places(place_of) for name in rows.formula.items]
         is_later = np.zeros(len(labelled), dtype=bool)
-        is_later[labelled] = of_votes.assign(context=row_context[labelled]).duplicated()
+        is_later[labelled] = pd.DataFrame(np.stack([row_context, *votes], axis=1)[labelled]).duplicated()
         rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
         first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
@@ -194,8 +189,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         vote_row = np.flatnonzero(rows.labelled)
         if not len(vote_row):
             raise DataError(
-                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
-                f"with a label"
+                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs labels"
             )
         first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
@@ -259,14 +253,6 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     return data.restrict(np.flatnonzero(~few))
 
 
-def _without_few_scores(derived: DerivedPairs, min_votes: int) -> DerivedPairs:
-    """Return the scores of models with enough of them; a warning names the others."""
-    number = derived.n_numbers
-    lost = f"{number[number < min_votes].sum():,} of {number.sum():,} scores"
-    _warn_of_few(derived.models, number, min_votes, lost)
-    return derived.with_enough(min_votes)
-
-
 def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: str) -> None:
     """Warn of models with fewer votes, or scores, than ``min_votes``; raise where fewer than two have as many."""
     few = np.flatnonzero(number < min_votes)
@@ -304,8 +290,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
     derived = rows.derived
     if derived is None or derived.kind != "scores":
         raise OptionError(
-            f"missing={missing!r} is about missing scores, and these data are no scores; allowed: 'raise', 'drop' and "
-            f"'keep'"
+            f"missing={missing!r} is about scores, and these data are none; allowed: 'raise', 'drop' and 'keep'"
         )
     if missing == "model":
         return rows, "raise"
@@ -314,9 +299,8 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
         n_empty = int(np.isnan(filled.values).any(axis=1).sum())
         if n_empty:
             raise MissingDataError(
-                f"missing={missing!r} counts missing scores of models, and {n_empty:,} of {len(derived.values):,} "
-                f"prompts have rows without a model: nothing was run there, so that there is no failure to count. Drop "
-                f"these rows; if a plan drew which runs were made, fit with its propensities (propensity=) instead"
+                f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts have "
+                f"rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its propensity="
             )
         n_scores = np.isfinite(derived.values).sum(axis=0)
         if derived.runs is not None:
@@ -375,9 +359,8 @@ def _complete_features(
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
         if is_empty.any():
             raise MissingDataError(
-                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context; a function of "
-                f"the formula that gets a single NaN may return nothing but NaN: check the function, or drop the rows "
-                f"with missing values before"
+                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as a function "
+                f"may return for a single NaN: check the function, or drop the rows with missing values before"
             )
         if missing != "drop":
             return rows, contexts, x, feature_map
@@ -391,23 +374,22 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
     columns = data.columns
     requested = columns.available if names is None else names
     new = [name for name in dict.fromkeys(requested) if name in columns.available and name not in columns]
-    return replace(data, columns=columns.joined(read_again(data, frame, new))) if new else data
+    return replace(data, columns=read_again(data, frame, new)) if new else data
 
 
 def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -> Columns:
     """Read columns once more; raise :class:`DataError` unless the frame has the rows of the data in the same order."""
-    columns = data.columns
-    table = take_columns(frame, [*columns, *names])
+    before = data.columns.table()
+    table = take_columns(frame, [*before, *names])
     if len(table) != data.n_rows:
         raise DataError(f"the frame has {len(table)} rows; when it was read it had {data.n_rows}{_UNCHANGING_FRAME}")
-    later_columns = Columns(columns.available, table).only(data.row_index)
-    changed = columns.differing(later_columns)
-    if changed:
+    table = table.iloc[data.row_index].reset_index(drop=True)
+    comparable = [name for name in before if not is_vector_column(before[name])]
+    if changed := [name for name in comparable if not before[name].equals(table[name])]:
         raise DataError(
-            f"the frame has other values of {listed(changed)} than when it was read, or its rows in another order"
-            f"{_UNCHANGING_FRAME}"
+            f"the frame has other values of {listed(changed)} than when first read, or another order{_UNCHANGING_FRAME}"
         )
-    return later_columns
+    return Columns(data.columns.available, table)
 
 
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
@@ -425,10 +407,9 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
                 advice = "a vote needs two models; one model a row is a table of scores, 'score ~ 1 | model'"
         elif (column := rows.options.propensity_column) in masks:
             advice = (
-                f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. If "
-                f"the propensities of these votes are not known, as those of votes from before a plan, fit these votes "
-                f"alone with propensity='estimate', fill {column!r} with the column 'propensity' of augment(),"
-                f" and fit all votes (documentation: how to stop, old votes and a plan)"
+                f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. "
+                f"For votes from before a plan, fit these alone with propensity='estimate', fill {column!r} with the "
+                f"column 'propensity' of augment(), and fit all (documentation: how to stop, old votes and a plan)"
             )
         elif any(name in rows.names.columns for name in masks):
             advice += " or missing='keep' to hand missing values to the learner"
@@ -483,8 +464,7 @@ def _without_same(rows: Rows) -> Rows:
         raise DataError(
             f"{n_same:,} of {len(is_same):,} rows compare a model with itself, first row {rows.index[row]}: "
             f"{items[first[row]]!r}; a few such rows are left out, but these are more than {100 * MOST_OF_ALL:g} %: "
-            f"check that {formula.first!r} and {formula.second!r} are the columns of the two models, and drop these "
-            f"rows"
+            f"check that {formula.first!r} and {formula.second!r} are the columns of the models, or drop these rows"
         )
     most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
     return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))

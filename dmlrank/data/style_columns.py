@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..exceptions import ColumnError, DataError, OptionTypeError, listed
+from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -126,9 +126,7 @@ def _answer_columns(answers: str | Sequence[str], available: Sequence[str]) -> t
     """Return the names of the two columns of answers, or the name of the column of counts."""
     if isinstance(answers, str):
         return (answers,)
-    if not (
-        isinstance(answers, (list, tuple)) and len(answers) == 2 and all(isinstance(name, str) for name in answers)
-    ):
+    if not isinstance(answers, list | tuple) or len(answers) != 2 or not all(isinstance(name, str) for name in answers):
         raise OptionTypeError(
             f"answers={answers!r} is not allowed: name the columns of the first and of the second answer, as in "
             f"answers=('answer_a', 'answer_b'), or the column with counts, as in answers='conv_metadata'"
@@ -190,8 +188,7 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
     def counts(cell: object) -> Measures:
         if not isinstance(cell, Mapping):
             raise DataError(
-                f"column {column.name!r} holds {str(cell)[:80]!r} ({type(cell).__name__}); it must hold mappings of "
-                f"counts such as {keys['length']!r}"
+                f"column {column.name!r} holds {shown(cell, 80)}; it must hold mappings of {keys['length']!r}, ..."
             )
         totals = {}
         for name, key in keys.items():
@@ -203,11 +200,8 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
             # A count is a number, or a mapping whose values are added up.
             count = cell[key]
             values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
-            for value in values:
-                if not isinstance(value, int | float | np.integer | np.floating | None):
-                    raise DataError(
-                        f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number"
-                    )
+            if not all(isinstance(value, int | float | np.integer | np.floating | None) for value in values):
+                raise DataError(f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number")
             totals[name] = float(sum((np.nan if value is None else float(value) for value in values), 0.0))
         return totals
 
@@ -254,8 +248,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
         size = float(np.abs(numbers).max())
         if must_vary and 0 < size < 1 / _LARGEST:
             raise DataError(
-                f"style column {name!r} holds numbers of at most {size:g}, and its largest must be at least "
-                f"{1 / _LARGEST:g}: use another unit"
+                f"style column {name!r} is at most {size:g}; use a unit in which it reaches {1 / _LARGEST:g}"
             )
         if must_vary and numbers.std() <= _TINY * size:
             raise DataError(
@@ -266,7 +259,6 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
     scaled = values / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
     if must_vary and np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
         raise DataError(
-            f"the style columns {listed(names)} are linearly dependent: one of them is a combination of the others; "
-            f"leave it out"
+            f"the style columns {listed(names)} are linearly dependent; leave one that combines the others out"
         )
     return StyleDifferences(tuple(names), values)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
 from ..exceptions import DataError, OptionError
-from .arrays import AnyArray, FloatArray, IntArray
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray
 from .preferences import Cells, PreferenceData
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
@@ -42,9 +42,8 @@ class Clusters:
 def few_prompts_advice(n_prompts: int, by: str) -> str:
     """Say what to do where many annotators voted on few prompts; ``by`` names the clusters of the annotators."""
     return (
-        f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out, "
-        f"so that each vote is a row, and cluster by the annotators ({by}), which assumes that votes of different "
-        f"annotators are independent of each other"
+        f"Collect votes on more prompts; or, for statements about these {n_prompts} prompts alone, leave context= out "
+        f"and cluster by the annotators ({by}), which assumes that these vote independently of each other"
     )
 
 
@@ -71,8 +70,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
             groups_advice = f"cov_type='cluster', cov_kwds={{'groups': {next(iter(by_vote))!r}}}"
             raise OptionError(f"{varying}, and {few}. {few_prompts_advice(data.n_contexts, groups_advice)}")
         raise OptionError(
-            f"{varying}; clusters of prompts are needed as "
-            f"well, because votes on one prompt are correlated; name the columns of prompt and annotator: "
+            f"{varying}; votes on one prompt are correlated, too, so name the columns of prompt and annotator: "
             f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
         )
     names = (*by_context, *by_vote)
@@ -87,9 +85,8 @@ def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArra
     first = np.argmax(np.bincount(task)[task] == 1)
     if are_fixed and np.bincount(task)[task[first]] == 1:
         raise DataError(
-            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt, which says "
-            f"nothing about the variance within the task; join small tasks, or cluster by tasks: cov_type='cluster', "
-            f"cov_kwds={{'groups': {column!r}}}"
+            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt and no variance; "
+            f"join small tasks, or cluster by tasks: cov_type='cluster', cov_kwds={{'groups': {column!r}}}"
         )
     return task
 
@@ -206,8 +203,8 @@ class ShownBattles:
     context: IntArray
     first: IntArray
     second: IntArray
-    flipped: NDArray[np.bool_]
-    voted: NDArray[np.bool_]
+    flipped: BoolArray
+    voted: BoolArray
     share: FloatArray
 
     @property
@@ -223,15 +220,8 @@ class ShownBattles:
         code = ((self.context.astype(np.int64) * n_items + self.first) * n_items + self.second) * 2 + self.flipped
         _, battle, cell, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         y = np.zeros((len(battle), n_categories))
-        cells = Cells(
-            self.context[battle],
-            self.first[battle],
-            self.second[battle],
-            y,
-            count.astype(np.intp),
-            self.flipped[battle],
-        )
-        return cells, cell.reshape(-1)
+        context, first, second = (column[battle] for column in (self.context, self.first, self.second))
+        return Cells(context, first, second, y, count.astype(np.intp), self.flipped[battle]), cell.reshape(-1)
 
 
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:

@@ -18,8 +18,6 @@ from ..data.frames import require_columns
 from ..exceptions import DataError, listed, nearest
 from .simulators import Rng, check_between, check_count, draw_categories, generator, true_scores
 
-__all__ = ["Arena", "simulate_arena"]
-
 # Log-odds of winning against an average model, roughly as in the arenas of 2023.
 _STRENGTHS = {
     "alpaca-13b": -0.70,
@@ -300,10 +298,7 @@ class Arena:
         require_columns(["length"], list(map(str, contexts)), "contexts")
         lengths = pd.to_numeric(contexts["length"], errors="coerce").to_numpy(dtype=float)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise DataError(
-                "column 'length' holds missing, infinite or non-positive values; it must hold the number of characters "
-                "of each prompt"
-            )
+            raise DataError("column 'length' must hold the number of characters of each prompt, a positive number")
         return self._probabilities(_category_places(contexts), lengths)
 
     def propensity(self, contexts: pd.DataFrame) -> FloatArray:

@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -133,14 +134,12 @@ class _Table:
         """Return the rows as a frame with its report in ``attrs``."""
         if not self.n_rows:
             raise DataError(
-                f"{listed(str(file) for file in self.files)}: no sample was found, read as {self.kind!r}; pass another "
-                f"kind=, one of {listed(READERS)}"
+                f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
             )
         is_votes = "winner" in self.columns
         if is_votes and "score" in self.columns:
             raise DataError(
-                f"{listed(str(file) for file in self.files)}: some files hold scores and others verdicts on pairs; "
-                f"read them by themselves"
+                f"{listed(map(str, self.files))}: some files hold scores, others verdicts; read them by themselves"
             )
         first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
         for column in self.columns.values():
@@ -155,8 +154,7 @@ class _Table:
                 self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
             if baseline is not None:
                 self.notes.append(
-                    f"every model was compared with {baseline!r} only: two other models are compared through it, in "
-                    f"the log-odds of bt"
+                    f"every model was compared with {baseline!r} only: others are compared through it, in log-odds"
                 )
         elif again := int(table.duplicated(["prompt", "model", "run"]).sum()):
             self.notes.append(f"{again:,} rows repeat a prompt, model and run, and a fit uses the mean of such rows")
@@ -306,21 +304,13 @@ def _kind_of(file: Path) -> str | None:
 
 def _score(value: Any, where: str) -> float:
     """Return a score as a number, NaN where there is none; refuse what is no number."""
-    if value is None:
-        return np.nan
-    if type(value) is float and abs(value) < np.inf:
-        return value
     number: Any = _GRADES.get(value, _GRADES.get(value.lower(), value)) if isinstance(value, str) else value
-    if isinstance(number, str | int | float):
-        try:
-            score = float(number)
-        except (ValueError, OverflowError):
-            score = np.inf
-        if not np.isinf(score):
+    with suppress(TypeError, ValueError, OverflowError):
+        score = np.nan if value is None else float(number)
+        if abs(score) != np.inf:
             return score
     raise DataError(
-        f"{where} has the score {shown(value, 80)}, which is no finite number; name another scorer or metric, or leave "
-        f"out the sample"
+        f"{where} has the score {shown(value, 80)}, no finite number; name another scorer or metric, or leave it out"
     )
 
 
@@ -354,15 +344,17 @@ def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
     documents: dict[str, tuple[int, str]] = {}
     other_documents: Counter[tuple[str, str]] = Counter()
-    found = []
+    ages = []
     for file in files:
         header = _inspect_header(file)
         about, is_done = header.get("eval") or {}, header.get("status") == "success"
         age = (is_done, str(about.get("created", "")), file.name, file)
-        found.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
-    logs = _newest(table, found, "another log of {} on {} was taken, the newest complete one")
+        ages.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
+    logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
     for (model, task), file in sorted(logs.items(), key=lambda item: item[1]):
-        header, samples = _inspect_header(file), _inspect_samples(file)
+        header = _inspect_header(file)
+        found = header.get("samples") if ending(file) == ".json" else _inspect_member(file, "summaries.json")
+        samples = records_of(found or [], file)
         status, where = str(header.get("status")), f"{str(file)!r}"
         if status in ("cancelled", "started"):
             raise DataError(f"{where} was {status}, not run to its end; leave the file out, or run it again")
@@ -399,8 +391,7 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
             table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said and str(said)[:200])
     table.notes += [
-        f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did both see "
-        f"one version of the task?"
+        f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
         if count
     ]
@@ -429,14 +420,6 @@ def _inspect_header(file: Path) -> Record:
     if header is None:
         raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
     return {"status": "started", **header}
-
-
-def _inspect_samples(file: Path) -> list[Record]:
-    """Return the samples of a log, without what they say beside their scores."""
-    if ending(file) == ".json":
-        return records_of(read_json(file).get("samples") or [], file)
-    summaries = _inspect_member(file, "summaries.json")
-    return [] if summaries is None else records_of(summaries, file)
 
 
 def _inspect_member(file: Path, *names: str) -> Any:
@@ -490,8 +473,7 @@ def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filt
             if known != doc_key:
                 raise DataError(
                     f"task {task!r}: doc_id {doc[1]} is another document for {model!r} than for {other!r} (doc_hash "
-                    f"{doc_key[:12]} and {known[:12]}): the models saw other versions of the task; read logs "
-                    f"of one version"
+                    f"{doc_key[:12]} and {known[:12]}): read logs of one version of the task"
                 )
             value = line.get(chosen)
             if isinstance(value, list):
@@ -539,8 +521,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
         other = seen.setdefault((prompt, *models, judge), file)
         if other != file:
             raise DataError(
-                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}, whose votes would count "
-                f"twice; read one of them"
+                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}; read one of them"
             )
         games = list(record.get("games") or [])
         # A judgment has two games; one that is not there is a missing vote.
@@ -576,8 +557,9 @@ def _read_mt_bench_single(table: _Table, files: Sequence[Path]) -> None:
 
 def _mt_bench_columns(record: Record) -> tuple[str, str, dict[str, Any]]:
     """Return the prompt of a judgment, which is a turn of a question, its judge, and the columns of the question."""
-    question, turn = record["question_id"], record.get("turn", 1)
-    return f"{question} turn {turn}", _judge(record.get("judge")), {"question": question, "turn": turn}
+    question, turn, judge = record["question_id"], record.get("turn", 1), record.get("judge")
+    names = ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
+    return f"{question} turn {turn}", names, {"question": question, "turn": turn}
 
 
 def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
@@ -616,10 +598,6 @@ def _verdict(verdict: Any, file: Path) -> str | None:
     return _VERDICTS[word]
 
 
-def _judge(judge: Any) -> str:
-    return ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
-
-
 def _baseline(table: pd.DataFrame) -> str | None:
     """Return the model that is in every comparison, where there are at least three models."""
     pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
@@ -634,7 +612,8 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
     table.notes.append("where the harness's own log is there, read that: Every Eval Ever has no runs")
     seen: dict[tuple[str, str, str], list[float]] = {}
     lower: dict[str, bool] = {}
-    chosen = _choose("metric", metric, {_evaluation(line) for file in files for line in read_lines(file)}, "the log")
+    there = {str(line.get("evaluation_name", "")) for file in files for line in read_lines(file)}
+    chosen = _choose("metric", metric, there, "the log")
     for file in files:
         # The file beside the samples says what the metric of an evaluation is.
         stem, marker, _ = file.name.partition("_samples.jsonl")
@@ -644,9 +623,9 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
         config = configs[0] if configs else {}
         sign = _sign(table, chosen, lower, file.name, is_lower=config.get("lower_is_better") is True)
         judges = [judge.get("model_info") or {} for judge in (config.get("llm_scoring") or {}).get("judges") or []]
-        judge = {"judge": _judge([one.get("id") or one.get("name") for one in judges])} if judges else {}
+        judge = {"judge": ", ".join(str(one.get("id") or one.get("name")) for one in judges)} if judges else {}
         for line in read_lines(file):
-            if _evaluation(line) != chosen:
+            if str(line.get("evaluation_name", "")) != chosen:
                 continue
             result, error = line.get("evaluation") or {}, line.get("error")
             value = result.get("score", result.get("is_correct"))
@@ -665,19 +644,12 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
-        table.notes.append(
-            f"{equal:,} of {len(repeated):,} samples with several lines have the same score in all of them"
-        )
+        table.notes.append(f"{equal:,} of {len(repeated):,} samples with several lines have one score in all of them")
     if repeated and equal == len(repeated):
         raise DataError(
-            f"{len(repeated):,} samples stand in the log several times, each with the same score every time: "
-            f"converters write one reduced score for every epoch; read the harness's own log, or keep one "
-            f"line of each sample"
+            f"{len(repeated):,} samples stand in the log several times with one score: converters write the reduced "
+            f"score for every epoch; read the harness's own log, or keep one line of each sample"
         )
-
-
-def _evaluation(line: Record) -> str:
-    return str(line.get("evaluation_name", ""))
 
 
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
@@ -687,15 +659,15 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
         records = records_of((log.get("results") or {}).get("results"), file)
         task = str((log.get("config") or {}).get("description") or "promptfoo")
         # promptIdx numbers the pairs of provider and prompt; the label is that of the prompt.
-        labels = {_prompt_label(record) for record in records}
+        labels = [str((record.get("prompt") or {}).get("label"))[:80] for record in records]
         named = {name for record in records for name in (record.get("namedScores") or {})}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
-        for record in records:
+        for record, label in zip(records, labels, strict=True):
             provider = record.get("provider") or {}
             model = str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider)
-            if len(labels) > 1:
-                model = f"{model} x {_prompt_label(record)}"
+            if len(set(labels)) > 1:
+                model = f"{model} x {label}"
             prompt = table.once(f"{task}/{json.dumps(record.get('vars') or {}, sort_keys=True, ensure_ascii=False)}")
             runs[prompt, model] += 1
             # Reason 1 is an assertion that failed, a score; without a reason, an error that was not graded is no score.
@@ -707,11 +679,6 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
             costs = {"cost": record.get("cost"), "latency_ms": record.get("latencyMs")}
             further = _plain(record.get("namedScores")) | costs
             table.add_score(prompt, model, score, runs[prompt, model], task, further, error)
-
-
-def _prompt_label(record: Record) -> str:
-    """Return the label of the prompt of a result of promptfoo."""
-    return str((record.get("prompt") or {}).get("label"))[:80]
 
 
 # Columns that identify a vote of LMArena, and the cells of a column of 0 and 1 that mean 1.

@@ -20,8 +20,6 @@ from .log_files import read_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_chatbot_arena", "read_mt_bench"]
-
 _ARENA_COLUMNS = ("question_id", "model_a", "model_b", "winner", "judge", "turn", "language", "tstamp", "prompt")
 _LABEL_OF_VERDICT = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
 
@@ -199,34 +197,21 @@ def _first_prompt(conversation: object) -> str | None:
 _ROWS_PER_BATCH = 2_000
 _WINNERS = ("model_a", "model_b", "tie", "both_bad", "tie (bothbad)")
 # Columns of the result, each with the names that it may have in a file; the first name that a file has counts.
-_PLAIN = {
-    "question_id": ("question_id", "id"),
-    "model_a": ("model_a",),
-    "model_b": ("model_b",),
-    "winner": ("winner",),
-    "language": ("language",),
-    "session": ("evaluation_session_id", "judge_hash", "judge"),
-    "evaluation_order": ("evaluation_order",),
-    "turn": ("turn",),
-    "timestamp": ("timestamp", "tstamp"),
-    "is_code": ("is_code",),
-    "is_refusal": ("is_refusal",),
-    "anony": ("anony",),
-}
 _REQUIRED = ("question_id", "model_a", "model_b", "winner")
+_OTHERS = ("language", "session", "evaluation_order", "turn", "timestamp", "is_code", "is_refusal", "anony")
+_PLAIN: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_REQUIRED, *_OTHERS)} | {
+    "question_id": ("question_id", "id"),
+    "session": ("evaluation_session_id", "judge_hash", "judge"),
+    "timestamp": ("timestamp", "tstamp"),
+}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _METADATA = "conv_metadata"
 _TAGS = ("category_tag", "dedup_tag")
 # Names of columns for tags whose name in the files does not say what the tag means.
 _TAG_NAMES = {"if": "instruction_following"}
 _CRITERIA = (
-    "specificity",
-    "domain_knowledge",
-    "complexity",
-    "problem_solving",
-    "creativity",
-    "technical_accuracy",
-    "real_world",
+    *("specificity", "domain_knowledge", "complexity", "problem_solving"),
+    *("creativity", "technical_accuracy", "real_world"),
 )
 # Criteria that a prompt must meet to be a hard prompt on LMArena's leaderboards.
 _HARD = 6

@@ -124,17 +124,14 @@ class Simulator(ABC):
         check_count(self.coefficients, "coefficients", smallest=0)
         check_count(self.n_items, "n_items", smallest=2)
         check_count(self.n_features, "n_features")
+        bounds = dict.fromkeys(("linear_scale", "quadratic_scale", "offset_scale", "selection_scale"), (0.0, np.inf))
+        bounds |= dict.fromkeys(("selection_strength", "propensity_min", "propensity_max"), (0.0, 1.0))
+        bounds |= {"temperature": (1e-6, np.inf), "min_mass": (0.0, 1 / self.n_categories)}
+        bounds |= {"propensity_rate": (1e-9, 1 - 1e-9)}
         for field in fields(self):
             if field.type in (float, "float"):
-                check_between(getattr(self, field.name), field.name)
-        for option in ("linear_scale", "quadratic_scale", "offset_scale", "selection_scale"):
-            check_between(getattr(self, option), option, lower=0.0)
-        check_between(self.temperature, "temperature", lower=1e-6)
-        check_between(self.min_mass, "min_mass", 0.0, 1 / self.n_categories)
-        check_between(self.propensity_rate, "propensity_rate", 1e-9, 1 - 1e-9)
-        check_between(self.selection_strength, "selection_strength", 0.0, 1.0)
-        check_between(self.propensity_min, "propensity_min", 0.0, 1.0)
-        check_between(self.propensity_max, "propensity_max", self.propensity_min, 1.0)
+                check_between(getattr(self, field.name), field.name, *bounds.get(field.name, ()))
+        check_between(self.propensity_max, "propensity_max", lower=self.propensity_min)
 
     @abstractmethod
     def _probabilities(self, X: FloatArray) -> FloatArray:
@@ -327,9 +324,6 @@ class Simulator(ABC):
         if not np.isfinite(features).all():
             raise DataError("X holds nan or infinite values; all features must be finite")
         return features
-
-
-__all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,15 +50,15 @@ def cross_fit_judged(
     rng: np.random.Generator,
 ) -> JudgedMu:
     """Fit m and mu with a judge, starting from mu without a judge."""
-    first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
-    recalibrations = [fit for fit in first_m.recalibrations if fit is not None]
+    found, first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
+    recalibrations = [fit for fit in found if fit is not None]
     if (
         refit is None
         or not isinstance(without_judge, CrossFittedMu)
         or len(recalibrations) < folds.n_folds
         or verdicts.labelled.all()
     ):
-        return JudgedMu(without_judge, first_m.m)
+        return JudgedMu(without_judge, first_m)
     # The model of each fold gets soft labels at judged cells outside the fold.
     cells, chosen, soft = verdicts.cells, draw_soft_label_cells(data, verdicts, rng), []
     fold = folds.fold[cells.context[chosen]]
@@ -69,8 +69,8 @@ def cross_fit_judged(
     mu = refit(soft)
     losses = [HeldOutLabels.by_cell(one.at(data.cells), data.cells).log_loss for one in (mu, without_judge)]
     if losses[0] >= losses[1]:
-        return JudgedMu(without_judge, first_m.m)
-    return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
+        return JudgedMu(without_judge, first_m)
+    return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)[1])
 
 
 def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:

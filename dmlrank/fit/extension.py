@@ -236,7 +236,7 @@ class ExtendedStages(FirstStages):
         repetition = self.fit.repetitions[seed.repetition]
         if repetition.mu is not repetition.mu_without_judge:
             mu = self._extended_mu(repetition.mu, data, folds)
-        return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
+        return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)[1])
 
     # --- propensities -------------------------------------------------------------------------------------------------
 

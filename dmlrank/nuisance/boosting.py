@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type, check_whole
 from .._utils.computation import current, lightgbm_threads, report
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import BoolArray, FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, failing_as, listed, nearest, shown
 from .training_rows import PairRows, TrainingRows, stack_rows
 
@@ -577,7 +577,7 @@ class BinnedRows:
         dataset.set_weight(rows.weight[row_order])
         return cls(dataset, label, rows.context[row_order], p)
 
-    def only(self, selected: NDArray[np.bool_]) -> BinnedRows:
+    def only(self, selected: BoolArray) -> BinnedRows:
         """Return the rows that are selected by a mask, (r,)."""
         subset = gather_rows(self.dataset, np.flatnonzero(selected))
         return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)

@@ -9,10 +9,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from .._utils.computation import product, rows_of_a_product, transposed_product
-from ..data.arrays import FloatArray, IntArray, row_slices
+from ..data.arrays import AnyArray, BoolArray, FloatArray, IntArray, row_slices
 
 # Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.
 _KNOTS = 6
@@ -171,7 +170,7 @@ class SmoothBasis:
         return table
 
 
-def column_sums(matrix: FloatArray | Design, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
+def column_sums(matrix: FloatArray | Design, function: Callable[[FloatArray], AnyArray]) -> FloatArray:
     """Return the sums of the columns, (p,), of a function of a matrix's entries, (n, p), by chunks of rows.
 
     numpy adds up the rows of a matrix one after the other, so that several columns have the same sums in any chunks.
@@ -212,7 +211,7 @@ def _imputed(values: FloatArray, centre: FloatArray | float) -> FloatArray:
     return np.where(np.isfinite(values), values, centre)
 
 
-def _has_middle_values(values: FloatArray, centre: FloatArray) -> NDArray[np.bool_]:
+def _has_middle_values(values: FloatArray, centre: FloatArray) -> BoolArray:
     """Return whether each feature has values between its smallest and its largest one, (p,)."""
     chunks = list(row_slices(*values.shape))
     low = np.min([_imputed(values[rows], centre).min(axis=0) for rows in chunks], axis=0)
@@ -367,7 +366,7 @@ class PenalisedLikelihood(Generic[E]):
 
     penalty: FloatArray
     precision: FloatArray
-    is_free: NDArray[np.bool_] | bool = True
+    is_free: BoolArray | bool = True
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Return minus the log-likelihood, and its gradient."""

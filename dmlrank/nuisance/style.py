@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import BoolArray, FloatArray, IntArray
 from ..functionals.linear_scores import LinkedScore
 from .smooth import SmoothBasis
 from .training_rows import FLOORS, log_loss
@@ -40,7 +39,7 @@ class AdditiveRows:
     extra: FloatArray
     weight: FloatArray
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> AdditiveRows:
+    def only(self, rows: BoolArray | IntArray) -> AdditiveRows:
         """Return some of the rows."""
         return AdditiveRows(*(getattr(self, name)[rows] for name in self.__slots__))
 

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..data.arrays import row_slices
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from .smooth import SmoothBasis
 
 # Smaller probabilities are raised to this one: a label with probability zero costs much, but not infinitely much.
@@ -154,7 +153,7 @@ class PairRows:
     weight: FloatArray
 
 
-def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: IntArray) -> TrainingRows:
+def outcome_rows(data: PreferenceData, in_training: BoolArray, unit: IntArray) -> TrainingRows:
     """Return one row for every category that was chosen in a cell of the training contexts, weighted by its votes.
 
     Where display order does not matter, every vote gives one row in each order, each with half of the vote's weight.
@@ -177,7 +176,7 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
     )
 
 
-def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntArray:
+def ordered_cells(data: PreferenceData, in_training: BoolArray) -> IntArray:
     """Return the labelled cells of the training contexts, (r,), in an order that does not depend on the data's rows.
 
     The order of a booster's rows changes the last digits of its sums, and thereby its trees.

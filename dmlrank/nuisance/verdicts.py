@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .._utils.argument_checks import real_array
 from ..data.columns import CodedColumn, Columns
 from ..data.formula.parse import Formula
-from ..data.frames import column_names, require_columns
+from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import (
     MEANINGS,
     Categories,
@@ -23,7 +22,7 @@ from ..data.outcomes import (
     read_labels,
     read_probabilities,
 )
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, listed
 from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
@@ -113,19 +112,17 @@ def _read_frame(
     columns = columns or tuple(name for name in candidates if category_of_column(name)) or tuple(candidates)
     if len(columns) != 1 and not all(category_of_column(name) for name in columns):
         raise JudgeError(
-            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}, and it is not clear "
-            f"which of them hold the verdicts; keep one column of labels ({formula.outcome!r}), or columns of "
-            f"probabilities that are named by category (p_a, p_b, p_tie)"
+            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}; keep one column of "
+            f"labels ({formula.outcome!r}), or columns of probabilities named by category (p_a, p_b, p_tie)"
         )
-    rows = Columns.read(frame, [*known, *columns])
+    rows = Columns(tuple(available), take_columns(frame, [*known, *columns]))
     context_number = {name: number for number, name in enumerate(data.context_ids)}
     ids = rows.identifiers(context)
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (row_context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data; contexts of the verdicts are "
-            f"{listed(ids[:3])}, contexts of the data {listed(list(data.context_ids[:3]))}; use the same identifiers "
-            f"in both"
+            f"none of the {len(rows)} verdicts is about a context of the data: contexts of the verdicts are "
+            f"{listed(ids[:3])}, of the data {listed(data.context_ids[:3])}; use the same identifiers in both"
         )
     return rows, row_context, columns
 
@@ -142,7 +139,7 @@ def _from_rows(
     items = data.items
     item_code = {name: code for code, name in enumerate(items)}
     first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
-    is_missing = np.logical_or.reduce([rows.missing(name) for name in columns])
+    is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
     used = np.flatnonzero(~is_missing & (context >= 0) & (first >= 0) & (second >= 0))
     context, first, second = context[used], first[used], second[used]
     n_wrong = int((first == second).sum())
@@ -181,8 +178,7 @@ def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
     numbers = table[is_judged]
     if (np.abs(numbers) > _LARGEST_RATING).any():
         raise JudgeError(
-            f"the array has infinite values, or values beyond {_LARGEST_RATING:g}, whose squares are infinite; use NaN "
-            f"where there is no verdict"
+            f"the array has infinite values, or some beyond {_LARGEST_RATING:g}; use NaN where there is no verdict"
         )
     fits_categories = numbers.shape[1] == data.n_categories and len(numbers) > 0
     sums_to_one = np.abs(numbers.sum(axis=1) - 1) <= _SUM_TOLERANCE
@@ -219,7 +215,7 @@ class Verdicts:
     both_orders: IntArray
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labelled(self) -> BoolArray:
         """Whether a judged cell has a human label, (r,)."""
         is_labelled = np.zeros(len(self.cells), dtype=bool)
         is_labelled[self.label[self.label >= 0]] = True
@@ -262,8 +258,7 @@ def read_verdicts(
             raise type(error)(f"judge {name!r}: {error}") from None
         if not len(ratings.first):
             raise JudgeError(
-                f"judge {name!r} has no verdict on a pair of these models in a context of the data; pass verdicts on "
-                f"such pairs, or leave the judge out"
+                f"judge {name!r} has no verdict on a pair of these models in a context of the data; leave it out"
             )
         names.append(name)
         by_judge.append(_average_by_cell(ratings, data))
@@ -279,9 +274,8 @@ def read_verdicts(
         )
     if verdicts.labelled.all():
         raise JudgeError(
-            f"all {len(verdicts.cells)} judged pairs have a human label, so that the verdicts cannot improve the "
-            f"estimate: on a labelled pair the label is used, and the verdict cancels out of the estimate; pass "
-            f"verdicts on pairs without a human label as well"
+            f"all {len(verdicts.cells)} judged pairs have a label, where the verdict cancels out of the estimate: "
+            f"pass verdicts on pairs without a human label as well"
         )
     return verdicts
 
@@ -296,7 +290,7 @@ class _JudgedCells(NamedTuple):
     """
 
     cells: IntArray
-    flipped: NDArray[np.bool_]
+    flipped: BoolArray
     values: FloatArray
     is_probability: bool
     both_orders: tuple[int, int]
@@ -424,7 +418,7 @@ class CalibrationRows(NamedTuple):
     y: FloatArray
     weight: FloatArray
 
-    def only(self, selected: NDArray[np.bool_]) -> CalibrationRows:
+    def only(self, selected: BoolArray) -> CalibrationRows:
         """Return the rows that are selected by a mask, (r,)."""
         return CalibrationRows(*(array[selected] for array in self))
 
@@ -532,19 +526,14 @@ def recalibrated(
     return probabilities
 
 
-class HumanGivenVerdict(NamedTuple):
-    """The fitted m = P(Y | x, verdict).
+def human_given_verdict(
+    data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds
+) -> tuple[tuple[Recalibration | None, ...], FloatArray]:
+    """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown.
 
-    recalibrations: One per fold; None where the verdicts do not lower the held-out log-loss.
-    m (r, C): Out-of-fold m at the judged cells, with wins of the cell's first item as the first category.
+    Returns the recalibration of each fold, None where the verdicts do not lower the held-out log-loss, and out-of-fold
+    m = P(Y | x, verdict) at the judged cells, (r, C), with wins of the cell's first item as the first category.
     """
-
-    recalibrations: tuple[Recalibration | None, ...]
-    m: FloatArray
-
-
-def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArray, folds: Folds) -> HumanGivenVerdict:
-    """Regress labels on out-of-fold mu, (r, C), and verdicts, all in the order that the judges were shown."""
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.
     in_votes = np.flatnonzero(verdicts.label >= 0)
@@ -555,7 +544,7 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
     rows = CalibrationRows(base_as_shown[in_verdicts], verdicts.features[in_verdicts], y, n_votes)
     fitted = select_recalibrations(rows, folds.fold[cells.context[in_verdicts]], folds.n_folds)
     m = recalibrated(fitted, base_as_shown, verdicts.features, folds.fold[cells.context])
-    return HumanGivenVerdict(fitted, exchange_wins(m, cells.flipped))
+    return fitted, exchange_wins(m, cells.flipped)
 
 
 def soft_labels(verdicts: Verdicts, recalibration: Recalibration, places: IntArray, base: FloatArray) -> Cells:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..data.preferences import FloatArray
+from ..data.preferences import BoolArray, FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def group_heat_map(
     *,
     label: str,
     title: str,
-    coloured: NDArray[np.bool_] | None = None,
+    coloured: BoolArray | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a table (K, G) of models by groups in colours, with the numbers where there is room."""
@@ -91,7 +90,7 @@ _LARGEST_WIN_CELL = 0.42
 
 
 def difference_matrix(
-    models: Sequence[str], difference: FloatArray, rejected: NDArray[np.bool_], *, title: str, ax: Axes | None = None
+    models: Sequence[str], difference: FloatArray, rejected: BoolArray, *, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw row's score minus column's score, (K, K), coloured where the hypothesis is rejected and grey elsewhere."""
     n_models = len(models)

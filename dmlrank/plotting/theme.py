@@ -235,10 +235,7 @@ def horizontal_rows(
     """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
     axes.set_ylim(-0.7, len(names) - 0.3)
     write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch, longest=longest)
-    axes.set_xlabel(label, fontsize=TEXT_SIZE)
-    axes.grid(axis="x", color=GRID)
-    axes.set_axisbelow(True)
-    hide_spines(axes)
+    finish(axes, label, "", "", grid="x")
 
 
 def write_names(

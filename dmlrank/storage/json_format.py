@@ -75,12 +75,8 @@ def to_text(estimates: Estimates) -> str:
     encoded = _encode(estimates)
     content = {"format": FORMAT, "schema": SCHEMA, "estimates": encoded, "checksum": _checksum(encoded)}
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # UTF-8 cannot encode half of a surrogate pair. A text with one gets escapes for all characters beyond ASCII.
-        return json.dumps(content, allow_nan=False, indent=1)
-    return text
+    # UTF-8 cannot encode half of a surrogate pair. A text with one gets escapes for all characters beyond ASCII.
+    return text if is_unicode(text) else json.dumps(content, allow_nan=False, indent=1)
 
 
 def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_CHARACTERS) -> Estimates:
@@ -248,64 +244,67 @@ _SCALARS: dict[object, Callable[[object, str], object]] = {
 @one_thread()
 def check_estimates(e: Estimates) -> None:
     """Check that the entries of a stored result fit together and have values that a fit can give."""
-    _check_words(e)
-    _check_shapes(e)
     style, anchor, description, n_clusters = e.style, e.scale.anchor, e.description, e.covariance.n_clusters
+    for name, allowed in _words(e).items():
+        word = _entry(e, name)
+        if word not in allowed:
+            raise StorageError(f"{name} is {word!r}; it must be one of {listed(allowed)}{nearest(word, allowed)}")
+    for name, shape in _shapes(e).items():
+        array = _entry(e, name)
+        if array is not None and array.shape != shape:
+            raise StorageError(f"{name} has the shape {array.shape}; for {len(e.models)} models it must be {shape}")
     name, own_name = e.scale.name, Scale.name_of(e.scale.factor)
     factor = ({"natural": 1.0} | UNITS).get(name)
-    possible: dict[str, tuple[object, object]] = {
-        "models": (e.models, len(set(e.models)) == len(e.models) >= 2 and all(map(is_unicode, e.models))),
-        "outputs": (e.outputs, len(set(e.outputs)) == len(e.outputs) and all(map(is_unicode, e.outputs))),
-        "scale.anchor": (anchor, anchor is None or (anchor[0] in e.models and math.isfinite(anchor[1]))),
-        "neutral": (e.neutral, e.neutral is None or math.isfinite(e.neutral)),
-        "scale.shift": (e.scale.shift, e.scale.shift is None or math.isfinite(e.scale.shift)),
-        "scale.mean": (e.scale.mean, e.scale.mean is None or math.isfinite(e.scale.mean)),
-        "scale.factor": (e.scale.factor, 0 < e.scale.factor < math.inf),
-        "scale.name": (name, math.isclose(factor, e.scale.factor, rel_tol=1e-12) if factor else name == own_name),
-        "critical": (e.critical, 0 < e.critical < math.inf),
-        "alpha": (e.alpha, 0 < e.alpha < 1),
-        "estimate": (e.estimate, np.isfinite(e.estimate).all()),
-        "plugin": (e.plugin, not np.isinf(e.plugin).any()),
-        "graph.edges": (e.graph.edges, (e.graph.edges == e.graph.edges.T).all() and not e.graph.edges.diagonal().any()),
-        "covariance.df": (e.covariance.df, e.covariance.df >= 1),
-        "covariance.n_clusters": (n_clusters, len(n_clusters) == len(description.clusters)),
-        "description.n_unlabelled": (description.n_unlabelled, description.n_unlabelled < description.n_contexts),
-        "description.n_votes": (description.n_votes, description.n_comparisons <= description.n_votes),
+    possible: dict[str, object] = {
+        "models": len(set(e.models)) == len(e.models) >= 2 and all(map(is_unicode, e.models)),
+        "outputs": len(set(e.outputs)) == len(e.outputs) and all(map(is_unicode, e.outputs)),
+        "scale.anchor": anchor is None or (anchor[0] in e.models and math.isfinite(anchor[1])),
+        "neutral": e.neutral is None or math.isfinite(e.neutral),
+        "scale.shift": e.scale.shift is None or math.isfinite(e.scale.shift),
+        "scale.mean": e.scale.mean is None or math.isfinite(e.scale.mean),
+        "scale.factor": 0 < e.scale.factor < math.inf,
+        "scale.name": math.isclose(factor, e.scale.factor, rel_tol=1e-12) if factor else name == own_name,
+        "critical": 0 < e.critical < math.inf,
+        "alpha": 0 < e.alpha < 1,
+        "estimate": np.isfinite(e.estimate).all(),
+        "plugin": not np.isinf(e.plugin).any(),
+        "graph.edges": (e.graph.edges == e.graph.edges.T).all() and not e.graph.edges.diagonal().any(),
+        "covariance.df": e.covariance.df >= 1,
+        "covariance.n_clusters": len(n_clusters) == len(description.clusters)
+        and all(count <= MAX_COUNT for count in n_clusters),
+        "description.n_unlabelled": description.n_unlabelled < description.n_contexts,
+        "description.n_votes": description.n_comparisons <= description.n_votes,
     }
     if e.votes is not None:
-        possible["votes.used"] = e.votes.used, ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
+        possible["votes.used"] = ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
         is_of_votes = e.diagnostics.outcome_kind not in DERIVED_KINDS
-        possible["votes.total"] = e.votes.total, not is_of_votes or e.votes.total.sum() == 2 * description.n_votes
+        possible["votes.total"] = not is_of_votes or e.votes.total.sum() == 2 * description.n_votes
     if e.sequence is not None:
-        planned, n_units = e.sequence.planned, e.sequence.n_units
-        possible["sequence.start"] = e.sequence.start, 2 <= e.sequence.start <= min(planned, n_units)
-        possible["sequence.alpha"] = e.sequence.alpha, e.sequence.alpha == e.alpha
-    counts = {f"covariance.n_clusters[{place}]": count for place, count in enumerate(n_clusters)}
-    for part, holder in (("description", description), ("diagnostics", e.diagnostics)):
-        counts |= {f"{part}.{item.name}": getattr(holder, item.name) for item in fields(holder) if item.name != "seed"}
+        possible["sequence.start"] = 2 <= e.sequence.start <= min(e.sequence.planned, e.sequence.n_units)
+        possible["sequence.alpha"] = e.sequence.alpha == e.alpha
     if style is not None:
         possible |= {
-            "style.columns": (style.columns, len(set(style.columns)) == len(style.columns) >= 1),
-            "style.within": (style.within, style.within > 0),
-            "style.n_votes_left": (style.n_votes_left, style.n_votes_left <= style.n_votes),
-            "style.deviations": (style.deviations, (np.isfinite(style.deviations) & (style.deviations >= 0)).all()),
-            "style.estimate": (style.estimate, np.isfinite(style.estimate).all()),
-            "style.covariance": (style.covariance, (style.covariance is not None) == (style.kind == "equal")),
+            "style.columns": len(set(style.columns)) == len(style.columns) >= 1,
+            "style.within": style.within > 0,
+            "style.n_votes_left": style.n_votes_left <= style.n_votes <= MAX_COUNT,
+            "style.deviations": (np.isfinite(style.deviations) & (style.deviations >= 0)).all(),
+            "style.estimate": np.isfinite(style.estimate).all(),
+            "style.covariance": (style.covariance is not None) == (style.kind == "equal"),
         }
-        counts["style.n_votes"] = style.n_votes
     for name, (low, high) in _RANGES.items():
-        value: Any = e
-        for entry in name.split("."):
-            value = getattr(value, entry, None)
+        value = _entry(e, name)
         if value is not None:
             # A count of hundreds of digits is no float, and beyond every range.
             number = min(value, 2 * MAX_COUNT) if isinstance(value, int) else value
             slack, numbers = _ROUNDING_OF_RANGES, np.asarray(number, dtype=float)
             is_inside = (numbers >= low - slack) & (numbers <= high + slack) | np.isnan(numbers)
-            possible[name] = value, is_inside.all() and possible.get(name, (value, True))[1]
+            possible[name] = is_inside.all() and possible.get(name, True)
     # A count beyond 64 bits would be a float beside others.
-    possible = {n: (count, count <= MAX_COUNT) for n, count in counts.items() if isinstance(count, int)} | possible
-    _raise_where_impossible(possible)
+    for part in ("description", "diagnostics"):
+        for name in (f"{part}.{item.name}" for item in fields(_entry(e, part)) if item.name != "seed"):
+            if isinstance(count := _entry(e, name), int):
+                possible[name] = count <= MAX_COUNT and possible.get(name, True)
+    _raise_where_impossible(e, possible)
     _check_covariance(e.covariance, e.estimate, "covariance")
     if e.covariance.allowance is not None:
         _check_covariance(replace(e.covariance, matrix=e.covariance.allowance), e.estimate, "covariance.allowance")
@@ -316,75 +315,62 @@ def check_estimates(e: Estimates) -> None:
     narrow, wide = (simultaneous.critical(e.alpha, method) for method in ("none", "bonferroni"))
     low, high = e.limits
     slack = _ROUNDING_OF_RANGES * float(np.abs(e.estimate).max(initial=1.0))
-    _raise_where_impossible(
-        {
-            "critical": (e.critical, (1 - _DRAWN) * narrow <= e.critical <= (1 + _DRAWN) * wide),
-            "estimate": (e.estimate, ((e.estimate >= low - slack) & (e.estimate <= high + slack)).all()),
-        }
-    )
+    is_critical = (1 - _DRAWN) * narrow <= e.critical <= (1 + _DRAWN) * wide
+    is_inside = (e.estimate >= low - slack) & (e.estimate <= high + slack)
+    _raise_where_impossible(e, {"critical": is_critical, "estimate": is_inside.all()})
 
 
-def _raise_where_impossible(possible: Mapping[str, tuple[object, object]]) -> None:
-    """Raise at the first entry that has no possible value; ``possible`` holds each value and whether it is one."""
-    for name, (value, is_possible) in possible.items():
+def _raise_where_impossible(e: Estimates, possible: Mapping[str, object]) -> None:
+    """Raise at the first entry that has no possible value; ``possible`` says of each whether it is one."""
+    for name, is_possible in possible.items():
         if not is_possible:
-            raise StorageError(f"{name} is {shown(value, 60)}, which no fit gives; the file was changed or is damaged")
+            value = shown(_entry(e, name), 60)
+            raise StorageError(f"{name} is {value}, which no fit gives; the file was changed or is damaged")
 
 
-def _check_words(e: Estimates) -> None:
-    """Raise where an entry is none of the words that are allowed there."""
-    kinds = ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS)
-    words = [
-        ("estimator", e.estimator, (*OPTIONS["estimator"].words, MEANS.name)),
-        ("description.cov_type", e.description.cov_type, OPTIONS["cov_type"].words),
-        ("description.prompts", e.description.prompts, OPTIONS["prompts"].words),
-        ("diagnostics.outcome_kind", e.diagnostics.outcome_kind, kinds),
-    ]
-    if e.style is not None:
-        words.append(("style.kind", e.style.kind, ("equal", "balanced")))
-        if e.style.kind == "equal":
-            words.append(("functional", e.functional, ("borda", "bt")))
-        words.append(("style.weights", e.style.weights, ("",) if e.style.kind == "equal" else ("band", "smooth")))
-    for name, word, allowed in words:
-        if word not in allowed:
-            raise StorageError(f"{name} is {word!r}; it must be one of {listed(allowed)}{nearest(word, allowed)}")
+def _entry(e: Estimates, name: str) -> Any:
+    """Return an entry such as ``description.n_votes``; None where it, or what holds it, is not there."""
+    value: Any = e
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
 
 
-def _check_shapes(e: Estimates) -> None:
-    """Raise where an array has another shape than the numbers of models, names, judges and style columns ask for."""
-    k, d = len(e.models), len(e.names)
-    shapes = {
-        "estimate": (e.estimate, (d,)),
-        "plugin": (e.plugin, (d,)),
-        "shares": (e.shares, (k,)),
-        "fixed": (e.fixed, (d,)),
-        "graph.edges": (e.graph.edges, (k, k)),
+def _words(e: Estimates) -> dict[str, tuple[str, ...]]:
+    """Return the words that are allowed in entries that hold one of a few."""
+    words = {
+        "estimator": (*OPTIONS["estimator"].words, MEANS.name),
+        "description.cov_type": OPTIONS["cov_type"].words,
+        "description.prompts": OPTIONS["prompts"].words,
+        "diagnostics.outcome_kind": ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS),
     }
-    covariances = {"covariance": (e.covariance, d)}
-    if e.votes is not None:
-        shapes |= {"votes.used": (e.votes.used, (k,)), "votes.total": (e.votes.total, (k,))}
-    if e.judge is not None:
-        n_judges = len(e.judge.names)
-        widths = {"compared": 2, "agreement": 2, "kappa": 2, "position": 3, "human_position": 3, "both_orders": 2}
-        shapes |= {f"judge.{name}": (getattr(e.judge, name), (n_judges, width)) for name, width in widths.items()}
-        shapes |= {f"judge.{name}": (getattr(e.judge, name), (k,)) for name in ("alone", "alone_errors", "errors")}
-        shapes["judge.log_loss"] = e.judge.log_loss, (3,)
-    if e.style is not None:
-        n_columns = len(e.style.columns)
-        n_estimates = 3 * k + n_columns if e.style.kind == "equal" else 0
-        shapes["style.deviations"] = e.style.deviations, (n_columns,)
-        shapes["style.estimate"] = e.style.estimate, (n_estimates,)
-        if e.style.covariance is not None:
-            covariances["style.covariance"] = e.style.covariance, n_estimates
-    for name, (covariance, length) in covariances.items():
-        rank = min(covariance.basis.shape[-1], length)
-        shapes[f"{name}.matrix"] = covariance.matrix, (length, length)
-        shapes[f"{name}.basis"] = covariance.basis, (length, rank)
-        if covariance.allowance is not None:
-            shapes[f"{name}.allowance"] = covariance.allowance, (length, length)
-    for name, (array, shape) in shapes.items():
-        if array.shape != shape:
-            raise StorageError(f"{name} has the shape {array.shape}; for {k} models it must be {shape}")
+    if e.style is not None and e.style.kind == "equal":
+        words |= {"functional": ("borda", "bt"), "style.weights": ("",)}
+    elif e.style is not None:
+        words |= {"style.kind": ("equal", "balanced"), "style.weights": ("band", "smooth")}
+    return words
+
+
+def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arrays, from the numbers of models, names, judges and style columns."""
+    k, d, n_judges = len(e.models), len(e.names), 0 if e.judge is None else len(e.judge.names)
+    n_columns = 0 if e.style is None else len(e.style.columns)
+    n_estimates = 3 * k + n_columns if e.style is not None and e.style.kind == "equal" else 0
+    by_model = ("shares", "votes.used", "votes.total", "judge.alone", "judge.alone_errors", "judge.errors")
+    shapes: dict[str, tuple[int, ...]] = {
+        **dict.fromkeys(("estimate", "plugin", "fixed"), (d,)),
+        **dict.fromkeys(by_model, (k,)),
+        **dict.fromkeys([f"judge.{name}" for name in ("compared", "agreement", "kappa", "both_orders")], (n_judges, 2)),
+        **dict.fromkeys(("judge.position", "judge.human_position"), (n_judges, 3)),
+        **{"graph.edges": (k, k), "judge.log_loss": (3,)},
+        **{"style.deviations": (n_columns,), "style.estimate": (n_estimates,)},
+    }
+    for name, length in (("covariance", d), ("style.covariance", n_estimates)):
+        covariance: Covariance | None = _entry(e, name)
+        if covariance is not None:
+            shapes |= dict.fromkeys((f"{name}.matrix", f"{name}.allowance"), (length, length))
+            shapes[f"{name}.basis"] = length, min(covariance.basis.shape[-1], length)
+    return shapes
 
 
 def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) -> None:
@@ -404,6 +390,5 @@ def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) 
         )
     if not is_covariance:
         raise StorageError(
-            f"{entry}.matrix is no covariance: it must be symmetric and positive semidefinite, with "
-            f"entries up to {_LARGEST_COVARIANCE:g}"
+            f"{entry}.matrix is no covariance: symmetric, positive semidefinite, entries up to {_LARGEST_COVARIANCE:g}"
         )

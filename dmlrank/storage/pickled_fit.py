@@ -120,8 +120,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
         formula, frame, names, options = pickle.loads(zlib.decompress(reading))
     except (ImportError, AttributeError) as error:
         raise StorageError(
-            f"an object that the formula or an option uses cannot be imported any more: {error}; make its module "
-            f"importable"
+            f"an object of the formula or an option cannot be imported any more: {error}; make its module importable"
         ) from None
     source = Source(formula, frame, caller_environment(names, depth=0))
     with collected_warnings():

@@ -230,16 +230,12 @@ def check_called_names(features: str, columns: Collection[str], environment: Eva
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
             raise FormulaError(
-                f"the features {features!r} call {name}() and use the column {name!r}, which hides the function; "
-                f"rename the column"
+                f"the features {features!r} call {name}(), and the column {name!r} hides it; rename the column"
             )
         if name in _FORMULA_NAMES and name in namespace and function is not _FORMULA_NAMES[name]:
             hiding.append(name)
     if "np" in columns and any(name.startswith("np.") for name in names.attributes):
-        raise FormulaError(
-            f"the features {features!r} use a function of numpy, and the data have a column 'np', which hides numpy; "
-            f"rename the column"
-        )
+        raise FormulaError(f"the features {features!r} use numpy, and the column 'np' hides numpy; rename the column")
     if not hiding:
         return ""
     return (
@@ -374,8 +370,7 @@ class FeatureMap:
                 raise DataError(f"newdata: {term.label!r} is {value!r}; it must hold numbers, as it did at the fit")
             if layout[0] != term.width:
                 raise DataError(
-                    f"newdata: factor {term.label} has {layout[0]} columns instead of {term.width}; its vectors must "
-                    f"be as long as at the fit"
+                    f"newdata: factor {term.label} has {layout[0]} columns; it must have {term.width}, as at the fit"
                 )
             if isinstance(column, pd.Series) and is_vector_column(column):
                 stack_vectors(column, x[:, place])
@@ -402,8 +397,7 @@ class FeatureMap:
             return column.astype(float)
         if not pd.api.types.is_numeric_dtype(column.dtype):
             raise DataError(
-                f"newdata: {name!r} is {column.iloc[0]!r}; it must hold numbers for the features {self.text!r}, as it "
-                f"did at the fit"
+                f"newdata: {name!r} is {column.iloc[0]!r}; for {self.text!r} it must hold numbers, as it did at the fit"
             )
         return column
 
@@ -425,8 +419,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
             ) from None
     else:
         raise OptionTypeError(
-            f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
-            f"EvalEnvironment"
+            f"env is a {type(env).__name__}; allowed: a mapping, the number of callers above, a patsy EvalEnvironment"
         )
     return namespace.with_outer_namespace(dict(FURTHER_NAMES))
 
@@ -449,8 +442,7 @@ def locate_names(
         kinds = (np.ndarray, pd.Series, pd.DataFrame, *((list, tuple) if is_feature else ()))
         if name in roles:
             raise FormulaError(
-                f"{name!r} is the outcome or an item column and cannot be a feature; features describe the context: "
-                f"leave {name!r} out of the features"
+                f"{name!r} is the outcome or an item column; features describe the context: leave {name!r} out of them"
             )
         if name in available:
             columns.append(name)

@@ -129,9 +129,8 @@ def parse_formula(formula: str) -> Formula:
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
     if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, those of the "
-            f"item shown first and of the item shown second: {SHAPE!r}; or one, that of the model in a table of "
-            f"scores: {SHAPE_OF_SCORES!r}"
+            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, of the items "
+            f"shown first and second: {SHAPE!r}; or one, of the model in a table of scores: {SHAPE_OF_SCORES!r}"
         )
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
@@ -181,8 +180,7 @@ def terms_of(features: str) -> tuple[Term, ...]:
         if _count_terms(tree) > _MOST_TERMS:
             raise FormulaError(
                 f"the features {features[:200]!r} stand for more than {_MOST_TERMS:,} terms, because * and ** combine "
-                f"every column with every other; write the products that you need with :, or put many columns into one "
-                f"column of vectors"
+                f"all columns; write the products that you need with :, or put columns into one column of vectors"
             )
         return tuple(ModelDesc.from_formula(tree).rhs_termlist)
     except RecursionError:
@@ -238,8 +236,7 @@ def names_in(features: str) -> FormulaNames:
             raise FormulaError(f"the features {features[:200]!r} are nested too deeply to be read") from None
         if code == "Intercept":
             raise FormulaError(
-                f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
-                f"written Q('Intercept')"
+                f"features {features!r}: 'Intercept' is patsy's name for the constant; write a column Q('Intercept')"
             )
         nodes = list(ast.walk(tree))
         # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
 from ...data.outcomes import exchanged_wins
-from ...data.preferences import FloatArray, IntArray
+from ...data.preferences import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -81,8 +81,8 @@ class Trees:
     root: IntArray
     feature: IntArray
     threshold: FloatArray
-    categorical: NDArray[np.bool_]
-    default_left: NDArray[np.bool_]
+    categorical: BoolArray
+    default_left: BoolArray
     missing: IntArray
     left: IntArray
     right: IntArray
@@ -153,7 +153,7 @@ def as_lightgbm_reads(x: FloatArray) -> FloatArray:
     return features
 
 
-def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
+def go_left(trees: Trees, split: IntArray, values: FloatArray) -> BoolArray:
     """Return which values a split sends left, by LightGBM's rules for missing values and categories.
 
     Shapes: split (m,), values (m, n), returns (m, n).
@@ -206,13 +206,13 @@ class Comparisons:
             rank[is_nan if self.missing == NANS else numbers == 0] = 0 if self.default_left else n_thresholds
         return rank
 
-    def goes_left(self, values: FloatArray) -> NDArray[np.bool_]:
+    def goes_left(self, values: FloatArray) -> BoolArray:
         """Return which values, (n,), go left at each threshold, (t, n).
 
         Comparing ranks, which are small integers, is faster than comparing the values with every threshold.
         """
         rank = self.ranks(values)
-        goes_left: NDArray[np.bool_] = rank <= np.arange(len(self.thresholds), dtype=rank.dtype)[:, None]
+        goes_left: BoolArray = rank <= np.arange(len(self.thresholds), dtype=rank.dtype)[:, None]
         return goes_left
 
 
@@ -259,17 +259,12 @@ class Nodes(NamedTuple):
     node: IntArray
     branch: IntArray
     output: IntArray
-    first: NDArray[np.bool_]
-    second: NDArray[np.bool_]
+    first: BoolArray
+    second: BoolArray
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> Nodes:
+    def only(self, rows: BoolArray | IntArray) -> Nodes:
         """Return some of the nodes."""
         return Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
-
-
-def _joined(parts: list[Nodes]) -> Nodes:
-    """Return the nodes of all parts, one part after the other."""
-    return Nodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
@@ -281,10 +276,10 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
     levels: list[tuple[int, int]] = []
     leaves, splits, split_branches, n_splits = [], [], [], 0
     while not levels or len(nodes.node):
-        is_leaf: NDArray[np.bool_] = nodes.node < 0
+        is_leaf: BoolArray = nodes.node < 0
         leaves.append(nodes.only(is_leaf))
         inner = nodes.only(~is_leaf)
-        is_on_items: NDArray[np.bool_] = trees.feature[inner.node] >= first_item_feature
+        is_on_items: BoolArray = trees.feature[inner.node] >= first_item_feature
         on_items, on_context = inner.only(is_on_items), inner.only(~is_on_items)
         splits.append(on_context.node)
         split_branches.append(on_context.branch)
@@ -301,9 +296,9 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
         for child, goes_there in ((trees.left, goes_left), (trees.right, ~goes_left)):
             first, second = on_items.first & (goes_there | ~on_first), on_items.second & (goes_there | on_first)
             children.append(on_items._replace(node=child[on_items.node], first=first, second=second))
-        nodes = _joined(children)
+        nodes = Nodes(*map(np.concatenate, zip(*children, strict=True)))
         nodes = nodes.only(np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1)))
-    reached, split = _joined(leaves), np.concatenate(splits)
+    reached, split = Nodes(*map(np.concatenate, zip(*leaves, strict=True))), np.concatenate(splits)
     branches = _branches(trees, split, np.concatenate(split_branches), tuple(levels))
     return branches, reached._replace(node=~reached.node)
 
@@ -340,7 +335,7 @@ def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tup
     return Branches(split, parent, levels, features, comparisons, decision, split[categorical], column[categorical])
 
 
-def _differs_from_previous(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+def _differs_from_previous(values: NDArray[np.generic]) -> BoolArray:
     """Return which values, (n,), differ from the value before them; the first one does."""
     differs = np.ones(len(values), dtype=bool)
     differs[1:] = values[1:] != values[:-1]
@@ -436,8 +431,8 @@ def sums_of_rectangles(
 
 
 def _without_large_sets(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
-) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
+    first: BoolArray, second: BoolArray, branch: IntArray, value: FloatArray
+) -> tuple[FloatArray, BoolArray, BoolArray, IntArray]:
     """Rewrite the rectangle of each leaf as a sum of rectangles whose sets of items are small, or contain all items.
 
     Shapes: first, second (l, K), branch (l,), value (l,), weight (t,), first, second (t, K), branch (t,).
@@ -457,11 +452,11 @@ def _without_large_sets(
     return weights, first_sets, second_sets, branches
 
 
-def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _smaller_sets(sets: BoolArray) -> tuple[BoolArray, BoolArray]:
     """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,)."""
     size, n_items = sets.sum(axis=1), sets.shape[1]
     half_with_item_0 = (2 * size == n_items) & sets[:, 0]
-    swapped: NDArray[np.bool_] = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
+    swapped: BoolArray = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
     return sets ^ swapped[:, None], swapped
 
 

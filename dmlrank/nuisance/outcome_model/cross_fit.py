@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array, diags_array
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BoosterSpec, Tune, train_booster
 from ..training_rows import Folds, outcome_rows, stack_rows
@@ -47,18 +47,32 @@ def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
 
 
 class PairVotes(NamedTuple):
-    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none."""
+    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none.
+
+    design: :func:`score_design` of the pairs.
+    """
 
     first: IntArray
     second: IntArray
     votes: FloatArray
-    n_items: int
+    design: csr_array
 
     @classmethod
     def of(cls, counts: FloatArray) -> PairVotes:
         """Collect the pairs with votes in a table of counts, (K, K, C)."""
         first, second = np.nonzero(counts.any(axis=-1))
-        return cls(first, second, counts[first, second], len(counts))
+        return cls(first, second, counts[first, second], score_design(first, second, len(counts), counts.shape[2]))
+
+
+def score_design(first: IntArray, second: IntArray, n_items: int, n_categories: int) -> csr_array:
+    """Return the matrix, (C m, d), that turns effects, d = C + K (C - 1), into scores of ordered pairs by category."""
+    m, category = len(first), np.repeat(np.arange(n_categories), len(first))
+    # The intercepts stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
+    start = n_categories + np.maximum(category - 1, 0) * n_items
+    columns = [category, start + np.tile(first, n_categories), start + np.tile(second, n_categories)]
+    signs = [np.ones(len(category)), np.where(category == 1, -1.0, 1.0), np.where(category == 0, -1.0, 1.0)]
+    bounds, shape = 3 * np.arange(len(category) + 1), (n_categories * m, n_categories + n_items * (n_categories - 1))
+    return csr_array((np.stack(signs, axis=1).ravel(), np.stack(columns, axis=1).ravel(), bounds), shape=shape)
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
@@ -88,26 +102,16 @@ def main_effects(counts: FloatArray) -> FloatArray:
         effects, gain, value = effects + size * step, new_value - value, new_value
         if gain <= 1e-10 * (1 + abs(value)):
             break
-    items = np.arange(n_items)
-    table = np.asarray(softmax(_scores(effects, items[:, None], items[None, :], n_categories), axis=-1))
-    table[items, items] = 0.0
-    return table
-
-
-def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
-    """Return the scores of the categories for ordered pairs, (..., C), from effects (C + K (C - 1),)."""
-    of_items = effects[n_categories:].reshape(n_categories - 1, -1)
-    gap = of_items[0][first] - of_items[0][second]
-    scores = np.empty((*gap.shape, n_categories))
-    scores[..., 0], scores[..., 1] = effects[0] + gap, effects[1] - gap
-    for category, inclination in enumerate(of_items[1:], start=2):
-        scores[..., category] = effects[category] + inclination[first] + inclination[second]
-    return scores
+    first, second = np.indices((n_items, n_items)).reshape(2, -1)
+    design = score_design(first, second, n_items, n_categories)
+    table = softmax((design @ effects).reshape(n_categories, -1), axis=0).T.reshape(counts.shape)
+    table[np.arange(n_items), np.arange(n_items)] = 0.0
+    return np.asarray(table)
 
 
 def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
     """Return the penalised log-likelihood of effects (C + K (C - 1),), and the probabilities of pairs, (m, C)."""
-    log_p = _scores(effects, pairs.first, pairs.second, pairs.votes.shape[1])
+    log_p = (pairs.design @ effects).reshape(pairs.votes.shape[::-1]).T
     log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
     total = p.sum(axis=-1, keepdims=True)
@@ -119,45 +123,16 @@ def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatAr
 def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),).
-
-    Every kind of effect changes one linear combination of the scores: a strength changes the score of "first wins" less
-    that of "second wins", and an inclination changes the score of one kind of tie. The effect of the item shown first
-    has the factor one, and that of the item shown second the factor ``sign``.
-    """
-    n_items, n_categories, first, second = pairs.n_items, pairs.votes.shape[1], pairs.first, pairs.second
-    n_kinds = n_categories - 1
-    expected = pairs.votes.sum(axis=1, keepdims=True) * p
-    residual = pairs.votes - expected
-    combinations = np.eye(n_categories)[1:]
-    combinations[0, :2] = 1.0, -1.0
-    sign = np.ones(n_kinds)
-    sign[0] = -1.0
-
-    def sum_by_item(amounts: FloatArray, kind: int) -> FloatArray:
-        return np.bincount(first, amounts, n_items) + sign[kind] * np.bincount(second, amounts, n_items)
-
-    slopes = residual @ combinations.T
-    by_item = [sum_by_item(slopes[:, kind], kind) for kind in range(n_kinds)]
-    gradient = np.concatenate([residual.sum(axis=0), *by_item]) - penalty * effects
-    # The votes of a pair are multinomial. These are their covariances with the linear combinations, (m, C, kinds), and
-    # the covariances of the combinations among themselves, (kinds, kinds, m).
-    covariance_with_votes = expected[..., None] * (combinations.T - (p @ combinations.T)[:, None, :])
-    covariance_of_combinations = np.einsum("fc,mcg->fgm", combinations, covariance_with_votes)
-    hessian = np.diag(penalty)
-    hessian[:n_categories, :n_categories] += np.diag(expected.sum(axis=0)) - expected.T @ p
-    pair = first * n_items + second
-    for g in range(n_kinds):
-        columns = slice(n_categories + g * n_items, n_categories + (g + 1) * n_items)
-        with_intercepts = np.stack([sum_by_item(covariance_with_votes[:, c, g], g) for c in range(n_categories)])
-        hessian[:n_categories, columns] += with_intercepts
-        hessian[columns, :n_categories] += with_intercepts.T
-        for f in range(n_kinds):
-            by_pair = np.bincount(pair, covariance_of_combinations[f, g], n_items**2).reshape(n_items, n_items)
-            block = sign[g] * by_pair + sign[f] * by_pair.T
-            block[np.diag_indices(n_items)] += by_pair.sum(axis=1) + sign[f] * sign[g] * by_pair.sum(axis=0)
-            hessian[n_categories + f * n_items : n_categories + (f + 1) * n_items, columns] += block
-    return gradient, hessian
+    """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
+    n_votes, design, (m, n_categories) = pairs.votes.sum(axis=1), pairs.design, p.shape
+    expected = (n_votes[:, None] * p).T.ravel()
+    gradient = design.T @ (pairs.votes.T.ravel() - expected) - penalty * effects
+    # The votes of a pair are multinomial: the covariance of the slopes of its scores is the mean of their squares, less
+    # the square of their mean.
+    of_pair = np.arange(m)[:, None] + m * np.arange(n_categories)
+    mean = csr_array((p.ravel(), of_pair.ravel(), n_categories * np.arange(m + 1)), shape=(m, len(expected))) @ design
+    squares = design.T @ (diags_array(expected) @ design) - mean.T @ (diags_array(n_votes) @ mean)
+    return gradient, np.diag(penalty) + squares.toarray()
 
 
 def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:
@@ -300,7 +275,7 @@ def fit_all(
 
 def fit_mu(
     data: PreferenceData,
-    in_training: NDArray[np.bool_],
+    in_training: BoolArray,
     unit: IntArray,
     rng: np.random.Generator,
     *,

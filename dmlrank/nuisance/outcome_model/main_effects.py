@@ -14,8 +14,9 @@ from scipy.special import logsumexp, softmax
 from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
 from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
+from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData
+from ..all_pairs.predict import PairTrees, predict_all_pairs
+from ..all_pairs.trees import Link
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
@@ -77,12 +78,11 @@ class MainEffects:
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Return the scores of every ordered pair, (n, K, K, C), in contexts with smooth columns, (n, q)."""
-        in_contexts, everything = self.in_contexts(columns), slice(None)
+        in_contexts, n_outputs = self.in_contexts(columns), 2 + len(self.distance_effect)
         n, n_items = in_contexts.strength.shape
-        scores = np.empty((n, n_items, n_items, 2 + len(self.distance_effect)))
-        for item in range(n_items):
-            scores[:, item] = in_contexts.of_item(item, everything, everything, shown_first=True).transpose(1, 2, 0)
-        return scores
+        scores, spare = np.zeros((n_outputs, n, n_items, n_items)), np.empty((3, n, n_items, n_items))
+        in_contexts.add_to_all(scores, slice(None), None, spare)
+        return np.moveaxis(scores, 0, -1)
 
     def in_contexts(self, columns: FloatArray) -> MainEffectScores:
         """Return the scores in contexts with smooth columns, (n, q), from which those of single pairs follow."""
@@ -125,35 +125,18 @@ class MainEffectScores:
         ties = tuple(tie[contexts] for tie in self.ties)
         return MainEffectScores(self.effects, self.strength[contexts], ties, self.mirrored)
 
-    def of_item(self, item: int, others: slice, contexts: IntArray | slice, *, shown_first: bool) -> FloatArray:
-        """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
-        strength, sign = self.strength[contexts], 1.0 if shown_first else -1.0
-        advantage = sign * (strength[:, item, None] - strength[:, others])
-        advantage += sign * self.effects.pair[item, others] + self.effects.position
-        scores = np.empty((2 + len(self.ties), *advantage.shape))
-        np.divide(advantage, 2, out=scores[0])
-        np.negative(scores[0], out=scores[1])
-        if self.ties:
-            distance = np.sqrt(1 + advantage**2) - 1
-        for c, (gamma, tie) in enumerate(zip(self.effects.distance_effect, self.ties, strict=True), start=2):
-            level, by_item = tie[contexts, :1], tie[contexts, 1:]
-            np.multiply(gamma, distance, out=scores[c])
-            scores[c] += by_item[:, others] + (level + by_item[:, item, None])
-        return scores
-
     def add_to_all(
         self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
     ) -> None:
         """Add the scores in b contexts to other scores, in place: see :class:`.PairOffset`."""
-
-        def of_pairs(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Return numbers of items, (b, K) each, for the first and the second item of the pairs."""
-            if pairs is None:
-                return first[:, :, None], second[:, None, :]
-            return np.take(first, pairs[0], axis=1), np.take(second, pairs[1], axis=1)
-
-        advantage, half = spare
-        np.subtract(*of_pairs(self.strength[contexts], self.strength[contexts]), out=advantage)
+        # Places of the first and second item of the pairs in an array (b, K), and, for ties, of that with the smaller
+        # and the larger number, so that given pairs have the same bits in both display orders.
+        places: Sequence[Any] = (np.s_[:, :, None], np.s_[:, None, :]) * 2
+        if pairs is not None:
+            places = [np.s_[:, at] for at in (*pairs, np.minimum(*pairs), np.maximum(*pairs))]
+        first, second, low, high = places
+        advantage, half, of_items = spare
+        np.subtract(self.strength[contexts][first], self.strength[contexts][second], out=advantage)
         advantage += self.effects.pair[pairs or slice(None)] + self.effects.position
         np.multiply(advantage, 0.5, out=half)
         scores[0] += half
@@ -168,10 +151,8 @@ class MainEffectScores:
         for of_tie, gamma, tie in zip(scores[2:], self.effects.distance_effect, self.ties, strict=True):
             level, by_item = tie[contexts, :1], tie[contexts, 1:]
             np.multiply(advantage, gamma, out=half)
+            half += np.add(by_item[high], (level + by_item)[low], out=of_items)
             of_tie += half
-            of_first, of_second = of_pairs(level + by_item, by_item)
-            of_tie += of_second
-            of_tie += of_first
 
 
 class _ByItem:
@@ -306,7 +287,7 @@ def flat_effects(effects: MainEffects) -> FloatArray:
     return _flat([effects.strength, np.array([effects.position]), pair, effects.distance_effect, effects.tie])
 
 
-def _flat(parts: Sequence[NDArray[Any]]) -> FloatArray:
+def _flat(parts: Sequence[AnyArray]) -> FloatArray:
     """Return arrays of any shapes in one vector."""
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
 
@@ -341,7 +322,8 @@ class SmoothBoostedMu:
         if self.trees is not None and self.tree_items is None:
             offset = self.main_effects.in_contexts(columns)
             return predict_all_pairs(self.trees, x, self.n_items, offset=offset)
-        mu = softmax_in_place(self.main_effects.table(columns))
+        scores = np.moveaxis(self.main_effects.table(columns), -1, 0)
+        mu = np.ascontiguousarray(np.moveaxis(Link(len(scores)).probabilities(scores), 0, -1))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         if self.trees is not None and self.tree_items is not None:
@@ -352,9 +334,9 @@ class SmoothBoostedMu:
 
     def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
         """Yield ranges of contexts and their probabilities; see :meth:`.PairTrees.blocks`."""
-        if self.trees is None or self.tree_items is not None:
+        if self.trees is None or self.trees.tables is None or self.tree_items is not None:
             return None
-        return self.trees.blocks(x, offset=self.main_effects.in_contexts(self.basis.of(x)))
+        return self.trees.blocks(x, self.trees.trees.link, self.main_effects.in_contexts(self.basis.of(x)))
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
@@ -445,7 +427,7 @@ class VoteRows:
     binned: BinnedPairs
     label: NDArray[np.int32]
     cell: NDArray[np.int32]
-    is_swapped: NDArray[np.bool_]
+    is_swapped: BoolArray
     weight: FloatArray
 
     @classmethod
@@ -486,7 +468,7 @@ class VoteRows:
 
 
 def fit_new_items(
-    model: SmoothBoostedMu, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
+    model: SmoothBoostedMu, data: PreferenceData, in_training: BoolArray, item: IntArray
 ) -> SmoothBoostedMu:
     """Return a model with main effects of items that were not in the training, fitted to labels outside its fold.
 

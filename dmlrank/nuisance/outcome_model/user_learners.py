@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..._utils.argument_checks import is_classifier, real_array, require_shape, unfitted_copy
 from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import AnyArray, BoolArray, FloatArray, IntArray, PreferenceData
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
 from ..training_rows import TrainingRows
 
@@ -92,9 +92,8 @@ def check_learner(learner: object, tune: object, *, estimates_propensity: bool) 
         _check_callable(learner, name)
     if not (isinstance(tune, str) and tune == "cv") and not estimates_propensity:
         raise OptionError(
-            f"tune= was passed, which sets how LightGBM is tuned, but LightGBM is not used in this fit: the learner is "
-            f"{name}, and the propensities are not estimated; leave tune= out and tune {name} itself, for example by "
-            f"passing scikit-learn's GridSearchCV as learner="
+            f"tune= sets how LightGBM is tuned, and this fit does not use it: the learner is {name}, and propensities "
+            f"are not estimated; leave tune= out, and tune {name} itself, such as with scikit-learn's GridSearchCV"
         )
 
 
@@ -113,8 +112,7 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
         predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
         raise NuisanceError(
-            f"learner {name} returned an object of type {type(predictor).__name__}, which cannot be called; a learner "
-            f"has to be a function {_SIGNATURE}"
+            f"learner {name} returned a {type(predictor).__name__}; it has to be a function {_SIGNATURE}"
         )
     return RowsMu(predictor, n_items, n_categories, one_hot=False, name=name)
 
@@ -171,20 +169,17 @@ def _fit_classifier(
             model.fit(features, label)
         else:
             # Weights may be halves.
-            scale = next((scale for scale in (1, 2) if _are_whole(weight * scale)), None)
-            if scale is None:
+            for scale in (1, 2):
+                repeats = np.rint(weight * scale)
+                if (repeats > 0).all() and np.allclose(repeats, weight * scale, atol=1e-9):
+                    break
+            else:
                 raise NuisanceError(
-                    f"learner {name} takes no sample_weight, and rows with fractional weights cannot be repeated "
-                    f"instead; use a classifier that takes weights"
+                    f"learner {name} takes no sample_weight, and the weights are fractions; use one that takes weights"
                 )
-            repeated = np.repeat(np.arange(len(weight)), np.rint(weight * scale).astype(np.intp))
+            repeated = np.repeat(np.arange(len(weight)), repeats.astype(np.intp))
             model.fit(features[repeated], label[repeated])
     return partial(_predict_all_categories, model, present, n_categories, name)
-
-
-def _are_whole(weight: FloatArray) -> bool:
-    """Return whether all weights are whole positive numbers, but for rounding."""
-    return bool(np.allclose(np.rint(weight), weight, atol=1e-9) and (np.rint(weight) > 0).all())
 
 
 def _predict_all_categories(
@@ -242,10 +237,9 @@ def _check_callable(learner: object, name: str) -> None:
         )
     try:
         signature = inspect.signature(learner)
+        signature.bind(None, None, None, None)
     except ValueError:  # built in, without a signature
         return
-    try:
-        signature.bind(None, None, None, None)
     except TypeError:
         raise OptionTypeError(
             f"learner {name}{signature} cannot be called with four arguments; pass a function {_SIGNATURE}"
@@ -274,15 +268,13 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
     return table
 
 
-def check_mu(
-    mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | NDArray[np.object_], ordered: bool
-) -> None:
+def check_mu(mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | AnyArray, ordered: bool) -> None:
     """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
 
     They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
     probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
     """
-    faults: dict[str, Callable[[FloatArray], NDArray[np.bool_]]] = {
+    faults: dict[str, Callable[[FloatArray], BoolArray]] = {
         "is not a probability": lambda table: np.asarray(((table < 0) | (table > 1) | np.isnan(table)).any(axis=-1)),
         "does not sum to one over the categories": lambda table: (
             ~(np.abs(table @ np.ones(table.shape[3]) - 1) <= _TOLERANCE)

@@ -369,14 +369,13 @@ def boosters_by_fold(
     binned = replace(rows, unit=folds.unit[rows.unit])
     can_train = [len(np.unique(rows.label[fold != held_out])) > 1 for held_out in range(len(rngs))]
     settings: Settings | None = None
-    # Gathering the training rows of a fold takes time. The training rows on which the settings are selected are
-    # therefore kept until the booster of this fold is trained.
-    training_rows = dict[int, BinnedRows]()
     if any(can_train):
         first = can_train.index(True)
-        training_rows[first] = binned.only(fold != first)
-        if spec.tune == "cv" or a_sample_is_enough(training_rows[first], spec.tune):
-            settings = select_settings(training_rows[first], spec, rngs[first])
+        training_rows = binned.only(fold != first)
+        if spec.tune == "cv" or a_sample_is_enough(training_rows, spec.tune):
+            settings = select_settings(training_rows, spec, rngs[first])
+        # It would stay in memory while the folds are trained.
+        del training_rows
     workers, jobs_per_fold = split_jobs(len(rows.label) * rows.n_features, len(rngs))
     if workers > 1:
         # The same number in all folds, although their sizes differ.
@@ -386,8 +385,7 @@ def boosters_by_fold(
     def train_fold(held_out: int) -> lgb.Booster | None:
         if not can_train[held_out]:
             return None
-        training = training_rows.pop(held_out) if held_out in training_rows else binned.only(fold != held_out)
-        return train_booster(training, spec, rngs[held_out], settings)
+        return train_booster(binned.only(fold != held_out), spec, rngs[held_out], settings)
 
     boosters: list[lgb.Booster | None] = []
     for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from ..._utils.computation import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
-from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
+from ...data.equal_values import row_codes
+from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
+from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
 from ..smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
@@ -164,7 +165,8 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
         first, second = sums(rows.first), sums(rows.second)
         self.gradient_of_shown = np.hstack([first + second, first - second])
         self.log_share = float(np.log(share[rows.first, rows.second]).sum())
-        distinct, place = distinct_rows(rows.table, rows.context)
+        place = row_codes(rows.table[rows.context[block]] for block in row_slices(*design.shape))
+        distinct = np.unique(place, return_index=True)[1]
         self.design = design if len(distinct) == len(rows) else Design(rows.table, rows.context[distinct])
         self.count = np.bincount(place, minlength=len(distinct)).astype(float)
 
@@ -431,9 +433,7 @@ class NoiseContrast:
         return rows, log_share - self.log_drawn[first, second]
 
 
-def fit_new_shares(
-    model: PairShares, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
-) -> PairShares:
+def fit_new_shares(model: PairShares, data: PreferenceData, in_training: BoolArray, item: IntArray) -> PairShares:
     """Return a model with effects of items that were not in the training, fitted to the pairs shown outside its fold.
 
     Effects of such items that an earlier extension has fitted are fitted again. The overall shares of all pairs are

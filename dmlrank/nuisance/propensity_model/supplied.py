@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices
+from ...data.equal_values import value_codes
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
-from ...data.preferences import FloatArray, IntArray, PreferenceData
+from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
 from ...exceptions import (
     FormulaError,
     MissingDataError,
@@ -51,15 +51,13 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     if names.arrays:
         raise FormulaError(f"propensity={formula!r} uses {listed(names.arrays)}; allowed: columns of the data")
     for name in names.columns:
-        missing = data.columns.missing(name)
-        if missing.any():
+        if n_missing := int(data.columns.table([name])[name].isna().sum()):
             raise MissingDataError(
-                f"propensity={formula!r}: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in "
-                f"the values or leave the column out of the formula"
+                f"propensity={formula!r}: {name!r} is missing in {n_missing} rows; drop or fill them, or leave it out"
             )
-        data.one_per_context(data.columns.value_codes(name), f"propensity={formula!r}: {name!r}")
-    by_context = data.context_table(names.columns)
-    columns = {name: by_context[name] for name in names.columns}
+        codes = value_codes(data.columns.table([name])[name])
+        data.one_per_context(codes, f"propensity={formula!r}: {name!r}")
+    columns = {str(name): column for name, column in data.context_table(names.columns).items()}
     x, feature_map = fit_features(features, columns, data.n_contexts, environment)
     check_features(x, feature_map.names, keep_missing=False)
     return x
@@ -138,8 +136,8 @@ def supplied_propensity(
         i, j, k = (int(place[0]) for place in np.nonzero(uneven))
         raise NuisanceError(
             f"propensity= differs by order in context {data.context_ids[i]!r} for {data.items[j]!r} and "
-            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the expected "
-            f"number of labelled orders of the pair, such as pi + pi.transpose(0, 2, 1)"
+            f"{data.items[k]!r} ({values[i, j, k]} and {values[i, k, j]}); with position_bias=False, give the sum of "
+            f"both orders, such as pi + pi.transpose(0, 2, 1)"
         )
     at_cells = values[cells.context, cells.first, cells.second].astype(float)
     return Propensity(at_cells, "given", pairs=TabulatedPairPropensity(np.where(is_used, values, 0.0)))
@@ -298,7 +296,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     return MeanWeights(first, second, observed / expected, p_values, factor, error, z, overdispersion)
 
 
-def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: NDArray[np.bool_]) -> FloatArray:
+def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: BoolArray) -> FloatArray:
     """Return two-sided p-values of numbers of labels, (q,).
 
     Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
@@ -360,10 +358,7 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
                 "over both orders, or pass position_bias=True"
             )
         elif factor > 1:
-            cause = (
-                f"they are about {factor:.3g} times too small; give the probability that this pair is labelled in this "
-                f"prompt"
-            )
+            cause = f"they are about {factor:.3g} times too small; give P(this pair is labelled in this prompt)"
         elif data.ordered and abs(factor * 2 - 1) < 0.2:
             cause = (
                 "give the propensity of the pair in the display order that was shown, not that in either order, or "
@@ -371,9 +366,8 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
             )
         else:
             cause = (
-                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled in "
-                f"a prompt of the data, where prompts without a label count, and not the probability given that some "
-                f"pair is labelled"
+                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
+                f"where prompts without a label count, and not the probability given that some pair is labelled"
             )
         warn(
             f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
@@ -388,7 +382,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
         further = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
         warn(
             f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
-            f"prompts, in brackets, is 1 for right propensities; check how the propensities of these pairs were "
-            f"computed",
+            f"prompts, in brackets, is 1 for right propensities; check how these were computed",
         )
     return factor if np.isfinite(factor) else None

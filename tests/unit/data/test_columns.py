@@ -1,4 +1,4 @@
-"""Columns taken once: cells by name, rows kept together, and columns of a later reading held against them."""
+"""Columns taken once: cells by name and codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from dmlrank.data.columns import CodedColumn, Columns
 from dmlrank.data.equal_values import value_codes
+from dmlrank.data.frames import take_columns
 from dmlrank.exceptions import DataError
 
 from ...support import optional
@@ -19,36 +20,26 @@ TABLE = {"topic": ["b", None, "a", "b"], "length": [3, 1, 2, 3], "e": [[1.0, 2.0
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_the_named_columns_of_any_frame_are_taken(make):
-    columns = Columns.read(make(TABLE), ["length", "topic"])
+    columns = Columns(tuple(TABLE), take_columns(make(TABLE), ["length", "topic"]))
     assert columns.available == ("topic", "length", "e")
     assert list(columns) == ["length", "topic"]
     assert "e" not in columns
     assert columns["length"].tolist() == [3, 1, 2, 3]
-    assert columns.missing("topic").tolist() == [False, True, False, False]
+    assert columns.table()["topic"].isna().tolist() == [False, True, False, False]
     assert columns.table().columns.tolist() == ["topic", "length"]
     assert columns.identifiers(["topic", "length"])[2] == ("a", 2)
 
 
 def test_rows_stay_together():
-    columns = Columns.of(TABLE).only(np.array([2, 0]))
-    assert columns["topic"].tolist() == ["a", "b"]
-    assert columns["length"].tolist() == [2, 3]
+    columns = Columns(tuple(TABLE), pd.DataFrame(TABLE))
     assert columns.table(["length"], np.array([1])).index.tolist() == [1]
-
-
-def test_a_later_reading_is_held_against_the_first():
-    first, again = Columns.of({"topic": TABLE["topic"]}), Columns.of(TABLE)
-    assert first.differing(again) == []
-    assert list(first.joined(again)) == ["topic", "length", "e"]
-    assert first.differing(again.only(np.array([1, 0, 2, 3]))) == ["topic"]
-    # Vectors are not compared.
-    assert Columns.of({"e": TABLE["e"]}).differing(again.only(np.array([3, 2, 1, 0]))) == []
+    assert columns.table(rows=np.array([2, 0]))["topic"].tolist() == ["a", "b"]
 
 
 def test_codes_are_equal_where_values_are():
-    columns = Columns.of(TABLE)
+    columns = Columns(tuple(TABLE), pd.DataFrame(TABLE))
     assert columns.coded("topic").codes.tolist() == [0, -1, 1, 0]
-    assert columns.value_codes("e").tolist() == [0, 1, 0, 1]
+    assert value_codes(columns.table()["e"]).tolist() == [0, 1, 0, 1]
     assert columns.sorted_codes("length").tolist() == [2, 0, 1, 2]
     assert value_codes(np.empty((3, 0))).tolist() == [0, 0, 0]
     with pytest.raises(DataError):

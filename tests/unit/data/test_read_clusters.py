@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dmlrank.data.columns import Columns
 from dmlrank.data.vote_columns import read_clusters
 from dmlrank.exceptions import OptionError
 
@@ -79,7 +80,7 @@ def test_codes_do_not_depend_on_the_order_of_the_rows(data):
     row_context = np.array([place[context] for context in data.row_context[back].tolist()])
     turned = replace(
         data,
-        columns=data.columns.only(back),
+        columns=Columns(data.columns.available, data.columns.table(rows=back).reset_index(drop=True)),
         row_context=row_context,
         first_row=np.unique(row_context, return_index=True)[1],
     )

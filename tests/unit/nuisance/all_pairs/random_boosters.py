@@ -96,10 +96,6 @@ class TableOffset:
     table: np.ndarray
     mirrored: bool = False
 
-    def of_item(self, item, others, contexts, *, shown_first):
-        table = self.table[contexts, item] if shown_first else self.table[contexts, :, item]
-        return table[:, others].transpose(2, 0, 1)
-
     def of_contexts(self, contexts):
         return TableOffset(self.table[contexts], self.mirrored)
 

@@ -68,9 +68,9 @@ def test_tables_are_prepared_for_many_contexts_where_few_splits_are_on_the_conte
     expected = predict_all_pairs(few, x, n_items)
     np.testing.assert_allclose(predict_all_pairs(many, x, n_items), expected, rtol=0, atol=1e-14)
     # A block overwrites the one before.
-    for contexts, block in many.blocks(x):
-        np.testing.assert_allclose(block, expected[contexts], rtol=0, atol=1e-14)
-    assert few.blocks(x) is None
+    for pairs in (few, many):
+        for contexts, block in pairs.blocks(x, pairs.trees.link, None):
+            np.testing.assert_allclose(block, expected[contexts], rtol=0, atol=1e-14)
     branches, leaves = evaluate_items(read_trees(booster), n_items)
     wide = replace(branches, split=np.zeros(10**6, dtype=int))
     assert not tables_pay(wide, leaves, 3, n_items, 100_000, mirrored=True)

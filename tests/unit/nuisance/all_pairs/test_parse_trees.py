@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing
 from dmlrank.nuisance.all_pairs import predict
-from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
+from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import contexts_by_branch, read_trees, scores_by_first
 
 from .random_boosters import TableOffset, draw_case
@@ -187,44 +187,6 @@ def test_products_stay_below_the_size_that_the_linear_algebra_library_gives_to_t
     assert max(len(terms.second) for terms in measured) * 8 * n_items > 2000
     assert 0 < max(MeasuredMatrix.sizes) <= 2000
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
-
-
-class CountingWeights:
-    """Weights of rectangles that note for how many contexts they are computed."""
-
-    def __init__(self, weights):
-        self.weights, self.n_contexts = weights, []
-
-    def __matmul__(self, branches_taken):
-        self.n_contexts.append(branches_taken.shape[1])
-        return self.weights @ branches_taken
-
-
-def test_equal_contexts_are_scored_once(large):
-    booster, n_items, x = large
-    few = x[[0, 1, 2]]
-    place = np.random.default_rng(3).integers(3, size=500)
-    pairs = PairTrees.of(booster, n_items)
-    sums = tuple(replace(terms, weights=CountingWeights(terms.weights)) for terms in pairs.sums)
-    counting = replace(pairs, sums=sums)
-    table = predict_all_pairs(counting, few[place], n_items)
-    # Contexts are scored in groups of eight.
-    assert [terms.weights.n_contexts for terms in sums] == [[8]] * 3
-    np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items)[place])
-
-
-@pytest.mark.parametrize("keys_agree", [False, True])
-def test_unequal_contexts_are_distinguished_even_where_their_keys_agree(keys_agree, monkeypatch):
-    if keys_agree:
-        monkeypatch.setattr(np, "bitwise_xor", lambda one, other: np.zeros_like(one))
-    x = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.0], [0.0, 1.0], [np.nan, -0.0]])
-    distinct, place = distinct_rows(x)
-    np.testing.assert_array_equal(distinct, [0, 1, 2])
-    np.testing.assert_array_equal(place, [0, 1, 2, 0, 2])
-    rows = np.array([4, 1, 2, 3, 3, 0])
-    distinct, place = distinct_rows(x, rows)
-    np.testing.assert_array_equal(distinct, [0, 1, 3])
-    np.testing.assert_array_equal(place, [0, 1, 0, 2, 2, 2])
 
 
 @pytest.mark.long

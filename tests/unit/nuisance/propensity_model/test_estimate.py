@@ -201,25 +201,6 @@ def test_a_random_search_draws_anew_in_every_fold(draw):
     assert settings == [None] * N_FOLDS
 
 
-def test_the_training_rows_of_a_fold_are_gathered_once(draw):
-    """The rows outside the first fold, which select the settings, also train the booster of this fold."""
-    n_gathered = []
-
-    class CountingRows(BinnedRows):
-        def only(self, inside):
-            n_gathered.append(np.count_nonzero(inside))
-            return super().only(inside)
-
-    data = draw(n_pairs=3)
-    binned = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, np.random.default_rng(6)), data.x, "cv")
-    rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
-    folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
-    rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
-    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
-    assert all(booster.num_trees() for booster in boosters)
-    assert len(n_gathered) == N_FOLDS
-
-
 def test_all_that_threads_give_to_lightgbm_asks_for_the_same_number_of_its_threads(draw, monkeypatch):
     """LightGBM has one number for the process: changed in one thread, it makes a booster of another one crash."""
     numbers = []

@@ -196,6 +196,6 @@ def test_columns_are_used_unchanged(triangle):
     ],
 )
 def test_columns_that_are_no_propensities_are_refused(triangle, values):
-    data = replace(triangle, columns=Columns.of({"shown": values}))
+    data = replace(triangle, columns=Columns(("shown",), pd.DataFrame({"shown": values})))
     with pytest.raises(NuisanceError):
         column_propensity(data, "shown")
