@@ -448,7 +448,11 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             lead += f"{counted(most, results.counts)}{'' if is_one else ' each'} this stays open"
             lead += "." if on_page else f"; a fit with min_votes={enough_votes} ranks the others."
     if further := [name for name in tied if name not in may_be_first]:
-        lead += f" Only {stricter}, behind rank sets and simultaneous intervals, leaves {some_of(further)} open."
+        behind = f"{stricter}, behind rank sets and simultaneous intervals,"
+        if on_page:
+            lead += f" Nearly ruled out as first, and left open by {behind} alone: {some_of(further)}."
+        else:
+            lead += f" Only {behind} leaves {some_of(further)} open."
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
@@ -663,7 +667,7 @@ def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
     return [
         f"The smallest true lead of {leader} over {rival} that the {test} would find with power {POWER:.2f} is "
         f"{present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with {9 * number:,} "
-        f"more.{remark}"
+        f"more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
     ]
 
 

@@ -179,7 +179,8 @@ def test_the_numbers_of_a_cell_stay_with_the_matrix(open_page, arena_result):
     matrix = page.locator(".matrix-box").bounding_box()
     detail = page.locator("p.detail").bounding_box()
     assert detail["y"] + detail["height"] <= matrix["y"] + matrix["height"]
-    assert page.locator("#b0-method").bounding_box()["y"] >= 0
+    # Of a fraction of a pixel, browsers may scroll too far.
+    assert page.locator("#b0-method").bounding_box()["y"] > -1
 
 
 def test_tabs_follow_the_pattern(open_page, groups):

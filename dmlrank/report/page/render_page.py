@@ -228,7 +228,6 @@ def _view(board: Board) -> Mapping[str, object]:
     few = [results.names[j] in marked for j in board.order]
     forest, matrix = _plots(board, few)
     warnings = [without_code(text) for text in fit_warnings(results)]
-    verdict = " ".join(verdict_sentences(results, level, on_page=True))
     found = leaderboard_columns(results, level)
     columns = [found[name] for name in _COLUMNS if name in found]
     cells = [(column.kind, column.page_cells) for column in columns]
@@ -250,7 +249,7 @@ def _view(board: Board) -> Mapping[str, object]:
         else "",
         "are_some": bool(results.diagnostics.doubtful_models),
         "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "verdict": _said(verdict),
+        "verdict": [_said(text) for text in verdict_sentences(results, level, on_page=True)],
         "columns": columns,
         "rows": [
             (is_few, [(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells])

@@ -153,7 +153,8 @@ def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     assert float(p) == pytest.approx(result.t_test(f"{first} - {second}").pvalue, abs=6e-4)
     claim = (
         r"The smallest true lead of \S+ over \S+ that the test of first place would find with power 0\.80 is ([\d.]+) "
-        r"with these ([\d,]+) prompts, ([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more\."
+        r"with these ([\d,]+) prompts, ([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more, "
+        r"with pairs drawn as so far\."
     )
     first_gap, n_prompts, second_gap, doubling, third_gap, tenfold = (
         float(number.replace(",", "")) for number in re.search(claim, text).groups()
@@ -190,7 +191,7 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
 
 def test_a_page_says_so_in_words_without_statistics(result):
     pytest.importorskip("jinja2")
-    said = re.search(r'<p class="verdict">(.*?)</p>', result.report(), re.S)[1]
+    said = re.search(r'<div class="verdict">(.*?)</div>', result.report(), re.S)[1]
     assert "First place is not decided" in said
     n_apart, n_pairs = re.search(r"Which of two models is better is shown for (\d+) of (\d+) pairs\.", said).groups()
     assert f"{n_apart} of {n_pairs} pairs of models are separated" in " ".join(result.verdict().split())
@@ -222,7 +223,7 @@ def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
     # The page says it with the p-value, and its comparison of two models as well.
     page = fit.report()
     p = re.search(r"first place: P = ([\d.]+)\)", said)[1]
-    assert f"{leader} is first (test of first place: P = {p}). Only the stricter check" in page
+    assert f"{leader} is first (test of first place: P = {p}). Nearly ruled out as first, and left open by the" in page
     numbers = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
     assert numbers["boards"][0]["first"] == pytest.approx(float(p), abs=6e-4)
 
