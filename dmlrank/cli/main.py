@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn, warnings_as_lines
 from .._version import __version__
 from ..data.formula.parse import parse_formula
+from ..data.frames import take_columns
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
@@ -528,9 +529,11 @@ def _gate(arguments: argparse.Namespace) -> int:
     inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
     if len(inputs) == 1 and (words.is_log(arguments, inputs[0]) or words.is_table(inputs[0])):
         inputs = [words.NO_FORMULA, inputs[0]]
-    if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
+    is_file = len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0])
+    if is_file:
         arguments.alpha = round(1 - arguments.level, 12)
-        results = _fitted(*frames_of(arguments, inputs[0], inputs[1]), arguments, models=question[:2])
+        formula, frames = frames_of(arguments, inputs[0], inputs[1])
+        results = _fitted(formula, dict(frames), arguments, models=question[:2])
     elif "~" not in inputs[0] and len(inputs) == 1:
         words.refuse_fit_options(arguments)
         results = dr.read_json(inputs[0])
@@ -538,11 +541,27 @@ def _gate(arguments: argparse.Namespace) -> int:
         raise OptionError(
             f"gate was given {inputs}; give one stored result (fit --out), a folder of logs, or a formula and one file"
         )
-    if arguments.planned is not None:
-        results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
-    decision = gate.decide(results, *question)
+    decide = partial(_decision, arguments, question)
+    decision = decide(results)
+    if arguments.missing is None and gate.lost_runs(results, question[:2]):
+        counted, lowest = None, 0.0
+        if is_file:
+            outcome = parse_formula(formula).outcome
+            arguments.missing = lowest = float(take_columns(frames["file"], [outcome])[outcome].min())
+            with collected_warnings():
+                counted = decide(_fitted(formula, frames, arguments))
+        decision = gate.with_lost_runs(decision, counted, lowest)
     print(json.dumps(decision) if arguments.json else decision["text"])
     return gate.EXIT_CODES[str(decision["decision"])]
+
+
+def _decision(
+    arguments: argparse.Namespace, question: tuple[str, str, float, float], results: dr.RankResults
+) -> Mapping[str, object]:
+    """Return the decision of a gate from a fit, at a look of several where --planned says so."""
+    if arguments.planned is not None:
+        results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
+    return gate.decide(results, *question)
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------
