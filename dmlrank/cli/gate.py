@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,6 +72,24 @@ def with_lost_runs(
     return {**decision, "text": text, "lost_runs_count_as": lowest if counted else None, "lost_runs_counted": counted}
 
 
+def decide_by_group(
+    results: RankResults, columns: Sequence[str], candidate: str, baseline: str, margin: float, level: float
+) -> Mapping[str, object]:
+    """Return the decision of the worst group, with those of all groups and a line of text for each.
+
+    The limits of all groups hold jointly with probability ``level``, by Bonferroni's inequality.
+    """
+    groups = results.by(*columns)
+    each = 1 - (1 - level) / len(groups)
+    found = {name: decide(groups[name], candidate, baseline, margin, each) for name in groups}
+    decisions = [str(part["decision"]) for part in found.values()]
+    decision = next(word for word in ("worse", "not decided", "pass") if word in decisions)
+    lines = [f"  {name}: {str(part['text']).partition('; ')[0]}" for name, part in found.items()]
+    jointly = f"limits hold jointly with {100 * level:g} % confidence"
+    head = f"{decision}: the worst of {len(groups)} groups decides ({jointly})"
+    return {"decision": decision, "level": level, "groups": found, "text": "\n".join([head, *lines])}
+
+
 def decide(results: RankResults, candidate: str, baseline: str, margin: float, level: float) -> Mapping[str, object]:
     """Return the decision of a gate with its figures and one line of text.
 
@@ -107,7 +125,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         digits += 1
     shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
     least = f"{baseline} - {margin:g}" if margin else baseline
-    about, confidence = f"difference {shown['gap']}", f"with {100 * level:g} % confidence"
+    about, confidence = f"difference {shown['gap']}", f"with {100 * level:.4g} % confidence"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
     confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"

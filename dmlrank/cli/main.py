@@ -516,6 +516,8 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     planned = "decide at each of several looks at growing data; N prompts (or clusters) is when you expect to decide"
     add("--planned", type=int, metavar="N", help=planned)
     add("--start", type=int, metavar="N", help=f"prompts at the first look, with --planned (default {DEFAULT_START})")
+    by = "decide in each group of prompts by these columns; the worst group decides for all"
+    add("--by", nargs="+", metavar="COLUMN", help=by)
     add("--json", action="store_true", help="print the decision and its figures as JSON")
 
 
@@ -525,6 +527,8 @@ def _gate(arguments: argparse.Namespace) -> int:
     gate.check_gate(*question)
     if arguments.start is not None and arguments.planned is None:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
+    if arguments.by and arguments.planned is not None:
+        raise OptionError("--by and --planned are both given, but groups hold for one look only; leave one of them out")
     # A formula may stand behind the file, as in the other commands.
     inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
     if len(inputs) == 1 and (words.is_log(arguments, inputs[0]) or words.is_table(inputs[0])):
@@ -561,7 +565,7 @@ def _decision(
     """Return the decision of a gate from a fit, at a look of several where --planned says so."""
     if arguments.planned is not None:
         results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
-    return gate.decide(results, *question)
+    return gate.decide_by_group(results, arguments.by, *question) if arguments.by else gate.decide(results, *question)
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------

@@ -191,6 +191,29 @@ def test_the_line_tells_a_limit_of_the_interval_from_that_of_the_margin(run):
     assert float(shown[1]) == pytest.approx(lower, abs=1e-4)
 
 
+def test_the_worst_group_decides(table, tmp_path, capsys):
+    path = tmp_path / "tasks.csv"
+    is_sql = table["prompt"].astype(int) % 3 == 0
+    shift = np.where(table["model"] == "candidate", np.where(is_sql, -0.3, 0.3), 0)
+    table.assign(task=np.where(is_sql, "sql", "other"), accuracy=table["accuracy"] + shift).to_csv(path, index=False)
+    command = ["gate", FORMULA, str(path), "--context", "prompt", "--candidate", "candidate", "--baseline", "baseline"]
+    assert main([*command, "--margin", "0.05"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--margin", "0.05", "--by", "task"]) == 3
+    head, other, sql = capsys.readouterr().out.splitlines()
+    assert head.startswith("worse: the worst of 2 groups decides")
+    assert other.startswith("  other: pass: ")
+    assert sql.startswith("  sql: worse: ")
+    assert "with 97.5 % confidence" in sql
+    assert main([*command, "--margin", "0.9", "--by", "task", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    results = dr.dml_rank(FORMULA, pd.read_csv(path), context="prompt", rng=0)
+    expected = results.by("task")["sql"].t_test(("candidate", "baseline"), delta=-0.9, side="larger").conf_int(0.025)[0]
+    assert figures["groups"]["sql"]["lower"] == pytest.approx(expected[0])
+    assert main([*command, "--margin", "0.9", "--by", "task", "--planned", "900"]) == 1
+    assert "one look only" in capsys.readouterr().err
+
+
 def test_looks_at_growing_data(run):
     code, said = run("--planned", "900", "--start", "300", margin="0.3")
     assert code == 0
