@@ -357,13 +357,18 @@ def add_fit_options(command: argparse.ArgumentParser, names: Sequence[str] = PAS
     command.add_argument("--progress", action="store_const", const=True, help="show progress on standard error")
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
-    tasks = "every task counts the same, instead of every prompt: the column with the task of each prompt"
-    command.add_argument("--tasks", metavar="COLUMN", help=tasks)
+    add_tasks(command)
     verdicts = (
         "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
         "judges give NAME=FILE for each"
     )
     command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
+
+
+def add_tasks(command: argparse.ArgumentParser) -> None:
+    """Add the option of tasks that count the same."""
+    tasks = "every task counts the same, instead of every prompt: the column with the task of each prompt"
+    command.add_argument("--tasks", metavar="COLUMN", help=tasks)
 
 
 def refuse_fit_options(arguments: argparse.Namespace) -> None:

@@ -147,6 +147,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 def _add_check_options(command: argparse.ArgumentParser) -> None:
     words.add_formula_and_file(command)
     words.add_options(command, words.CHECKED)
+    words.add_tasks(command)
     time = "column of times (timestamps, dates, seconds since 1970): availability of models, votes by period, drift"
     command.add_argument("--time", metavar="COLUMN", help=time)
     command.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
@@ -158,6 +159,7 @@ def _check(arguments: argparse.Namespace) -> int:
     files.check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], "check")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file)
     options = words.api_options(arguments, words.CHECKED) | {"time": arguments.time, "period": arguments.period}
+    options |= {"weights": dr.EqualTasks(arguments.tasks)} if arguments.tasks else {}
     found = dr.check(formula, frames["file"], env={}, **options)
     typed = replace(found, problems=tuple(map(words.as_typed, found.problems)))
     formats: _Formats = {

@@ -580,7 +580,7 @@ def test_bounds_of_runs_that_were_lost(are_absent):
         fit(table[~is_lost], missing=0.0).sensitivity()
 
 
-def test_a_check_of_scores_speaks_of_scores(tmp_path):
+def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     table = draw(n=30, n_models=3, n_runs=2)
     table["task"], table["prompt"] = np.where(table.task < 20, "algebra", "code"), table.task
     table["error"] = None
@@ -596,6 +596,16 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path):
     assert check.scores.tasks.loc[("m00", "code"), "prompts"] == 10
     cells = table.dropna(subset="accuracy").groupby(["prompt", "model"])["accuracy"].mean().unstack()
     np.testing.assert_allclose(check.scores.models["mean"], cells.mean(), atol=1e-12)
+    # Where tasks count the same, means are those of the fit.
+    suites = draw(n=90, n_models=3, n_runs=1, seed=2)
+    suites["suite"] = np.where(suites["task"] < 20, "small", "large")
+    options = {"context": "task", "weights": dr.EqualTasks("suite")}
+    equal = dr.check(FORMULA, suites, **options)
+    np.testing.assert_allclose(equal.scores.models["mean"], fit(suites, weights=options["weights"]).params, rtol=1e-12)
+    assert "over tasks, the values of 'suite'" in str(equal)
+    suites.to_csv(tmp_path / "suites.csv", index=False)
+    assert main(["check", FORMULA, str(tmp_path / "suites.csv"), "--context", "task", "--tasks", "suite"]) == 0
+    assert "over tasks, the values of 'suite'" in capsys.readouterr().out
     assert "missing='common'" in check.problems[0]
     assert "1 run without a score is left out" in check.problems[1]
     # A run without a score counts as a failure, too, beside one with a score.
