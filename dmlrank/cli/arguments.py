@@ -510,10 +510,22 @@ def frames_of(
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
     else:
+        if _has_drawn_runs(arguments) and parse_formula(formula).of_scores:
+            outcome, model = parse_formula(formula).outcome, parse_formula(formula).first
+            table = take_columns(frames["file"], column_names(frames["file"]))
+            is_lost = table[outcome].isna() & table[model].notna()
+            frames["file"] = table.assign(**{outcome: table[outcome].mask(is_lost, arguments.missing)})
         refuse_lost_runs(getattr(arguments, "propensity", None), frames["file"], arguments.context or (), formula)
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
     return formula, frames
+
+
+def _has_drawn_runs(arguments: argparse.Namespace) -> bool:
+    """Return whether runs were drawn, and --missing counts those among them that have a row without a score."""
+    propensity = getattr(arguments, "propensity", None)
+    is_known = propensity is not None and not (isinstance(propensity, str) and propensity in ("estimate", "marginal"))
+    return is_known and isinstance(arguments.missing, float)
 
 
 def judge_files(files: Sequence[str]) -> dict[str, str]:
@@ -529,6 +541,8 @@ def judge_files(files: Sequence[str]) -> dict[str, str]:
 def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
     """Return the keyword arguments of a fit, including the frames of verdicts; the seed is 0 unless it is given."""
     options = {"rng": 0} | api_options(arguments, (*PASSED_ON, "progress"))
+    if _has_drawn_runs(arguments):
+        del options["missing"]
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
     if arguments.tasks:

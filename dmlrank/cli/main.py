@@ -347,6 +347,7 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> 
     for name in ("context", "run", "groups", "weights", "tasks"):
         if value := getattr(arguments, name):
             words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
+    words_of_options += f" --missing {arguments.missing:g}" if isinstance(arguments.missing, float) else ""
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
     hint = "" if path else " (write the plan with --out plan.json)"
     command = f"dmlrank fit {shlex.quote(formula)} RUNS{words_of_options} --propensity {path or 'plan.json'}{leave_out}"

@@ -644,6 +644,9 @@ OF_RUNS = ["--context", "task", "--run", "run"]
 def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
     (log, csv, plan, every), printed = plan_files(tmp_path, capsys)
     assert f"dmlrank fit '{FORMULA}' RUNS --context task --run run --propensity {plan}" in printed
+    budget = ["--budget", "90", "--candidate", "m03", "--missing", "0"]
+    assert main(["design", FORMULA, str(log), *OF_RUNS, *budget]) == 0
+    assert "RUNS --context task --run run --missing 0 --propensity" in capsys.readouterr().out
     out = str(tmp_path / "fit.json")
     assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", out]) == 0
     res = fit(pd.read_csv(log), run="run")
@@ -697,6 +700,16 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
         for command, further in (("fit", []), ("gate", question)):
             assert main([command, FORMULA, str(lost), *OF_RUNS, "--propensity", str(plan), *further]) == 1
             assert f"the plan of --propensity has {len(planned)} runs, and {said}" in capsys.readouterr().err
+    # A row without a score counts as the value of --missing, and a planned run without a row is still refused.
+    options = [*OF_RUNS, "--propensity", str(plan), "--missing", "0"]
+    outs = [str(tmp_path / name) for name in ("filled.json", "counted.json")]
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", outs[0]]) == 0
+    assert main(["fit", FORMULA, str(lost), *options, "--out", outs[1]]) == 0
+    assert dr.read_json(outs[0]).params.equals(dr.read_json(outs[1]).params)
+    table.drop(failed).to_csv(lost, index=False)
+    capsys.readouterr()
+    assert main(["fit", FORMULA, str(lost), *options]) == 1
+    assert said in capsys.readouterr().err
     # The column of propensities, of rows of which the earlier ones have none.
     table.merge(planned, how="left").to_csv(every, index=False)
     assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", "propensity"]) == 1
