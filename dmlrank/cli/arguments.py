@@ -102,7 +102,7 @@ COMMANDS = {
   dmlrank fit "score ~ 1 | model" "logs/*.eval" --scorer choice --by domain""",
     ),
     "design": (
-        "FORMULA FILE --budget B [OPTIONS]",
+        "FORMULA FILE --budget B [OPTIONS]   or   ... --std-error S [OPTIONS]",
         "fit a file of battles and plan what to label next",
         "Fit a file of battles, and plan which pairs to label next for a budget.",
         f"""examples:

@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
+from scipy.stats import norm
 
 import dmlrank as dr
 
@@ -43,6 +44,8 @@ _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 # from which on its figure is a heat map.
 _GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
+# A budget that pays for every label.
+_ANY_BUDGET = 1e12
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
@@ -268,7 +271,10 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a plan and its outputs."""
     words.add_formula_and_file(command)
     words.add_fit_options(command)
-    command.add_argument("--budget", type=float, required=True, metavar="B", help="largest cost of all labels together")
+    size = command.add_mutually_exclusive_group(required=True)
+    size.add_argument("--budget", type=float, metavar="B", help="largest cost of all labels together")
+    error = "in place of a budget: the smallest one with at most this standard error of what the plan is for"
+    size.add_argument("--std-error", type=float, metavar="S", help=error)
     variances = "minimise the sum of variances (A, the default) or the determinant of the covariance (D)"
     command.add_argument("--criterion", choices=("A", "D"), default="A", help=variances)
     targets = command.add_mutually_exclusive_group()
@@ -297,13 +303,19 @@ def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     from ..fit.direct_fits import FEWEST_PROMPTS
     from ..planning.plan_summary import thin_models
+    from ..report.statements import runs_or_prompts
 
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
     costs = words.number_or_name(arguments.costs)
-    if isinstance(costs, float) and 0 < arguments.budget < min(costs, 1):
+    if arguments.std_error is not None:
+        if not arguments.std_error > 0:
+            raise OptionError(
+                f"--std-error is {arguments.std_error:g}; give a number above 0, in the unit of the scores"
+            )
+    elif isinstance(costs, float) and 0 < arguments.budget < min(costs, 1):
         raise OptionError(
             f"--budget {arguments.budget:g} is less than one run or label costs; a budget is the cost of all of them "
             f"together: for {100 * arguments.budget:g} % of 10,000 runs give --budget {10_000 * arguments.budget:g}"
@@ -314,7 +326,7 @@ def _design(arguments: argparse.Namespace) -> None:
     if pictures and results.estimates.are_means:
         raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
-        arguments.budget,
+        _ANY_BUDGET if arguments.budget is None else arguments.budget,
         arguments.criterion,
         contrasts=arguments.contrasts or top or against,
         costs=costs,
@@ -327,6 +339,13 @@ def _design(arguments: argparse.Namespace) -> None:
         candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
+    if arguments.std_error is not None:
+        try:
+            plan = plan.for_width(2 * float(norm.isf(0.025)) * arguments.std_error, 0.05, "none")
+        except OptionError as error:
+            gain = " ".join(runs_or_prompts(results.estimates))
+            text = f"{error} (with --std-error {arguments.std_error:g} an interval of 95 % has this width). {gain}"
+            raise OptionError(text.strip()) from None
     seed = arguments.rng or 0
     formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))

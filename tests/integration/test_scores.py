@@ -1,6 +1,8 @@
 """Tables of scores: means and their errors, repeated runs, missing scores, pass@k, and what follows a fit."""
 
 import itertools
+import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -872,3 +874,26 @@ def test_the_columns_that_tell_rows_apart_are_named(tmp_path, capsys):
     capsys.readouterr()
     assert main([*scores, "item", "model", "accuracy", "--run", "run", "--margin", "0.1"]) == 1
     assert "without --run" in capsys.readouterr().err
+
+
+def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_reach_it(tmp_path, capsys):
+    table = draw(n=200, n_models=4)
+    log, plan = str(tmp_path / "log.csv"), tmp_path / "plan.json"
+    table[table["model"] != "m03"].to_csv(log, index=False)
+    command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
+    assert main([*command, "--budget", "1000"]) == 0
+    assert "rest to run all models on further prompts" in " ".join(capsys.readouterr().out.split())
+    assert main([*command, "--std-error", "0.06", "--out", str(plan)]) == 0
+    said = capsys.readouterr().out
+    assert " 0.060" in said
+    budget = json.loads(plan.read_text())["expected_cost"]
+    assert main([*command, "--budget", f"{0.9 * budget}"]) == 0
+    assert " 0.060" not in capsys.readouterr().out
+    assert main([*command, "--std-error", "0.01"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"even running every model .* on all 200 prompts .* about [\d,]+ prompts like these", said)
+    assert re.search(r"twice the runs: [\d.]+.*, twice the prompts at the same price of runs: [\d.]+", said)
+    assert main([*command, "--std-error", "0"]) == 1
+    assert "give a number above 0" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
+        fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
