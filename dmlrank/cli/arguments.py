@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable, Sequence
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from .._utils.argument_checks import check_whole
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
+from ..data.pairs_from_scores import with_read_grades
 from ..data.read_votes import PROMPT_NAMES
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
@@ -40,9 +43,6 @@ from .read_files import (
     read_propensities,
     refuse_lost_runs,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FORMULA = '"winner ~ 1 | model_a + model_b"'
 
@@ -506,6 +506,8 @@ def frames_of(
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, verdict_roles
     frames = read_frames(paths, roles) | ({} if table is None else {"file": table})
+    if isinstance(frames["file"], pd.DataFrame) and not columns and parse_formula(formula).of_scores:
+        frames["file"] = with_read_grades(frames["file"], parse_formula(formula).outcome)
     if columns:
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)

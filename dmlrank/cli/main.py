@@ -15,7 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
-from scipy.stats import norm
+import scipy
 
 import dmlrank as dr
 
@@ -341,7 +341,7 @@ def _design(arguments: argparse.Namespace) -> None:
     )
     if arguments.std_error is not None:
         try:
-            plan = plan.for_width(2 * float(norm.isf(0.025)) * arguments.std_error, 0.05, "none")
+            plan = plan.for_width(2 * float(scipy.stats.norm.isf(0.025)) * arguments.std_error, 0.05, "none")
         except OptionError as error:
             gain = " ".join(runs_or_prompts(results.estimates))
             text = f"{error} (with --std-error {arguments.std_error:g} an interval of 95 % has this width). {gain}"

@@ -897,3 +897,27 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     assert "give a number above 0" in capsys.readouterr().err
     with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
         fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
+
+
+def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
+    table = draw(n=60, n_runs=2)
+    table.loc[5, "accuracy"] = np.nan
+    grades = table["accuracy"].map({0.0: {"value": "I"}, 1.0: {"value": "C"}}).astype(object)
+    grades[3], grades[5] = {"value": 0.25, "explanation": "partly"}, None
+    graded, table = table.assign(accuracy=grades), table.assign(accuracy=table["accuracy"].mask(table.index == 3, 0.25))
+    path = tmp_path / "graded.jsonl"
+    graded.to_json(path, orient="records", lines=True)
+    out = str(tmp_path / "fit.json")
+    assert main(["fit", FORMULA, str(path), *OF_RUNS, "--out", out]) == 0
+    expected = fit(table, run="run").params
+    np.testing.assert_allclose(dr.read_json(out).params, expected, rtol=1e-12)
+    np.testing.assert_allclose(fit(graded, run="run").params, expected, rtol=1e-12)
+    solved = {"prompt": "task", "model": "model", "score": "accuracy", "missing": "keep"}
+    whole = graded.index != 3
+    pd.testing.assert_frame_equal(dr.pass_at_k(graded[whole], 2, **solved), dr.pass_at_k(table[whole], 2, **solved))
+    assert main(["check", FORMULA, str(path), *OF_RUNS]) == 0
+    question = ["--candidate", "m02", "--baseline", "m01", "--margin", "0.9"]
+    assert main(["gate", FORMULA, str(path), *OF_RUNS, *question]) == 0
+    graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
+    assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
+    assert "objects: {'value': 1}" in capsys.readouterr().err
