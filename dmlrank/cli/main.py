@@ -238,21 +238,21 @@ def _fit(arguments: argparse.Namespace) -> None:
     draw: Callable[[], Axes] = shown.plot
     if groups is not None and len(groups.joint.estimate) >= _MOST_INTERVALS:
         draw = partial(groups.plot, "heat_map")
+    pareto = None
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
         of_costs = _without_python(pareto.summary(**rows))
         tables.append(of_costs)
         others[-1] = (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title))
         if groups is None:
-            summary, csv, draw = of_costs, (lambda path: files.write_table(path, pareto.table)), pareto.plot
-        without = {Path(path).suffix.lower() for path in arguments.out or ()} - {".txt"}
-        without = without if groups is not None else without & {".json"}
-        if without:
-            page = ", nor has a page made from a stored result" if ".json" in without else ""
-            advice = "" if groups is None else "; without --by, tables and figures have them, too"
-            warn(
-                f"the {' and '.join(sorted(without))} file has no costs{page}; --report writes a page that has{advice}"
-            )
+            summary, draw = of_costs, pareto.plot
+            csv = lambda path: files.write_table(path, files.rows_of_models(view, arguments.method, pareto))  # noqa: E731
+        endings = {Path(path).suffix.lower() for path in arguments.out or ()}
+        if groups is not None and (without := endings - {".txt", ".json"}):
+            advice = "; without --by, tables and figures have them, too"
+            warn(f"the {' and '.join(sorted(without))} file has no costs; --report writes a page that has{advice}")
+        elif ".json" in endings:
+            warn("a page made from the .json file has no costs; --report writes a page that has")
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(_without_python(sensitivity))
@@ -263,7 +263,14 @@ def _fit(arguments: argparse.Namespace) -> None:
         text = "\n\n".join(_typed_words(part.verdict(top=arguments.top)) for part in parts)
         if groups is not None and len(groups) > 1:
             text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
-    formats = _formats(text, summary, csv, results.to_json, draw)
+
+    def write_json(path: str) -> None:
+        content = json.loads(results.to_json() or "")
+        content["models"] = files.rows_of_models(view, arguments.method, pareto)
+        content |= {} if groups is None else {"groups": groups.tidy(method=arguments.method)}
+        files.write_json(path, content)
+
+    formats = _formats(text, summary, csv, write_json, draw)
     _show(text, arguments.out, formats, others)
 
 
