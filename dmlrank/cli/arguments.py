@@ -20,7 +20,7 @@ from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
-from ..data.pairs_from_scores import with_read_grades
+from ..data.pairs_from_scores import pass_at_k, with_read_grades
 from ..data.read_votes import PROMPT_NAMES
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
@@ -521,6 +521,26 @@ def frames_of(
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
     return formula, frames
+
+
+def solved_of(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> pd.DataFrame:
+    """Return pass@k for ``--pass-at``, with the columns of the fit that have one value on a prompt."""
+    parts, prompt = parse_formula(formula), list(arguments.context or ())
+    if not parts.of_scores or not prompt or isinstance(frame, DerivedPairs) or arguments.propensity is not None:
+        raise OptionError(
+            "--pass-at is for a table of runs: give a formula such as 'score ~ 1 | model' and --context, without "
+            "--propensity"
+        )
+    table = take_columns(frame, column_names(frame))
+    is_kept = isinstance(arguments.missing, str) and arguments.missing != "raise"
+    missing = "keep" if is_kept else "raise" if arguments.missing in (None, "raise") else arguments.missing
+    solved = pass_at_k(table, arguments.pass_at, prompt=prompt, model=parts.first, score=parts.outcome, missing=missing)
+    arguments.run = None
+    given = [arguments.weights, arguments.tasks, *(arguments.groups or ()), *(arguments.by or ())]
+    names = [name for name in (*names_in(parts.features).values, *given) if name in table and name not in solved]
+    of_prompt = table.groupby(prompt, sort=False, observed=True)
+    constant = [name for name in dict.fromkeys(names) if (of_prompt[name].nunique(dropna=False) <= 1).all()]
+    return solved.merge(table.drop_duplicates(prompt)[[*prompt, *constant]], on=prompt)
 
 
 def _has_drawn_runs(arguments: argparse.Namespace) -> bool:

@@ -177,6 +177,8 @@ def _check(arguments: argparse.Namespace) -> int:
 def _add_fit_options(command: argparse.ArgumentParser) -> None:
     words.add_formula_and_file(command)
     words.add_fit_options(command)
+    solved = "of runs that succeed (1) or fail (0): fit the chance that at least one of K runs solves a prompt (pass@k)"
+    command.add_argument("--pass-at", type=int, metavar="K", help=solved)
     words.add_statement_options(command)
     words.add_table_options(command, has_slim=True)
     _add_outputs(
@@ -206,8 +208,15 @@ def _fit(arguments: argparse.Namespace) -> None:
     words.check_rows(arguments)
     words.check_statements(arguments)
     _check_title(arguments)
+    if (arguments.functional or "").startswith("pass"):
+        raise OptionError(
+            f"--functional {arguments.functional} is no functional; give --pass-at K, such as --pass-at 4"
+        )
     with collected_warnings() as found:
-        results = _fitted(*frames_of(arguments, arguments.formula, arguments.file), arguments)
+        formula, frames = frames_of(arguments, arguments.formula, arguments.file)
+        if arguments.pass_at is not None:
+            frames["file"] = words.solved_of(arguments, formula, frames["file"])
+        results = _fitted(formula, frames, arguments)
     is_in_table = _is_one_stream() and not arguments.slim and not arguments.verdict
     for warning in found:
         # A reader of both streams has the fit's warnings in the summary.

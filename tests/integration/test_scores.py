@@ -921,3 +921,25 @@ def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
     graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
     assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
     assert "objects: {'value': 1}" in capsys.readouterr().err
+
+
+def test_the_command_line_fits_the_chance_that_one_of_k_runs_solves_a_prompt(tmp_path, capsys):
+    table, out = draw(n=80, n_runs=4), tmp_path / "fit.json"
+    table.loc[[7, 30], "accuracy"] = np.nan
+    path = tmp_path / "runs.csv"
+    table.to_csv(path, index=False)
+    command = ["fit", FORMULA, str(path), *OF_RUNS, "--tasks", "topic", "--out", str(out)]
+    assert main([*command, "--pass-at", "3"]) == 0
+    solved = {"prompt": "task", "model": "model", "score": "accuracy"}
+    rows = dr.pass_at_k(table, 3, **solved).merge(table[["task", "topic"]].drop_duplicates())
+    np.testing.assert_allclose(dr.read_json(out).params, fit(rows, weights=dr.EqualTasks("topic")).params, rtol=1e-12)
+    assert main([*command, "--pass-at", "4"]) == 1
+    assert "--missing 0.0 counts each of them as a failure" in capsys.readouterr().err
+    assert main([*command, "--pass-at", "4", "--missing", "0"]) == 0
+    counted = dr.pass_at_k(table.fillna({"accuracy": 0.0}), 4, **solved).groupby("model")["accuracy"].mean()
+    assert main([*command[:-4], "--out", str(out), "--pass-at", "4", "--missing", "0"]) == 0
+    np.testing.assert_allclose(dr.read_json(out).params, counted, rtol=1e-12)
+    assert main([*command, "--functional", "pass@4"]) == 1
+    assert "give --pass-at K" in capsys.readouterr().err
+    assert main([*command, "--pass-at", "2", "--propensity", "accuracy"]) == 1
+    assert "is for a table of runs" in capsys.readouterr().err
