@@ -54,10 +54,7 @@ def lost_runs(results: RankResults, models: tuple[str, ...]) -> str:
 def with_lost_runs(
     decision: Mapping[str, object], counted: Mapping[str, object] | None, lowest: float
 ) -> Mapping[str, object]:
-    """Return a decision without lost runs after a look at that which counts them as the lowest score, if it is known.
-
-    Where models lose different shares of their runs, two different decisions are none.
-    """
+    """Return a decision without lost runs, or none where that which counts them differs or is not known."""
     if counted is not None and counted["decision"] == decision["decision"]:
         text = f"{decision['text']}; the decision is the same where they count as {lowest:g}"
     else:
@@ -75,10 +72,7 @@ def with_lost_runs(
 def decide_by_group(
     results: RankResults, columns: Sequence[str], candidate: str, baseline: str, margin: float, level: float
 ) -> Mapping[str, object]:
-    """Return the decision of the worst group, with those of all groups and a line of text for each.
-
-    The limits of all groups hold jointly with probability ``level``, by Bonferroni's inequality.
-    """
+    """Return the decision of the worst group; limits of all groups hold jointly by Bonferroni's inequality."""
     groups = results.by(*columns)
     each = 1 - (1 - level) / len(groups)
     found = {name: decide(groups[name], candidate, baseline, margin, each) for name in groups}
