@@ -446,6 +446,7 @@ def check(
     edge_weights: str | ArrayLike = "equal",
     votes: Votes = "mean",
     run: str | None = None,
+    weights: EqualTasks | None = None,
     time: str | None = None,
     period: str = "auto",
     env: int | Mapping[str, object] | EvalEnvironment | None = None,
@@ -492,6 +493,8 @@ def check(
         How repeated votes on a prompt and pair are counted.
     run : str, optional
         Column that tells the runs of a prompt and model apart, in a table of scores.
+    weights : EqualTasks, optional
+        The tasks over which means of scores are averaged; by default means are over prompts.
     time : str, optional
         Column with the time of each row: timestamps, dates, seconds since 1970, or texts in ISO 8601. The check then
         reports when models were available, which pairs were never available at the same time, votes by period, and
@@ -542,11 +545,12 @@ def check(
         run=run,
     )
     check_time_options(time, period)
+    tasks = None if weights is None else weights.column
     environment = caller_environment(env, depth=1)
     with one_thread():
         data = read_scores(formula, data, context=options.context, run=options.run)
         options = options_for(data, options, {})
-        return inspect_data(Source(formula, data, environment), options, time=time, period=period)
+        return inspect_data(Source(formula, data, environment), options, time=time, period=period, tasks=tasks)
 
 
 def load(path: str | os.PathLike[str]) -> RankResults:

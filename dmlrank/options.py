@@ -546,6 +546,8 @@ class Options:
 
     def changed(self, changes: Mapping[str, object]) -> Options:
         """Return a checked copy in which some values are replaced."""
+        if "data" in changes:
+            raise OptionError("update() changes options of a fit to the same data; fit other rows with dml_rank()")
         for name in changes:
             check_choice(name, OPTIONS, "an option of update")
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.

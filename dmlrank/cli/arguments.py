@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable, Sequence
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from .._utils.argument_checks import check_whole
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
+from ..data.pairs_from_scores import pass_at_k, with_read_grades
 from ..data.read_votes import PROMPT_NAMES
 from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
@@ -40,9 +43,6 @@ from .read_files import (
     read_propensities,
     refuse_lost_runs,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FORMULA = '"winner ~ 1 | model_a + model_b"'
 
@@ -102,7 +102,7 @@ COMMANDS = {
   dmlrank fit "score ~ 1 | model" "logs/*.eval" --scorer choice --by domain""",
     ),
     "design": (
-        "FORMULA FILE --budget B [OPTIONS]",
+        "FORMULA FILE --budget B [OPTIONS]   or   ... --std-error S [OPTIONS]",
         "fit a file of battles and plan what to label next",
         "Fit a file of battles, and plan which pairs to label next for a budget.",
         f"""examples:
@@ -357,13 +357,18 @@ def add_fit_options(command: argparse.ArgumentParser, names: Sequence[str] = PAS
     command.add_argument("--progress", action="store_const", const=True, help="show progress on standard error")
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
-    tasks = "every task counts the same, instead of every prompt: the column with the task of each prompt"
-    command.add_argument("--tasks", metavar="COLUMN", help=tasks)
+    add_tasks(command)
     verdicts = (
         "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
         "judges give NAME=FILE for each"
     )
     command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
+
+
+def add_tasks(command: argparse.ArgumentParser) -> None:
+    """Add the option of tasks that count the same."""
+    tasks = "every task counts the same, instead of every prompt: the column with the task of each prompt"
+    command.add_argument("--tasks", metavar="COLUMN", help=tasks)
 
 
 def refuse_fit_options(arguments: argparse.Namespace) -> None:
@@ -501,14 +506,48 @@ def frames_of(
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, verdict_roles
     frames = read_frames(paths, roles) | ({} if table is None else {"file": table})
+    if isinstance(frames["file"], pd.DataFrame) and not columns and parse_formula(formula).of_scores:
+        frames["file"] = with_read_grades(frames["file"], parse_formula(formula).outcome)
     if columns:
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
     else:
+        if _has_drawn_runs(arguments) and parse_formula(formula).of_scores:
+            outcome, model = parse_formula(formula).outcome, parse_formula(formula).first
+            table = take_columns(frames["file"], column_names(frames["file"]))
+            is_lost = table[outcome].isna() & table[model].notna()
+            frames["file"] = table.assign(**{outcome: table[outcome].mask(is_lost, arguments.missing)})
         refuse_lost_runs(getattr(arguments, "propensity", None), frames["file"], arguments.context or (), formula)
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
     return formula, frames
+
+
+def solved_of(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> pd.DataFrame:
+    """Return pass@k for ``--pass-at``, with the columns of the fit that have one value on a prompt."""
+    parts, prompt = parse_formula(formula), list(arguments.context or ())
+    if not parts.of_scores or not prompt or isinstance(frame, DerivedPairs) or arguments.propensity is not None:
+        raise OptionError(
+            "--pass-at is for a table of runs: give a formula such as 'score ~ 1 | model' and --context, without "
+            "--propensity"
+        )
+    table = take_columns(frame, column_names(frame))
+    is_kept = isinstance(arguments.missing, str) and arguments.missing != "raise"
+    missing = "keep" if is_kept else "raise" if arguments.missing in (None, "raise") else arguments.missing
+    solved = pass_at_k(table, arguments.pass_at, prompt=prompt, model=parts.first, score=parts.outcome, missing=missing)
+    arguments.run = None
+    given = [arguments.weights, arguments.tasks, *(arguments.groups or ()), *(arguments.by or ())]
+    names = [name for name in (*names_in(parts.features).values, *given) if name in table and name not in solved]
+    of_prompt = table.groupby(prompt, sort=False, observed=True)
+    constant = [name for name in dict.fromkeys(names) if (of_prompt[name].nunique(dropna=False) <= 1).all()]
+    return solved.merge(table.drop_duplicates(prompt)[[*prompt, *constant]], on=prompt)
+
+
+def _has_drawn_runs(arguments: argparse.Namespace) -> bool:
+    """Return whether runs were drawn, and --missing counts those among them that have a row without a score."""
+    propensity = getattr(arguments, "propensity", None)
+    is_known = propensity is not None and not (isinstance(propensity, str) and propensity in ("estimate", "marginal"))
+    return is_known and isinstance(arguments.missing, float)
 
 
 def judge_files(files: Sequence[str]) -> dict[str, str]:
@@ -524,6 +563,8 @@ def judge_files(files: Sequence[str]) -> dict[str, str]:
 def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
     """Return the keyword arguments of a fit, including the frames of verdicts; the seed is 0 unless it is given."""
     options = {"rng": 0} | api_options(arguments, (*PASSED_ON, "progress"))
+    if _has_drawn_runs(arguments):
+        del options["missing"]
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
     if arguments.tasks:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from .._utils.argument_checks import check_alpha, place_of
+from ..data.read_votes import UNEQUAL_GAPS
 from ..exceptions import OptionError
-from ..tables.display_text import decimals, fewest_decimals, fixed_text
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
 if TYPE_CHECKING:
     from ..fit.estimates import Estimates
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Decisions with their exit codes; 1 and 2 are those of errors.
 EXIT_CODES = {"pass": 0, "worse": 3, "not decided": 4}
+# Decimals with which a limit next to the margin is shown, at most.
+_MOST_DIGITS = 9
 
 
 def check_gate(candidate: str, baseline: str, margin: float, level: float) -> None:
@@ -40,6 +43,45 @@ def _check_margin(e: Estimates, margin: float) -> None:
             f"--margin is {margin:g}, but the scores lie between {low:g} and {high:g}, so that every candidate would "
             f"pass; give a smaller number in the unit of the scores{smaller}"
         )
+
+
+def lost_runs(results: RankResults, models: tuple[str, ...]) -> str:
+    """Return the fit's warning that one of these models lost another share of its runs than others; empty without."""
+    found = [text for text in results.diagnostics.warnings if text.startswith(UNEQUAL_GAPS)]
+    return next((text for text in found if any(f"{model} " in text for model in models)), "")
+
+
+def with_lost_runs(
+    decision: Mapping[str, object], counted: Mapping[str, object] | None, lowest: float
+) -> Mapping[str, object]:
+    """Return a decision without lost runs, or none where that which counts them differs or is not known."""
+    if counted is not None and counted["decision"] == decision["decision"]:
+        text = f"{decision['text']}; the decision is the same where they count as {lowest:g}"
+    else:
+        short = [str(each["text"]).partition("; ")[0] for each in (decision, counted) if each]
+        text = "not decided: models lost different shares of their runs, and the decision may depend on what these "
+        text += f"count; left out, {short[0]}"
+        if counted:
+            text += f"; as {lowest:g}, {short[1]}; say with --missing which holds ({lowest:g}, or drop)"
+        else:
+            text += "; a stored result has no runs to count: give the formula and the file"
+        decision = {**decision, "decision": "not decided"}
+    return {**decision, "text": text, "lost_runs_count_as": lowest if counted else None, "lost_runs_counted": counted}
+
+
+def decide_by_group(
+    results: RankResults, columns: Sequence[str], candidate: str, baseline: str, margin: float, level: float
+) -> Mapping[str, object]:
+    """Return the decision of the worst group; limits of all groups hold jointly by Bonferroni's inequality."""
+    groups = results.by(*columns)
+    each = 1 - (1 - level) / len(groups)
+    found = {name: decide(groups[name], candidate, baseline, margin, each) for name in groups}
+    decisions = [str(part["decision"]) for part in found.values()]
+    decision = next(word for word in ("worse", "not decided", "pass") if word in decisions)
+    lines = [f"  {name}: {str(part['text']).partition('; ')[0]}" for name, part in found.items()]
+    jointly = f"limits hold jointly with {100 * level:g} % confidence"
+    head = f"{decision}: the worst of {len(groups)} groups decides ({jointly})"
+    return {"decision": decision, "level": level, "groups": found, "text": "\n".join([head, *lines])}
 
 
 def decide(results: RankResults, candidate: str, baseline: str, margin: float, level: float) -> Mapping[str, object]:
@@ -73,12 +115,15 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     low, high = float(above.conf_int(alpha)[0, 0]), float(below.conf_int(alpha)[0, 1])
     p_pass, p_worse = float(above.pvalue), float(below.pvalue)
     digits = decimals(np.array([std_error]), fewest=fewest_decimals(e.scale.natural))
+    while digits < _MOST_DIGITS and fixed_text(-margin, digits) in (fixed_text(low, digits), fixed_text(high, digits)):
+        digits += 1
     shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
     least = f"{baseline} - {margin:g}" if margin else baseline
-    about, confidence = f"difference {shown['gap']}", f"with {100 * level:g} % confidence"
-    confidence += f" (the limit is {-margin:g})" if margin else ""
-    looks = "" if e.sequence is None else f", {e.sequence.clause}"
+    about, confidence = f"difference {shown['gap']}", f"with {100 * level:.4g} % confidence"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
+    limit = f"the limit is {-margin:g}, " if margin else ""
+    confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
+    looks = "" if e.sequence is None else f", {e.sequence.clause}"
     if decision == "pass":
         text = f"{candidate} is at least {least}: {about}, above {shown['low']} {confidence}{looks}"
     elif decision == "worse":

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
+import scipy
 
 import dmlrank as dr
 
@@ -22,6 +23,7 @@ from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn, warnings_as_lines
 from .._version import __version__
 from ..data.formula.parse import parse_formula
+from ..data.frames import take_columns
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
@@ -42,6 +44,8 @@ _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 # from which on its figure is a heat map.
 _GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
+# A budget that pays for every label.
+_ANY_BUDGET = 1e12
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes", "counts")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
@@ -146,6 +150,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 def _add_check_options(command: argparse.ArgumentParser) -> None:
     words.add_formula_and_file(command)
     words.add_options(command, words.CHECKED)
+    words.add_tasks(command)
     time = "column of times (timestamps, dates, seconds since 1970): availability of models, votes by period, drift"
     command.add_argument("--time", metavar="COLUMN", help=time)
     command.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
@@ -157,6 +162,7 @@ def _check(arguments: argparse.Namespace) -> int:
     files.check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], "check")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file)
     options = words.api_options(arguments, words.CHECKED) | {"time": arguments.time, "period": arguments.period}
+    options |= {"weights": dr.EqualTasks(arguments.tasks)} if arguments.tasks else {}
     found = dr.check(formula, frames["file"], env={}, **options)
     typed = replace(found, problems=tuple(map(words.as_typed, found.problems)))
     formats: _Formats = {
@@ -171,6 +177,8 @@ def _check(arguments: argparse.Namespace) -> int:
 def _add_fit_options(command: argparse.ArgumentParser) -> None:
     words.add_formula_and_file(command)
     words.add_fit_options(command)
+    solved = "of runs that succeed (1) or fail (0): fit the chance that at least one of K runs solves a prompt (pass@k)"
+    command.add_argument("--pass-at", type=int, metavar="K", help=solved)
     words.add_statement_options(command)
     words.add_table_options(command, has_slim=True)
     _add_outputs(
@@ -200,8 +208,15 @@ def _fit(arguments: argparse.Namespace) -> None:
     words.check_rows(arguments)
     words.check_statements(arguments)
     _check_title(arguments)
+    if (arguments.functional or "").startswith("pass"):
+        raise OptionError(
+            f"--functional {arguments.functional} is no functional; give --pass-at K, such as --pass-at 4"
+        )
     with collected_warnings() as found:
-        results = _fitted(*frames_of(arguments, arguments.formula, arguments.file), arguments)
+        formula, frames = frames_of(arguments, arguments.formula, arguments.file)
+        if arguments.pass_at is not None:
+            frames["file"] = words.solved_of(arguments, formula, frames["file"])
+        results = _fitted(formula, frames, arguments)
     is_in_table = _is_one_stream() and not arguments.slim and not arguments.verdict
     for warning in found:
         # A reader of both streams has the fit's warnings in the summary.
@@ -232,21 +247,21 @@ def _fit(arguments: argparse.Namespace) -> None:
     draw: Callable[[], Axes] = shown.plot
     if groups is not None and len(groups.joint.estimate) >= _MOST_INTERVALS:
         draw = partial(groups.plot, "heat_map")
+    pareto = None
     if arguments.cost:
         pareto = results.pareto(words.costs_of(arguments.cost))
         of_costs = _without_python(pareto.summary(**rows))
         tables.append(of_costs)
         others[-1] = (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title))
         if groups is None:
-            summary, csv, draw = of_costs, (lambda path: files.write_table(path, pareto.table)), pareto.plot
-        without = {Path(path).suffix.lower() for path in arguments.out or ()} - {".txt"}
-        without = without if groups is not None else without & {".json"}
-        if without:
-            page = ", nor has a page made from a stored result" if ".json" in without else ""
-            advice = "" if groups is None else "; without --by, tables and figures have them, too"
-            warn(
-                f"the {' and '.join(sorted(without))} file has no costs{page}; --report writes a page that has{advice}"
-            )
+            summary, draw = of_costs, pareto.plot
+            csv = lambda path: files.write_table(path, files.rows_of_models(view, arguments.method, pareto))  # noqa: E731
+        endings = {Path(path).suffix.lower() for path in arguments.out or ()}
+        if groups is not None and (without := endings - {".txt", ".json"}):
+            advice = "; without --by, tables and figures have them, too"
+            warn(f"the {' and '.join(sorted(without))} file has no costs; --report writes a page that has{advice}")
+        elif ".json" in endings:
+            warn("a page made from the .json file has no costs; --report writes a page that has")
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(_without_python(sensitivity))
@@ -257,7 +272,14 @@ def _fit(arguments: argparse.Namespace) -> None:
         text = "\n\n".join(_typed_words(part.verdict(top=arguments.top)) for part in parts)
         if groups is not None and len(groups) > 1:
             text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
-    formats = _formats(text, summary, csv, results.to_json, draw)
+
+    def write_json(path: str) -> None:
+        content = json.loads(results.to_json() or "")
+        content["models"] = files.rows_of_models(view, arguments.method, pareto)
+        content |= {} if groups is None else {"groups": groups.tidy(method=arguments.method)}
+        files.write_json(path, content)
+
+    formats = _formats(text, summary, csv, write_json, draw)
     _show(text, arguments.out, formats, others)
 
 
@@ -265,7 +287,10 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a plan and its outputs."""
     words.add_formula_and_file(command)
     words.add_fit_options(command)
-    command.add_argument("--budget", type=float, required=True, metavar="B", help="largest cost of all labels together")
+    size = command.add_mutually_exclusive_group(required=True)
+    size.add_argument("--budget", type=float, metavar="B", help="largest cost of all labels together")
+    error = "in place of a budget: the smallest one with at most this standard error of what the plan is for"
+    size.add_argument("--std-error", type=float, metavar="S", help=error)
     variances = "minimise the sum of variances (A, the default) or the determinant of the covariance (D)"
     command.add_argument("--criterion", choices=("A", "D"), default="A", help=variances)
     targets = command.add_mutually_exclusive_group()
@@ -294,13 +319,19 @@ def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     from ..fit.direct_fits import FEWEST_PROMPTS
     from ..planning.plan_summary import thin_models
+    from ..report.statements import runs_or_prompts
 
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
     costs = words.number_or_name(arguments.costs)
-    if isinstance(costs, float) and 0 < arguments.budget < min(costs, 1):
+    if arguments.std_error is not None:
+        if not arguments.std_error > 0:
+            raise OptionError(
+                f"--std-error is {arguments.std_error:g}; give a number above 0, in the unit of the scores"
+            )
+    elif isinstance(costs, float) and 0 < arguments.budget < min(costs, 1):
         raise OptionError(
             f"--budget {arguments.budget:g} is less than one run or label costs; a budget is the cost of all of them "
             f"together: for {100 * arguments.budget:g} % of 10,000 runs give --budget {10_000 * arguments.budget:g}"
@@ -311,7 +342,7 @@ def _design(arguments: argparse.Namespace) -> None:
     if pictures and results.estimates.are_means:
         raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
-        arguments.budget,
+        _ANY_BUDGET if arguments.budget is None else arguments.budget,
         arguments.criterion,
         contrasts=arguments.contrasts or top or against,
         costs=costs,
@@ -324,6 +355,13 @@ def _design(arguments: argparse.Namespace) -> None:
         candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
+    if arguments.std_error is not None:
+        try:
+            plan = plan.for_width(2 * float(scipy.stats.norm.isf(0.025)) * arguments.std_error, 0.05, "none")
+        except OptionError as error:
+            gain = " ".join(runs_or_prompts(results.estimates))
+            text = f"{error} (with --std-error {arguments.std_error:g} an interval of 95 % has this width). {gain}"
+            raise OptionError(text.strip()) from None
     seed = arguments.rng or 0
     formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, seed))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
@@ -344,6 +382,7 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> 
     for name in ("context", "run", "groups", "weights", "tasks"):
         if value := getattr(arguments, name):
             words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
+    words_of_options += f" --missing {arguments.missing:g}" if isinstance(arguments.missing, float) else ""
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
     hint = "" if path else " (write the plan with --out plan.json)"
     command = f"dmlrank fit {shlex.quote(formula)} RUNS{words_of_options} --propensity {path or 'plan.json'}{leave_out}"
@@ -515,6 +554,8 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     planned = "decide at each of several looks at growing data; N prompts (or clusters) is when you expect to decide"
     add("--planned", type=int, metavar="N", help=planned)
     add("--start", type=int, metavar="N", help=f"prompts at the first look, with --planned (default {DEFAULT_START})")
+    by = "decide in each group of prompts by these columns; the worst group decides for all"
+    add("--by", nargs="+", metavar="COLUMN", help=by)
     add("--json", action="store_true", help="print the decision and its figures as JSON")
 
 
@@ -524,13 +565,17 @@ def _gate(arguments: argparse.Namespace) -> int:
     gate.check_gate(*question)
     if arguments.start is not None and arguments.planned is None:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
+    if arguments.by and arguments.planned is not None:
+        raise OptionError("--by and --planned are both given, but groups hold for one look only; leave one of them out")
     # A formula may stand behind the file, as in the other commands.
     inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
     if len(inputs) == 1 and (words.is_log(arguments, inputs[0]) or words.is_table(inputs[0])):
         inputs = [words.NO_FORMULA, inputs[0]]
-    if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
+    is_file = len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0])
+    if is_file:
         arguments.alpha = round(1 - arguments.level, 12)
-        results = _fitted(*frames_of(arguments, inputs[0], inputs[1]), arguments, models=question[:2])
+        formula, frames = frames_of(arguments, inputs[0], inputs[1])
+        results = _fitted(formula, dict(frames), arguments, models=question[:2])
     elif "~" not in inputs[0] and len(inputs) == 1:
         words.refuse_fit_options(arguments)
         results = dr.read_json(inputs[0])
@@ -538,11 +583,27 @@ def _gate(arguments: argparse.Namespace) -> int:
         raise OptionError(
             f"gate was given {inputs}; give one stored result (fit --out), a folder of logs, or a formula and one file"
         )
-    if arguments.planned is not None:
-        results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
-    decision = gate.decide(results, *question)
+    decide = partial(_decision, arguments, question)
+    decision = decide(results)
+    if arguments.missing is None and gate.lost_runs(results, question[:2]):
+        counted, lowest = None, 0.0
+        if is_file:
+            outcome = parse_formula(formula).outcome
+            arguments.missing = lowest = float(take_columns(frames["file"], [outcome])[outcome].min())
+            with collected_warnings():
+                counted = decide(_fitted(formula, frames, arguments))
+        decision = gate.with_lost_runs(decision, counted, lowest)
     print(json.dumps(decision) if arguments.json else decision["text"])
     return gate.EXIT_CODES[str(decision["decision"])]
+
+
+def _decision(
+    arguments: argparse.Namespace, question: tuple[str, str, float, float], results: dr.RankResults
+) -> Mapping[str, object]:
+    """Return the decision of a gate from a fit, at a look of several where --planned says so."""
+    if arguments.planned is not None:
+        results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
+    return gate.decide_by_group(results, arguments.by, *question) if arguments.by else gate.decide(results, *question)
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------

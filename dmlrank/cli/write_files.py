@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ..inspection.check import Check
     from ..results.comparison import Comparison
+    from ..results.pareto import Pareto
+    from ..results.rank_results import RankResults
 
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -57,7 +59,8 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
                     f"{nearest(ending, endings)}"
                 )
             if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
-                raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")
+                advice = f"leave --out {path} out; nothing was computed or written"
+                raise MissingExtraError(f"plots need matplotlib: pip install 'dmlrank[plot]', or {advice}")
             with suppress(OSError):
                 if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
                     raise OptionError(
@@ -104,6 +107,17 @@ def content_of_check(found: Check) -> dict[str, object]:
             **{name: _plain(getattr(time, name)) for name in ("pairs", "prompts", "votes")},
         }
     return content
+
+
+def rows_of_models(view: RankResults, method: str, pareto: Pareto | None) -> pd.DataFrame:
+    """Return a row per model: estimate, interval and test, rank and rank set where there are intervals, and costs."""
+    table = view.tidy(method=method).rename(columns={"term": "model"})
+    if view.estimates.has_intervals:
+        sets = {"lower": "rank_low", "upper": "rank_high"}
+        table = table.join(view.ranks().result_frame.rename(columns=sets), on="model")
+    if pareto is None:
+        return table
+    return pareto.table.merge(table, on="model")
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:

@@ -301,6 +301,9 @@ def _plus(form: LinearForm, other: LinearForm, factor: Fraction | int) -> Linear
 
 def _unknown(name: object, place_of: ModelPlaces, hint: str) -> str:
     """Return the error about a name that is no model."""
+    # A model of a projection has one for every term, 'tokens: aster', and a model of groups for every group.
+    if alike := [known for known in place_of if str(known).endswith(f": {name}")]:
+        return f"{name!r} alone names no estimate; it has {listed(alike)}"
     return f"unknown model {name!r}; known are {listed(place_of)}{hint}{nearest(name, place_of)}"
 
 

@@ -18,6 +18,9 @@ from .equal_values import value_codes
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
 
+# Grades of inspect_ai.
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+
 
 def pairs_from_scores(
     frame: object,
@@ -177,6 +180,16 @@ def pairs_from_rankings(
     return replace(derived, kind="ranks", lower_wins=True)
 
 
+def with_read_grades(table: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Return a table in which scores such as ``{"value": "C"}``, which inspect_ai writes, are numbers."""
+    known = table[score].dropna() if score in table else ()
+    if not len(known) or not all(isinstance(cell, dict) and "value" in cell for cell in known):
+        return table
+    values = [cell["value"] if isinstance(cell, dict) else None for cell in table[score]]
+    numbers = [GRADES.get(value, value) if isinstance(value, str) else value for value in values]
+    return table.assign(**{score: pd.Series(numbers, table.index, dtype=object).infer_objects()})
+
+
 def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], run: str | None) -> object:
     """Return the scores that a formula with one item column describes; the data themselves for any other formula."""
     formula = parse_formula(formula_text)
@@ -191,7 +204,7 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
             f"{formula_text!r} is a formula of scores: name the column, or columns, that identify prompts with context="
         )
     names = [*context, *([] if run is None else [run]), formula.first, formula.outcome]
-    table = _take(data, names)
+    table = with_read_grades(_take(data, names), formula.outcome)
     column = table[formula.outcome]
     # Whole numbers as floats: the level of scores counts for their mean, which is rounded in any case.
     values = _numbers(column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score")
@@ -266,7 +279,7 @@ def pass_at_k(
         allowed = "allowed: 'raise', 'keep', and 0.0, with which lost runs are failures"
         number_in("missing", missing, lambda number: number == 0, allowed)
     keys = [*_named(prompt, "prompt"), model]
-    table = _take(frame, [*keys, score])
+    table = with_read_grades(_take(frame, [*keys, score]), score)
     _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
     values = _numbers(table[score], score, "score")
     wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
@@ -339,7 +352,7 @@ def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
         example = column[is_text].iloc[0] if any(is_text) else None
         raise DataError(
             f"column {name!r} holds {example!r}; a {kind} must be a number, or missing: turn it into numbers (win 1, "
-            f"loss 0), or name the columns of two models where rows are votes"
+            f"loss 0; objects: {{'value': 1}}), or name the columns of two models where rows are votes"
         )
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():

@@ -253,6 +253,10 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     return data.restrict(np.flatnonzero(~few))
 
 
+# How the warning begins that says that models lost different shares of their runs.
+UNEQUAL_GAPS = "models lack different shares of their runs"
+
+
 def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: str) -> None:
     """Warn of models with fewer votes, or scores, than ``min_votes``; raise where fewer than two have as many."""
     few = np.flatnonzero(number < min_votes)
@@ -276,7 +280,7 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
     fewest = options.min_votes if options.functional == "mean" else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
-            f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
+            f"{UNEQUAL_GAPS}, by more than chance: {gaps}. Runs are seldom lost at random, "
             f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "
             f"missing=0.0 counts each as a failure; how far scores change by it says how much depends on the reason",
             kind=IntervalWarning,

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from ..data.pairs_from_scores import GRADES
 from ..exceptions import DataError, OptionError, listed, nearest, shown
 from .log_files import (
     LOG_ENDINGS,
@@ -36,8 +37,8 @@ _SCORE_COLUMNS = ("prompt", "model", "score", "run", "task")
 _VOTE_COLUMNS = ("prompt", "model_a", "model_b", "winner", "judge", "task")
 # Names of metadata and of named scores that would take the place of a column.
 _OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms", "error"))
-# inspect_ai's grades, and words for right and wrong.
-_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+# Grades, and words for right and wrong.
+_GRADES = {**GRADES, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 # Verdicts with A first; Arena-Hard also writes B>A as A<B.
 _VERDICTS = {
     **dict.fromkeys(("A>>B", "A>B", "A++", "A+", "A"), "model_a"),

@@ -125,9 +125,11 @@ class ScoreCheck:
     models : DataFrame
         By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
         ``lost_runs`` (without one, where there are several; also those without a row), ``errors`` (rows without a score
-        that name an error, in a column of this name) and the ``mean`` over prompts.
+        that name an error, in a column of this name) and the ``mean`` over prompts, or over ``equal_tasks``.
     tasks : DataFrame
         The columns of ``models`` by model and task, where the table has a column ``task``; empty elsewhere.
+    equal_tasks : str or None
+        The column of tasks that all count the same in ``mean``.
     """
 
     n_prompts: int
@@ -139,20 +141,22 @@ class ScoreCheck:
     runs_missing: str
     models: pd.DataFrame
     tasks: pd.DataFrame
+    equal_tasks: str | None = None
 
     @classmethod
-    def of(cls, scores: DerivedPairs, formula: Formula) -> ScoreCheck:
+    def of(cls, scores: DerivedPairs, formula: Formula, equal_tasks: str | None = None) -> ScoreCheck:
         """Count what a table of runs holds."""
         table = scores.rows
         assert table is not None
         model, score, keys = formula.first, formula.outcome, list(scores.prompt)
+        task = equal_tasks or _TASK
         # Without models that have fewer scores than min_votes=.
         table = table[table[model].isna() | table[model].map(name_of).isin(scores.models)]
         known = table[score].notna()
         rows = table[[*keys, model]].assign(
             score=table[score].astype(float),
             error=table[_ERROR].notna() & ~known if _ERROR in table else False,
-            task=table.get(_TASK, ""),
+            task=table.get(task, ""),
         )
         tasks = rows.groupby(keys, sort=False, observed=True)["task"].first()
         cells = rows.groupby([*keys, model], sort=False, observed=True).agg(
@@ -168,11 +172,12 @@ class ScoreCheck:
             n_scored = (by_prompt[inside] > 0).sum()
             numbers = {"prompts": n_scored, "missing": int(inside.sum()) - n_scored, "scores": by_prompt[inside].sum()}
             numbers |= {"lost_runs": lost[inside].sum()} if n_rows.max() > 1 else {}
-            numbers |= {"errors": errors[inside].sum(), "mean": mean[inside].mean()}
+            of_tasks = mean[inside].groupby(of_prompt[inside]).mean() if equal_tasks else mean[inside]
+            numbers |= {"errors": errors[inside].sum(), "mean": of_tasks.mean()}
             return pd.DataFrame(numbers).rename_axis("model")
 
         of_prompt = tasks.reindex(by_prompt.index).to_numpy()
-        by_task = {name: counted_by_model(of_prompt == name) for name in pd.unique(of_prompt) if _TASK in table}
+        by_task = {name: counted_by_model(of_prompt == name) for name in pd.unique(of_prompt) if task in table}
         return cls(
             n_prompts=len(by_prompt),
             n_common=int((by_prompt > 0).all(axis=1).sum()),
@@ -183,6 +188,7 @@ class ScoreCheck:
             runs_missing=scores.runs_missing,
             models=counted_by_model(np.ones(len(by_prompt), dtype=bool)),
             tasks=pd.concat(by_task, names=["task"]).swaplevel() if by_task else pd.DataFrame(),
+            equal_tasks=equal_tasks,
         )
 
     def facts(self) -> list[tuple[str, str]]:
@@ -194,6 +200,7 @@ class ScoreCheck:
         missing = f"{self.runs_missing}; no model lacks a prompt" if self.runs_missing else "none"
         return [
             ("Models:", f"{len(self.models)}"),
+            ("Means:", f"over tasks, the values of {self.equal_tasks!r}" if self.equal_tasks else "over prompts"),
             ("Scores:", f"{self.runs_there or f'{self.n_scores:,}'}{runs}{errors}"),
             ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else missing),
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),

@@ -34,11 +34,12 @@ from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreChec
 from .time_check import inspect_time
 
 
-def inspect_data(source: Source, options: Options, *, time: str | None, period: str) -> Check:
+def inspect_data(source: Source, options: Options, *, time: str | None, period: str, tasks: str | None = None) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
     available, formula = column_names(source.data), parse_formula(source.formula)
     further = () if time is None else (time,)
     require_columns(further, available, "time=")
+    require_columns([tasks] if tasks else [], available, "weights=")
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
@@ -60,7 +61,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     scores = None
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
         fewest = options.min_votes if options.functional == "mean" else 1
-        scores = ScoreCheck.of(source.data.with_enough(fewest), formula)
+        scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()

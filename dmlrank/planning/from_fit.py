@@ -117,7 +117,8 @@ def design_fit(
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit: it adds runs to theirs, or "
                 "with from_scratch=True plans runs of all models on as many prompts of the same kind, whose "
-                "identifiers then take the places of those in the sample"
+                "identifiers then take the places of those in the sample. For further prompts beside those of the fit, "
+                "run all models on them and fit the rows of all prompts"
             )
         above = _above(estimates, options, from_scratch)
         return design_scores(estimates, steps, options, above, candidate=candidate, from_scratch=from_scratch)

@@ -397,10 +397,10 @@ def _slack_of_runs(solution: PlanSolution) -> list[str]:
     if not solution.slack:
         return []
     cost, times = solution.expected_cost, int(solution.budget / max(solution.expected_cost, 1e-300))
-    rest = f"run every planned cell {times} times; a fit takes the mean of its runs" if times > 1 else ""
+    rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
     return [
         f"The budget is slack: one run of every cell that makes the contrasts or scores of the plan more precise costs "
-        f"{cost:,.6g} together. Use the rest on further prompts{f', or {rest}' if rest else ''}."
+        f"{cost:,.6g} together. Use the rest to run all models on further prompts{rest}; fit the rows of all prompts."
     ]
 
 

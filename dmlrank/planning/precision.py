@@ -88,7 +88,7 @@ def cheapest_solution(
         n, labelled = problem.n_contexts, "labelling one pair" if problem.one_pair else "labelling every pair"
         labelled = "running every model that is not complete" if problem.of_scores else labelled
         advice = f"about {int(np.ceil(n * ratio**2)):,} prompts like these would be enough in the same way"
-        if earlier is not None:
+        if earlier is not None and not problem.of_scores:
             advice = "plan for more prompts: pass them to design() of the fit as newdata="
         on = "on" if problem.of_scores else "of"
         raise OptionError(f"even {labelled} {on} all {n:,} prompts {failure(ratio)}; {advice}")

@@ -222,22 +222,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     if d.equal_tasks:
         sentences.append(f"Tasks (values of {d.equal_tasks!r}) count the same.")
     sentences += _dependence_of_clusters(results)
-    gain = results.diagnostics.gain_of_runs
-    if gain is not None:
-        first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
-        contrast = np.zeros(len(results.models))
-        contrast[[results.models.index(first), results.models.index(second)]] = 1.0, -1.0
-        error = float(np.sqrt(contrast @ results.covariance.matrix @ contrast))
-        # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
-        digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
-        now, runs, prompts = (
-            fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
-        )
-        cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
-        sentences.append(
-            f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
-            f"price of runs: {prompts}."
-        )
+    sentences += runs_or_prompts(results)
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
         sentences.append(
@@ -252,6 +237,27 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
         sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
+
+
+def runs_or_prompts(results: Estimates) -> list[str]:
+    """Say what twice the runs and twice the prompts make of the standard error of a difference, where it is known."""
+    gain = results.diagnostics.gain_of_runs
+    if gain is None:
+        return []
+    first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
+    contrast = np.zeros(len(results.models))
+    contrast[[results.models.index(first), results.models.index(second)]] = 1.0, -1.0
+    error = float(np.sqrt(contrast @ results.covariance.matrix @ contrast))
+    # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
+    digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
+    now, runs, prompts = (
+        fixed_text(error * factor, digits) for factor in (1.0, np.sqrt((1 + (1 - gain) ** 2) / 2), np.sqrt(0.5))
+    )
+    cut = " (the part of prompts, estimated below zero, counts as zero)" if gain == 1 else ""
+    return [
+        f"Standard error of {first} - {second}: {now}; twice the runs: {runs}{cut}, twice the prompts at the same "
+        f"price of runs: {prompts}."
+    ]
 
 
 def _dependence_of_clusters(results: Estimates) -> list[str]:

@@ -247,7 +247,8 @@ class RestrictionTest(ModelTable):
         header = (("Statistic:", f"chi2({self.df}) = {self.statistic:.2f}", "P:", p_value_text(self.pvalue)),)
         notes = (
             f"Hausman test of the Bradley-Terry model: P {p_value_clause(self.pvalue)}, from {how}. The hypothesis is "
-            f"that the Bradley-Terry model holds for every prompt.",
+            f"that the Bradley-Terry model holds for every prompt; the test has power against failures that change the "
+            "scores.",
             '"difference" is the unrestricted minus the restricted score; "std err" is that of the difference. z tests '
             "one difference and is not adjusted.",
         )

@@ -109,6 +109,7 @@ def test_the_restriction_test_is_chi_squared_of_the_influence_values(rank, battl
     np.testing.assert_allclose(test.frame["difference"], gap, atol=1e-12)
     np.testing.assert_allclose(test.frame["std_error"], delta.std(axis=0) / 20, rtol=1e-8)
     assert "chi2(3)" in str(test)
+    assert "power against failures that change the scores" in " ".join(str(test).split())
 
 
 @pytest.mark.parametrize("position_bias", [True, False])

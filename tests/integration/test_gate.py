@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -49,9 +50,14 @@ def run(table, tmp_path, capsys):
             "0.2",
             0,
             r"^pass: candidate is at least baseline - 0.2: difference -[\d.]+, above -[\d.]+ with 95 % confidence "
-            r"\(the limit is -0.2\)$",
+            r"\(the limit is -0.2, P < 0.001\)$",
         ),
-        ("0", 3, r"^worse: candidate is below baseline: difference -[\d.]+, below -[\d.]+ with 95 % confidence$"),
+        (
+            "0",
+            3,
+            r"^worse: candidate is below baseline: difference -[\d.]+, below -[\d.]+ with 95 % confidence "
+            r"\(P < 0.001\)$",
+        ),
         (
             "0.05",
             4,
@@ -137,6 +143,75 @@ def test_gaps_of_other_models_do_not_matter(run, table, tmp_path):
         status, said = run("--json", inputs=(FORMULA, str(path), "--context", "prompt", "--missing", "0.0"))
     whole = json.loads(run("--json")[1].out)["difference"]
     assert json.loads(said.out)["difference"] == pytest.approx(whole * 600 / 650)
+
+
+def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    prompt, model, run = (axis.ravel() for axis in np.meshgrid(range(400), ("new", "old"), range(3), indexing="ij"))
+    score = (rng.random(len(prompt)) < 0.6).astype(float)
+    score[(model == "new") & (score == 0) & (rng.random(len(prompt)) < 0.25)] = np.nan
+    table = pd.DataFrame({"prompt": prompt, "model": model, "run": run, "score": score})
+    path, stored = tmp_path / "runs.csv", tmp_path / "stored.json"
+    table.to_csv(path, index=False)
+    fit = ["score ~ 1 | model", str(path), "--context", "prompt", "--run", "run"]
+    question = ["--candidate", "new", "--baseline", "old", "--margin"]
+
+    def gate(*options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IntervalWarning)
+            return main(["gate", *options]), capsys.readouterr().out
+
+    code, said = gate(*fit, *question, "0.02")
+    assert code == 4
+    assert re.search(r"^not decided: models lost different .* left out, pass: .*; as 0, (not decided|worse): ", said)
+    code, said = gate(*fit, *question, "0.02", "--json")
+    figures = json.loads(said)
+    counted = json.loads(gate(*fit, *question, "0.02", "--missing", "0", "--json")[1])
+    assert (code, figures["decision"], figures["lost_runs_count_as"]) == (4, "not decided", 0)
+    assert figures["lost_runs_counted"] == counted
+    # Who says what a lost run counts has the decision of that; and two equal decisions are one.
+    assert gate(*fit, *question, "0.02", "--missing", "drop")[0] == 0
+    code, said = gate(*fit, *question, "0.2")
+    assert code == 0
+    assert said.endswith("the decision is the same where they count as 0\n")
+    # A stored result cannot tell.
+    with pytest.warns(IntervalWarning, match="different shares"):
+        dr.dml_rank("score ~ 1 | model", table, context="prompt", run="run").to_json(stored)
+    code, said = gate(str(stored), *question, "0.02")
+    assert code == 4
+    assert "give the formula and the file" in said
+
+
+def test_the_line_tells_a_limit_of_the_interval_from_that_of_the_margin(run):
+    lower = json.loads(run("--json")[1].out)["lower"]
+    margin = f"{round(0.0001 - lower, 4)}"
+    said = run(margin=margin)[1].out
+    shown = re.search(r"above (-[\d.]+) .*limit is (-[\d.]+)", said)
+    assert float(shown[1]) != float(shown[2])
+    assert float(shown[1]) == pytest.approx(lower, abs=1e-4)
+
+
+def test_the_worst_group_decides(table, tmp_path, capsys):
+    path = tmp_path / "tasks.csv"
+    is_sql = table["prompt"].astype(int) % 3 == 0
+    shift = np.where(table["model"] == "candidate", np.where(is_sql, -0.3, 0.3), 0)
+    table.assign(task=np.where(is_sql, "sql", "other"), accuracy=table["accuracy"] + shift).to_csv(path, index=False)
+    command = ["gate", FORMULA, str(path), "--context", "prompt", "--candidate", "candidate", "--baseline", "baseline"]
+    assert main([*command, "--margin", "0.05"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--margin", "0.05", "--by", "task"]) == 3
+    head, other, sql = capsys.readouterr().out.splitlines()
+    assert head.startswith("worse: the worst of 2 groups decides")
+    assert other.startswith("  other: pass: ")
+    assert sql.startswith("  sql: worse: ")
+    assert "with 97.5 % confidence" in sql
+    assert main([*command, "--margin", "0.9", "--by", "task", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    results = dr.dml_rank(FORMULA, pd.read_csv(path), context="prompt", rng=0)
+    expected = results.by("task")["sql"].t_test(("candidate", "baseline"), delta=-0.9, side="larger").conf_int(0.025)[0]
+    assert figures["groups"]["sql"]["lower"] == pytest.approx(expected[0])
+    assert main([*command, "--margin", "0.9", "--by", "task", "--planned", "900"]) == 1
+    assert "one look only" in capsys.readouterr().err
 
 
 def test_looks_at_growing_data(run):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from contextlib import nullcontext
 
 import numpy as np
@@ -227,14 +229,29 @@ def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
     table.to_csv(path, index=False)
     outputs = [word for file in files.values() for word in ("--out", str(file))]
     arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--cost", "tokens"]
-    with pytest.warns(DmlrankWarning, match="the .json file has no costs"):
+    with pytest.warns(DmlrankWarning, match="a page made from the .json file has no costs"):
         assert main([*arguments, *outputs]) == 0
     found = fit(table).pareto("tokens")
-    assert pd.read_csv(files["csv"])["status"].tolist() == found.table["status"].tolist()
+    rows = pd.read_csv(files["csv"])
+    assert rows["status"].tolist() == found.table["status"].tolist()
+    # Files have the estimates with their intervals and ranks beside the costs, and the JSON is still a result.
+    res = fit(table)
+    expected = res.tidy().merge(res.ranks().result_frame, left_on="term", right_index=True).set_index("term")
+    for found_rows in (rows, pd.DataFrame(json.loads(files["json"].read_text())["models"])):
+        of_models = found_rows.set_index("model").loc[expected.index]
+        shared = ["estimate", "std_error", "conf_low", "rank"]
+        np.testing.assert_allclose(of_models[shared], expected[shared], rtol=1e-12)
+        np.testing.assert_allclose(of_models["rank_high"], expected["upper"])
+        np.testing.assert_allclose(of_models["cost"], found.table.set_index("model").loc[expected.index, "cost"])
+    assert dr.read_json(files["json"]).params.equals(res.params)
     assert "Score against Cost" in files["md"].read_text()
     page = tmp_path / "page.html"
+    outputs = ["--out", str(files["csv"]), "--out", str(files["json"])]
     with pytest.warns(DmlrankWarning, match="the .csv file has no costs"):
-        assert main([*arguments, "--by", "half", "--report", str(page), "--out", str(files["csv"])]) == 0
+        assert main([*arguments, "--by", "half", "--report", str(page), *outputs]) == 0
+    content = json.loads(files["json"].read_text())
+    assert {row["group"] for row in content["groups"]} == {"even", "odd"}
+    assert {row["status"] for row in content["models"]} == set(found.table["status"])
     capsys.readouterr()
     assert pd.read_csv(files["csv"])["group"].unique().tolist() == ["even", "odd"]
     text = page.read_text()
@@ -248,6 +265,15 @@ def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.startswith("2 groups were tested, each at 5 %.\n\nFirst place")
     assert said.count("\nhalf = ") == 2
+
+
+def test_a_figure_without_matplotlib_is_refused_before_the_fit(study, tmp_path, capsys, monkeypatch):
+    path, figure = tmp_path / "scores.csv", tmp_path / "board.png"
+    a_table(study, 0).to_csv(path, index=False)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    assert main(["fit", FORMULA, str(path), "--context", "prompt", "--out", str(figure)]) == 1
+    assert f"leave --out {figure} out; nothing was computed or written" in capsys.readouterr().err
 
 
 def test_bad_costs_are_errors(study, arena_result):

@@ -1,6 +1,8 @@
 """Tables of scores: means and their errors, repeated runs, missing scores, pass@k, and what follows a fit."""
 
 import itertools
+import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -580,7 +582,7 @@ def test_bounds_of_runs_that_were_lost(are_absent):
         fit(table[~is_lost], missing=0.0).sensitivity()
 
 
-def test_a_check_of_scores_speaks_of_scores(tmp_path):
+def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     table = draw(n=30, n_models=3, n_runs=2)
     table["task"], table["prompt"] = np.where(table.task < 20, "algebra", "code"), table.task
     table["error"] = None
@@ -596,6 +598,16 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path):
     assert check.scores.tasks.loc[("m00", "code"), "prompts"] == 10
     cells = table.dropna(subset="accuracy").groupby(["prompt", "model"])["accuracy"].mean().unstack()
     np.testing.assert_allclose(check.scores.models["mean"], cells.mean(), atol=1e-12)
+    # Where tasks count the same, means are those of the fit.
+    suites = draw(n=90, n_models=3, n_runs=1, seed=2)
+    suites["suite"] = np.where(suites["task"] < 20, "small", "large")
+    options = {"context": "task", "weights": dr.EqualTasks("suite")}
+    equal = dr.check(FORMULA, suites, **options)
+    np.testing.assert_allclose(equal.scores.models["mean"], fit(suites, weights=options["weights"]).params, rtol=1e-12)
+    assert "over tasks, the values of 'suite'" in str(equal)
+    suites.to_csv(tmp_path / "suites.csv", index=False)
+    assert main(["check", FORMULA, str(tmp_path / "suites.csv"), "--context", "task", "--tasks", "suite"]) == 0
+    assert "over tasks, the values of 'suite'" in capsys.readouterr().out
     assert "missing='common'" in check.problems[0]
     assert "1 run without a score is left out" in check.problems[1]
     # A run without a score counts as a failure, too, beside one with a score.
@@ -634,6 +646,9 @@ OF_RUNS = ["--context", "task", "--run", "run"]
 def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
     (log, csv, plan, every), printed = plan_files(tmp_path, capsys)
     assert f"dmlrank fit '{FORMULA}' RUNS --context task --run run --propensity {plan}" in printed
+    budget = ["--budget", "90", "--candidate", "m03", "--missing", "0"]
+    assert main(["design", FORMULA, str(log), *OF_RUNS, *budget]) == 0
+    assert "RUNS --context task --run run --missing 0 --propensity" in capsys.readouterr().out
     out = str(tmp_path / "fit.json")
     assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", out]) == 0
     res = fit(pd.read_csv(log), run="run")
@@ -687,6 +702,16 @@ def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
         for command, further in (("fit", []), ("gate", question)):
             assert main([command, FORMULA, str(lost), *OF_RUNS, "--propensity", str(plan), *further]) == 1
             assert f"the plan of --propensity has {len(planned)} runs, and {said}" in capsys.readouterr().err
+    # A row without a score counts as the value of --missing, and a planned run without a row is still refused.
+    options = [*OF_RUNS, "--propensity", str(plan), "--missing", "0"]
+    outs = [str(tmp_path / name) for name in ("filled.json", "counted.json")]
+    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", outs[0]]) == 0
+    assert main(["fit", FORMULA, str(lost), *options, "--out", outs[1]]) == 0
+    assert dr.read_json(outs[0]).params.equals(dr.read_json(outs[1]).params)
+    table.drop(failed).to_csv(lost, index=False)
+    capsys.readouterr()
+    assert main(["fit", FORMULA, str(lost), *options]) == 1
+    assert said in capsys.readouterr().err
     # The column of propensities, of rows of which the earlier ones have none.
     table.merge(planned, how="left").to_csv(every, index=False)
     assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", "propensity"]) == 1
@@ -849,3 +874,72 @@ def test_the_columns_that_tell_rows_apart_are_named(tmp_path, capsys):
     capsys.readouterr()
     assert main([*scores, "item", "model", "accuracy", "--run", "run", "--margin", "0.1"]) == 1
     assert "without --run" in capsys.readouterr().err
+
+
+def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_reach_it(tmp_path, capsys):
+    table = draw(n=200, n_models=4)
+    log, plan = str(tmp_path / "log.csv"), tmp_path / "plan.json"
+    table[table["model"] != "m03"].to_csv(log, index=False)
+    command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
+    assert main([*command, "--budget", "1000"]) == 0
+    assert "rest to run all models on further prompts" in " ".join(capsys.readouterr().out.split())
+    assert main([*command, "--std-error", "0.06", "--out", str(plan)]) == 0
+    said = capsys.readouterr().out
+    assert " 0.060" in said
+    budget = json.loads(plan.read_text())["expected_cost"]
+    assert main([*command, "--budget", f"{0.9 * budget}"]) == 0
+    assert " 0.060" not in capsys.readouterr().out
+    assert main([*command, "--std-error", "0.01"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"even running every model .* on all 200 prompts .* about [\d,]+ prompts like these", said)
+    assert re.search(r"twice the runs: [\d.]+.*, twice the prompts at the same price of runs: [\d.]+", said)
+    assert main([*command, "--std-error", "0"]) == 1
+    assert "give a number above 0" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
+        fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
+
+
+def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
+    table = draw(n=60, n_runs=2)
+    table.loc[5, "accuracy"] = np.nan
+    grades = table["accuracy"].map({0.0: {"value": "I"}, 1.0: {"value": "C"}}).astype(object)
+    grades[3], grades[5] = {"value": 0.25, "explanation": "partly"}, None
+    graded, table = table.assign(accuracy=grades), table.assign(accuracy=table["accuracy"].mask(table.index == 3, 0.25))
+    path = tmp_path / "graded.jsonl"
+    graded.to_json(path, orient="records", lines=True)
+    out = str(tmp_path / "fit.json")
+    assert main(["fit", FORMULA, str(path), *OF_RUNS, "--out", out]) == 0
+    expected = fit(table, run="run").params
+    np.testing.assert_allclose(dr.read_json(out).params, expected, rtol=1e-12)
+    np.testing.assert_allclose(fit(graded, run="run").params, expected, rtol=1e-12)
+    solved = {"prompt": "task", "model": "model", "score": "accuracy", "missing": "keep"}
+    whole = graded.index != 3
+    pd.testing.assert_frame_equal(dr.pass_at_k(graded[whole], 2, **solved), dr.pass_at_k(table[whole], 2, **solved))
+    assert main(["check", FORMULA, str(path), *OF_RUNS]) == 0
+    question = ["--candidate", "m02", "--baseline", "m01", "--margin", "0.9"]
+    assert main(["gate", FORMULA, str(path), *OF_RUNS, *question]) == 0
+    graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
+    assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
+    assert "objects: {'value': 1}" in capsys.readouterr().err
+
+
+def test_the_command_line_fits_the_chance_that_one_of_k_runs_solves_a_prompt(tmp_path, capsys):
+    table, out = draw(n=80, n_runs=4), tmp_path / "fit.json"
+    table.loc[[7, 30], "accuracy"] = np.nan
+    path = tmp_path / "runs.csv"
+    table.to_csv(path, index=False)
+    command = ["fit", FORMULA, str(path), *OF_RUNS, "--tasks", "topic", "--out", str(out)]
+    assert main([*command, "--pass-at", "3"]) == 0
+    solved = {"prompt": "task", "model": "model", "score": "accuracy"}
+    rows = dr.pass_at_k(table, 3, **solved).merge(table[["task", "topic"]].drop_duplicates())
+    np.testing.assert_allclose(dr.read_json(out).params, fit(rows, weights=dr.EqualTasks("topic")).params, rtol=1e-12)
+    assert main([*command, "--pass-at", "4"]) == 1
+    assert "--missing 0.0 counts each of them as a failure" in capsys.readouterr().err
+    assert main([*command, "--pass-at", "4", "--missing", "0"]) == 0
+    counted = dr.pass_at_k(table.fillna({"accuracy": 0.0}), 4, **solved).groupby("model")["accuracy"].mean()
+    assert main([*command[:-4], "--out", str(out), "--pass-at", "4", "--missing", "0"]) == 0
+    np.testing.assert_allclose(dr.read_json(out).params, counted, rtol=1e-12)
+    assert main([*command, "--functional", "pass@4"]) == 1
+    assert "give --pass-at K" in capsys.readouterr().err
+    assert main([*command, "--pass-at", "2", "--propensity", "accuracy"]) == 1
+    assert "is for a table of runs" in capsys.readouterr().err

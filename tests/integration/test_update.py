@@ -211,6 +211,11 @@ def test_a_fit_trains_each_first_stage_once_per_fold(battles, rank, trained, sco
     assert sum(scored) <= 2.2 * N_PROMPTS
 
 
+def test_other_data_are_a_fit_of_their_own(results):
+    with pytest.raises(OptionError, match=r"fit other rows with dml_rank\(\)"):
+        results.update(data=None)
+
+
 def test_unknown_options_are_refused(results):
     with pytest.raises(OptionError, match="functional"):
         results.update(functionl="bt")

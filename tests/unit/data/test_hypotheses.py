@@ -441,3 +441,9 @@ def test_a_date_behind_a_slash_is_part_of_another_name():
     with pytest.raises(UnknownModelError, match="gpt-4/0314"):
         read_hypothesis("gpt-4/0314 = claude-1", ["gpt-4", "claude-1"])
     np.testing.assert_allclose(read_hypothesis("gpt-4/2 = claude-1", ["gpt-4", "claude-1"]).matrix, [[0.5, -1]])
+
+
+def test_a_model_of_a_projection_is_answered_by_its_coefficients():
+    names = ["Intercept: aster", "Intercept: dahlia", "tokens: aster", "tokens: dahlia"]
+    with pytest.raises(UnknownModelError, match="it has 'Intercept: aster', 'tokens: aster'\n"):
+        read_hypothesis("aster - dahlia", names)

@@ -156,7 +156,7 @@ def test_level_and_title(arena_result):
 def test_first_place_and_the_figures_of_the_fit_are_told(page, arena_result):
     first, *_ = arena_result.verdict().partition(" (test of first place")
     said = re.search(r'<div class="verdict">(.*?)</div>', page, re.S)[1]
-    assert f"<p>{first}. " in said
+    assert f"<p>{first}.</p>" in said
     assert "power" not in said
     assert f"Out-of-fold log-loss is {arena_result.diagnostics.log_loss:.3f}" in page
 
