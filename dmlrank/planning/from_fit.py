@@ -253,11 +253,7 @@ def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
 def _doubts(
     estimates: Estimates, steps: FitState, *, has_votes: bool, has_contrasts: bool, weights_held: bool
 ) -> Iterator[str]:
-    """Yield why labels may be less precise than a plan predicts or than they could be.
-
-    ``has_votes``: the plan's prompts are the fit's; ``has_contrasts``: the plan is for some differences;
-    ``weights_held``: the plan has the fit's weights by counts.
-    """
+    """Yield why labels may be less precise than a plan predicts or than they could be."""
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:

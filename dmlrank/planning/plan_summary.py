@@ -149,10 +149,7 @@ def _rounds_note(specification: PlanSpecification, solution: PlanSolution) -> st
 
 
 def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> str:
-    """Say how many differences of two models the plan is expected to find, alone and all at once, and at which budget.
-
-    First place needs all leads of the best model at once, also those over models that the plan leaves aside.
-    """
+    """Say how many differences of two models the plan is expected to find, alone and at once, and at which budget."""
     problem, rows = specification.problem, specification.contrasts
     is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
     rows, labels = rows[is_difference], [specification.contrast_labels[j] for j in np.flatnonzero(is_difference)]

@@ -130,11 +130,7 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
 
 
 def _dependence_sentences(results: Estimates) -> list[str]:
-    """Say what the scores depend on, for the package's non-linear functionals and for maximum likelihood.
-
-    The scores of non-linear functionals depend on the features unless preferences are averaged first; those of maximum
-    likelihood depend on which pairs were compared. Where the estimator assumes Bradley-Terry, this is said, too.
-    """
+    """Say what the scores depend on, for the package's non-linear functionals and for maximum likelihood."""
     estimator, has_features = results.estimated_by, bool(features_of(results))
     if results.are_means:
         return ["The features of the formula are not used where no score is missing."] * has_features

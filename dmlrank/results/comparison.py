@@ -606,10 +606,7 @@ class Comparison(JointBoards):
         return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
 
     def _intervals(self, alpha: float | None) -> ScoreIntervals:
-        """Return the intervals of all scores by result, the head of their columns, and what they hold for.
-
-        They are simultaneous over all results where there is a joint covariance.
-        """
+        """Return the intervals of all scores by result, the head of their columns, and what they hold for."""
         alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
         confidence = f"{100 * (1 - alpha):g} %"
         if isinstance(self.joint_or_reason, JointEstimates):
