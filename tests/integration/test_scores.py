@@ -934,7 +934,7 @@ def test_the_command_line_fits_the_chance_that_one_of_k_runs_solves_a_prompt(tmp
     rows = dr.pass_at_k(table, 3, **solved).merge(table[["task", "topic"]].drop_duplicates())
     np.testing.assert_allclose(dr.read_json(out).params, fit(rows, weights=dr.EqualTasks("topic")).params, rtol=1e-12)
     assert main([*command, "--pass-at", "4"]) == 1
-    assert "--missing 0.0 counts each of them as a failure" in capsys.readouterr().err
+    assert "--missing 0.0 counts each lost run as a failure" in capsys.readouterr().err
     assert main([*command, "--pass-at", "4", "--missing", "0"]) == 0
     counted = dr.pass_at_k(table.fillna({"accuracy": 0.0}), 4, **solved).groupby("model")["accuracy"].mean()
     assert main([*command[:-4], "--out", str(out), "--pass-at", "4", "--missing", "0"]) == 0
