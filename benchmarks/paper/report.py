@@ -83,7 +83,7 @@ def _in_order(rows: pd.DataFrame, settings: Iterable[str]) -> pd.DataFrame:
 
 
 def debiasing_rows() -> pd.DataFrame:
-    """Return all rows of the experiment as in the paper, and but for bt those of the coverage study by default learner.
+    """Return all rows of the experiment as in the paper, and those of the coverage study by the default learner.
 
     The coverage study has the same experiment under other seeds.
     """
@@ -94,8 +94,6 @@ def debiasing_rows() -> pd.DataFrame:
     is_default = (own["way"] == DEFAULT) & (own["covariance"] == of_default)
     study = pd.read_csv(COVERAGE)
     study = study[study["scenario"].str.fullmatch(r"ties-[05]-\d+") & (study["learner"] == "auto")]
-    # Its scores of bt have the second-order bias.
-    study = study[study["functional"] != "bt"]
     parts = study["scenario"].str.split("-", expand=True)
     study = study.assign(
         way=DEFAULT, draw=parts[1].astype(int), n=parts[2].astype(int), seed="study " + study["seed"].astype(str)
