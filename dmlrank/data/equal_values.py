@@ -45,7 +45,7 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
 
 def _row_hashes(blocks: Iterable[AnyArray]) -> Iterator[NDArray[np.uint64]]:
     """Yield two independent hashes for each row of each block, (b, 2), from the bits of its numbers."""
-    scramble = multipliers = np.empty((0, 2), np.uint64)
+    scramble, multipliers = np.empty(0, np.uint64), np.empty((0, 2), np.uint64)
     for block in blocks:
         width = block.shape[1]
         if len(multipliers) != width:
