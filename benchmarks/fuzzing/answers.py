@@ -81,7 +81,7 @@ def check_intervals(watch: Watch, results: Any) -> None:
 
 def law_of(covariance: Any) -> Any:
     """The law of t statistics: Student's with fewer than 100 prompts or clusters."""
-    if np.isinf(covariance.df):
+    if not covariance.has_few_units:
         return stats.norm
     return stats.t(covariance.df, scale=1 if covariance.n_clusters else np.sqrt((covariance.df + 1) / covariance.df))
 
