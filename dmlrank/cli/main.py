@@ -31,8 +31,17 @@ from ..tables.summary_table import Summarised, Summary
 from . import arguments as words
 from . import gate
 from . import write_files as files
-from .arguments import frames_of
 from .read_files import FORMATS, Frame, with_names_folded
+from .recognise_input import (
+    check_groups,
+    check_models_of_table,
+    fit_options,
+    frames_of,
+    is_log,
+    is_table,
+    judge_files,
+    solved_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -215,7 +224,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     with collected_warnings() as found:
         formula, frames = frames_of(arguments, arguments.formula, arguments.file)
         if arguments.pass_at is not None:
-            frames["file"] = words.solved_of(arguments, formula, frames["file"])
+            frames["file"] = solved_of(arguments, formula, frames["file"])
         results = _fitted(formula, frames, arguments)
     is_in_table = _is_one_stream() and not arguments.slim and not arguments.verdict
     for warning in found:
@@ -324,7 +333,7 @@ def _design(arguments: argparse.Namespace) -> None:
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
     formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
-    results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+    results = dr.dml_rank(formula, frames["file"], env={}, **fit_options(arguments, frames))
     costs = words.number_or_name(arguments.costs)
     if arguments.std_error is not None:
         if not arguments.std_error > 0:
@@ -569,7 +578,7 @@ def _gate(arguments: argparse.Namespace) -> int:
         raise OptionError("--by and --planned are both given, but groups hold for one look only; leave one of them out")
     # A formula may stand behind the file, as in the other commands.
     inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
-    if len(inputs) == 1 and (words.is_log(arguments, inputs[0]) or words.is_table(inputs[0])):
+    if len(inputs) == 1 and (is_log(arguments, inputs[0]) or is_table(inputs[0])):
         inputs = [words.NO_FORMULA, inputs[0]]
     is_file = len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0])
     if is_file:
@@ -623,7 +632,7 @@ def _add_outputs(command: argparse.ArgumentParser, out: tuple[str, str] | None =
 
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: str = "result") -> None:
     """Check before a fit that the files of a command can be written."""
-    sources = [*inputs, *words.judge_files(arguments.judge_file or ()).values()]
+    sources = [*inputs, *judge_files(arguments.judge_file or ()).values()]
     files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
 
 
@@ -631,8 +640,8 @@ def _fitted(
     formula: str, frames: dict[str, Frame], arguments: argparse.Namespace, models: Sequence[str] = ()
 ) -> dr.RankResults:
     """Return the fit of a file's frames; with ``models``, means of complete scores are those of these models alone."""
-    words.check_models_of_table(arguments, formula, frames["file"])
-    words.check_groups(arguments, formula, frames["file"])
+    check_models_of_table(arguments, formula, frames["file"])
+    check_groups(arguments, formula, frames["file"])
     rows, parts = frames["file"], parse_formula(formula)
     # Scores of other models predict those that were not drawn.
     is_complete = arguments.propensity is None and not isinstance(arguments.missing, float)
@@ -643,7 +652,7 @@ def _fitted(
         if set(models) <= set(column):
             is_other = ~column.isin(models)
             frames["file"] = rows.assign(**{name: rows[name].mask(is_other) for name in (parts.first, parts.outcome)})
-    return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+    return dr.dml_rank(formula, frames["file"], env={}, **fit_options(arguments, frames))
 
 
 def _is_one_stream() -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from .._utils.argument_checks import real_array
+from .._utils.computation import warn
 from ..data.columns import CodedColumn, Columns
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -140,7 +141,15 @@ def _from_rows(
     item_code = {name: code for code, name in enumerate(items)}
     first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
     is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
-    used = np.flatnonzero(~is_missing & (context >= 0) & (first >= 0) & (second >= 0))
+    is_known = (context >= 0) & (first >= 0) & (second >= 0)
+    unknown = np.flatnonzero(~is_missing & ~is_known)
+    if len(unknown) and rows is not data.columns:
+        names = (*(rows.identifiers((name,))[unknown[0]] for name in (formula.first, formula.second)), unknown[0] + 1)
+        warn(
+            f"{len(unknown)} of {len(is_known)} verdicts are about prompts or models that do not count in this fit, "
+            f"and are left out; the first one compares {names[0]!r} with {names[1]!r} in row {names[2]}"
+        )
+    used = np.flatnonzero(~is_missing & is_known)
     context, first, second = context[used], first[used], second[used]
     n_wrong = int((first == second).sum())
     if n_wrong:

@@ -302,10 +302,10 @@ def _joint_covariance(
         overall = _in_unit(of_fit, scale) if part is None else part
         overall = overall.given_prompts() if fixed else overall
         joint = clustered_covariance(coefficients(part, fixed), gauges, clusters, annotator)
-        of_scores = clustered_covariance(overall, gauge, clusters, annotator)
         if unanimous_covariance is not None:
             joint = joint.plus(unanimous_covariance * scale.factor**2)
         if overall.variance_correction is not None:
+            of_scores = clustered_covariance(overall, gauge, clusters, annotator)
             corrected = of_scores.with_variance_correction(overall.variance_correction / overall.n_contexts)
             inflation = transport_map(of_scores.matrix, corrected)
             blocks = joint.matrix.reshape(n_columns, len(inflation), n_columns, len(inflation))

@@ -9,7 +9,15 @@ import pytest
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.formula.parse import parse_formula
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import ColumnError, DataError, DmlrankError, JudgeError, OptionTypeError, OutcomeError
+from dmlrank.exceptions import (
+    ColumnError,
+    DataError,
+    DmlrankError,
+    DmlrankWarning,
+    JudgeError,
+    OptionTypeError,
+    OutcomeError,
+)
 from dmlrank.nuisance.verdicts import judge_columns, read_verdicts
 from dmlrank.options import Options
 
@@ -203,3 +211,14 @@ def test_a_frame_needs_contexts_with_names():
     long = frame[["question", "model_a", "model_b"]].assign(winner=frame["verdict"])
     with pytest.raises(JudgeError, match="pass context="):
         read(long, frame, context=())
+
+
+def test_verdicts_on_other_prompts_or_models_are_counted_where_they_are_left_out():
+    frame = battles()
+    long = frame[["question", "model_a", "model_b"]].assign(winner=frame["verdict"])
+    others = pd.DataFrame(
+        [("q60", "m0", "m1", "tie"), ("q1", "m0", "new", "tie"), ("q61", "m0", "m1", None)], columns=[*long.columns]
+    )
+    with pytest.warns(DmlrankWarning, match="^2 of 63 verdicts .* 'm0' with 'm1' in row 61$"):
+        verdicts, _ = read(pd.concat([long, others]), frame)
+    assert len(verdicts.cells) == 60
