@@ -387,10 +387,9 @@ class Functional(ABC):
     Attributes
     ----------
     name : str
-        Name for the option ``functional=``.
+        Name for the option ``functional=`` and in results; another one than those of built-in functionals.
     interior : bool
-        Whether ``mu`` has to be clipped at a floor above 0, because the functional has a logit or a division. If not,
-        it has to be defined for numbers slightly outside of [0, 1].
+        Whether ``mu`` is clipped at a floor, for a logit or a division. If not, numbers just outside [0, 1] occur.
     linear : bool
         Whether the functional is linear in ``mu``.
     weights : CategoryWeights or None
@@ -404,7 +403,7 @@ class Functional(ABC):
     link : {None, "identity", "logit"}
         Link of the preferences in which the scores are linear; scores with a logit are log-odds.
     limits : tuple of float
-        Smallest and largest possible score, to which a fit clips estimates.
+        Smallest and largest possible score, to which a fit clips estimates: only for scores that are linear shares.
     uses_shares : bool
         Whether ``mu`` enters through the weighted preferences for the two items of each pair alone.
     pair_local : bool
@@ -417,7 +416,7 @@ class Functional(ABC):
     singular_advice : str
         What to do where the covariance shows a constant combination of scores that the gauge does not have.
     meaning : str
-        Sentence of the summary that says what a score is; may contain ``{n_models}`` and ``{opponents}``.
+        Sentence about a score of a built-in functional; ``{n_models}`` is 8, ``{opponents}`` "the other 7 models".
     in_short : str
         The same in a few words.
     meaning_of_grades : str
