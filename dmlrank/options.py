@@ -28,7 +28,7 @@ from ._utils.argument_checks import (
     resolve_seed,
     unfitted_copy,
 )
-from .exceptions import OptionError, check_choice, listed
+from .exceptions import OptionError, check_choice, listed, nearest
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -284,9 +284,7 @@ class Options:
     """
 
     # the model
-    functional: object = _option(
-        "auto", "borda, bt, rank_centrality, dominance, softmin, or mean of scores (default borda; mean for scores)"
-    )
+    functional: object = _option("auto", "{functionals}, or mean of scores (default borda; mean for scores)")
     average: str = _option(
         "scores",
         "what is averaged over prompts: scores (default), or preferences before scores are computed",
@@ -549,7 +547,10 @@ class Options:
         if "data" in changes:
             raise OptionError("update() changes options of a fit to the same data; fit other rows with dml_rank()")
         for name in changes:
-            check_choice(name, OPTIONS, "an option of update")
+            if name not in OPTIONS:
+                advice = "; give clusters as cov_type='cluster', cov_kwds={'groups': 'a_column'}"
+                hint = advice if name == "clusters" else nearest(name, OPTIONS)
+                raise OptionError(f"update() has no option {name!r}; allowed: {listed(OPTIONS)}{hint}")
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
         without_clusters = changes.get("cov_type") == "robust" and "cov_kwds" not in changes
         changed = replace(self, **({"clusters": ()} if without_clusters else {}) | _stored(changes))

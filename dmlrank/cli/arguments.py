@@ -12,6 +12,7 @@ from typing import Any
 from .._utils.argument_checks import check_whole
 from ..datasets.eval_logs import READERS
 from ..exceptions import OptionError, nearest
+from ..functionals import FUNCTIONALS
 from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
@@ -296,8 +297,9 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
         known |= {"nargs": "+"} if option.several else {}
         # A question without an answer is answered by yes.
         known |= {"nargs": "?", "const": True} if "yes|no" in (option.metavar or "") else {}
+        known["help"] = option.help.replace("{functionals}", ", ".join(FUNCTIONALS))
         # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
-        command.add_argument(*dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]), help=option.help, **known)
+        command.add_argument(*dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]), **known)
     add = command.add_argument
     groups = (
         "columns of the clusters, such as of those who vote: one, or two for two-way clustering; the summary of a fit "

@@ -22,7 +22,7 @@ _FEWEST_EFFECTIVE = 10.0
 _RARE = 0.2
 # Largest second-order bias without a warning, in standard errors. At 0.5, coverage of 95 % falls to 92 %. Where a bias
 # of one standard error is removed, a remainder of half of it is possible.
-_LARGEST_BIAS = {"removed": 1.0, "partly removed": 0.5, "left in": 0.5}
+LARGEST_BIAS = {"removed": 1.0, "partly removed": 0.5, "left in": 0.5}
 # Calibration slopes without a warning. A slope outside these limits is ignored where the recalibration would change
 # the log of mu by a standard deviation below _SMALLEST_SHIFT: where mu hardly varies, the slope is noise.
 _SLOPE_LIMITS = (0.6, 1.6)
@@ -165,11 +165,11 @@ def warn_about_intervals(
     is_certain = np.abs(validity.second_order) > 2 * validity.second_order_errors
     ratio = np.where(is_certain, np.abs(validity.second_order), 0.0) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())
-    if ratio[worst] > _LARGEST_BIAS[validity.treatment]:
+    if ratio[worst] > LARGEST_BIAS[validity.treatment]:
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
             f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors and was "
-            f"{validity.treatment}. Intervals are reliable where it is at most {_LARGEST_BIAS[validity.treatment]:g} "
+            f"{validity.treatment}. Intervals are reliable where it is at most {LARGEST_BIAS[validity.treatment]:g} "
             f"times the standard error. Collect more labels, or use functional='borda', which has no such bias, or "
             f"average='preferences', the scores of mean preferences{remedy_text}",
             kind=IntervalWarning,

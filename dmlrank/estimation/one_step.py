@@ -14,7 +14,7 @@ from .._utils.computation import report
 from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals.base import Functional
+from ..functionals.base import SMALL_CHANGE, Functional, difference_step
 from ..functionals.linear_scores import PairScores
 from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
@@ -47,7 +47,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Largest number of probabilities that all numerical derivatives of a variance correction may take together.
 _CHEAP = 4e8
-# Length of a finite-difference step, relative to the smallest probability.
+# Length of a finite-difference step, relative to the smallest probability, where scores have a logit or a division.
 _STEP = 1e-3
 
 
@@ -120,11 +120,9 @@ def variance_correction(
     derivative along delta is a sum over labelled pairs (:func:`local_variance_correction`). Only the positive part of
     the correction is added to a covariance.
     """
-    largest = np.abs(delta).max(axis=(1, 2, 3))
-    nonzero = np.flatnonzero(largest > 0)
+    nonzero = np.flatnonzero(delta.any(axis=(1, 2, 3)))
     fitted, direction = mu[nonzero], delta[nonzero]
-    smallest = np.where(fitted > 0, fitted, 1.0).min(axis=(1, 2, 3))
-    step = _STEP * smallest / largest[nonzero]
+    step = difference_step(fitted, direction, score.interior, _STEP)
     amount = (context_weight[nonzero] ** 2 / (2 * step))[:, None, None] * scale
     change = step[:, None, None, None] * direction
     # V stays at the fitted mu: the residuals contain the true covariance of the labels already.
@@ -145,7 +143,8 @@ def local_variance_correction(
     nonzero = np.flatnonzero(largest > 0)
     fitted = mu[nonzero]
     nonzero_pairs = (pairs[0][nonzero], pairs[1][nonzero], pairs[2])
-    step = _STEP * reduce(np.minimum, np.where(fitted > 0, fitted, 1.0).T) / largest[nonzero]
+    smallest = reduce(np.minimum, np.where(fitted > 0, fitted, 1.0).T)
+    step = (_STEP * smallest if score.interior else SMALL_CHANGE) / largest[nonzero]
     amount, change = weight[nonzero] / (2 * step), step[:, None] * delta[nonzero]
     above = score.accumulate_at(fitted + change, amount, fitted, *nonzero_pairs)
     return above - score.accumulate_at(fitted - change, amount, fitted, *nonzero_pairs)

@@ -419,6 +419,7 @@ def votes_left_out(
     choice: OrderChoice,
     *,
     equal_weights: bool = False,
+    takes_weights: bool = True,
 ) -> DmlrankWarning | None:
     """Return a warning that counts and names the votes that are left out; None where there is nothing to say.
 
@@ -438,14 +439,15 @@ def votes_left_out(
     if choice.lost_with_ten is not None and equal_weights:
         all_count = (
             f"Pairs with few labelled prompts are kept (min_labels='auto' is 1): without pairs that have fewer than "
-            f"10, {100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others; "
-            f"edge_weights='counts' gives them less weight, which asks about opponents as often as met"
+            f"10, {100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others"
         )
+        if takes_weights:
+            all_count += "; edge_weights='counts' gives them less weight, which asks about opponents as often as met"
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
         return DmlrankWarning(all_count) if all_count else None
     reasons, advice, lost, of_models = [], "", "", losses_clause(counts, data.items) if counts.n_left_out else ""
     if counts.n_left_out:
-        reason, advice = _of_thin_pairs(data, counts, options, choice)
+        reason, advice = _of_thin_pairs(data, counts, options, choice, takes_weights)
         reasons.append((counts.n_left_out, f"{reason}{of_models}"))
     if dropped:
         why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
@@ -471,7 +473,9 @@ def votes_left_out(
     return warning
 
 
-def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice) -> tuple[str, str]:
+def _of_thin_pairs(
+    data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice, takes_weights: bool
+) -> tuple[str, str]:
     """Return why votes are on pairs that are not compared, and how to use them; no advice where few are lost."""
     if not isinstance(options.graph, str):
         return f"{counts.n_left_out:,} votes are on pairs outside of the graph", (
@@ -492,7 +496,7 @@ def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, c
         advice = f"{looser.changed_from(rule)} would use {100 * used.share_used:.3g} % of all votes"
         if not looser.position_bias and rule.position_bias:
             advice += " (display order then does not matter)"
-        if looser.min_labels < rule.min_labels:
+        if looser.min_labels < rule.min_labels and takes_weights:
             advice += "; with edge_weights='counts' in addition, pairs with few labels count little"
     return reason, advice
 

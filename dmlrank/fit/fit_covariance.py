@@ -379,7 +379,7 @@ def warn_of_unanimous_pairs(
     n_unanimous, n_edges = len(unanimous.pairs), setup.graph.n_edges
     clauses.append(f"on {n_unanimous} of {n_edges} compared pairs labels do not differ between prompts ({names})")
     limit = ""
-    if not setup.functional.linear and (models[_WON] or models[_LOST]):
+    if setup.functional.interior and (models[_WON] or models[_LOST]):
         limit = (
             " The log-odds of a model that won or lost all its votes have no finite limit, so that the distance of its "
             "score from the others depends on the smallest probability that may be predicted (floor=); "

@@ -25,7 +25,7 @@ __all__ = [
     "named",
 ]
 
-# All functionals with a name, for the option functional=. A new one is a class and an entry here.
+# All functionals with a name, for the option functional=. A new one is a class that is imported above and stands here.
 FUNCTIONALS: dict[str, type[Functional]] = {
     kind.name: kind for kind in (Borda, BradleyTerry, RankCentrality, Dominance, SoftMin)
 }
@@ -74,6 +74,12 @@ def named(name: str) -> Functional:
 def functional_from(option: object) -> Functional:
     """Return the functional that the option ``functional`` asks for: a name, a function of mu, or an object."""
     if isinstance(option, Functional):
+        # A result knows its functional by the name, so that no other functional may have the name of a built-in one.
+        if not isinstance(option, KINDS.get(option.name, Functional)):
+            raise OptionError(
+                f"functional is an object with the name {option.name!r}, which is that of a built-in functional; give "
+                f"its class another name, such as name = 'own_{option.name}'"
+            )
         return option
     if isinstance(option, str):
         return named(option)
@@ -87,4 +93,4 @@ def functional_from(option: object) -> Functional:
             f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an "
             f"object of a class in dmlrank.functionals, such as RankCentrality(walk='rate')"
         )
-    return Adopted(option)
+    return functional_from(Adopted(option))

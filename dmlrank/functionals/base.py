@@ -286,8 +286,14 @@ class CategoryWeights:
         return sums.reshape(len(matrix), *mu.shape[:-1])
 
 
-# Largest change of a probability in a finite-difference step, as a share of the smallest probability.
+# Largest change of a probability in a finite-difference step, as a share of this probability, where the functional has
+# a logit or a division.
 _STEP = 1e-4
+# Largest change where the functional has neither, whatever the probabilities. Take two differences, one inside the
+# other, of a function that changes on a scale s. Its relative error from the change h is near h^2 / (3 s^2), and that
+# from rounding probabilities near e s / h^2, with e = 1e-16. Their sum is smallest at h = (3 e s^3)^(1/4), which is
+# 2e-5 at s = 0.1. A share of a probability near 0 would let the second error grow without limit.
+SMALL_CHANGE = 2e-5
 # Entries of the tables that are in memory at a time where a derivative needs a table for every direction.
 _CHUNK = 2_000_000
 
@@ -381,9 +387,9 @@ class Functional(ABC):
     Attributes
     ----------
     name : str
-        Name for the option ``functional=``.
+        Name for the option ``functional=`` and in results; another one than those of built-in functionals.
     interior : bool
-        Whether ``mu`` has to be clipped at a floor above 0, because the functional has a logit or a division.
+        Whether ``mu`` is clipped at a floor, for a logit or a division. If not, numbers just outside [0, 1] occur.
     linear : bool
         Whether the functional is linear in ``mu``.
     weights : CategoryWeights or None
@@ -397,7 +403,7 @@ class Functional(ABC):
     link : {None, "identity", "logit"}
         Link of the preferences in which the scores are linear; scores with a logit are log-odds.
     limits : tuple of float
-        Smallest and largest possible score, to which a fit clips estimates.
+        Smallest and largest possible score, to which a fit clips estimates: only for scores that are linear shares.
     uses_shares : bool
         Whether ``mu`` enters through the weighted preferences for the two items of each pair alone.
     pair_local : bool
@@ -410,7 +416,7 @@ class Functional(ABC):
     singular_advice : str
         What to do where the covariance shows a constant combination of scores that the gauge does not have.
     meaning : str
-        Sentence of the summary that says what a score is; may contain ``{n_models}`` and ``{opponents}``.
+        Sentence about a score of a built-in functional; ``{n_models}`` is 8, ``{opponents}`` "the other 7 models".
     in_short : str
         The same in a few words.
     meaning_of_grades : str
@@ -591,9 +597,8 @@ class Functional(ABC):
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the directional derivative of the scores at ``mu`` along ``delta``.
 
-        The default is a central difference of two calls of :meth:`value`. The step of context i is
-        h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than a ten-thousandth of the
-        smallest one.
+        The default is a central difference of two calls of :meth:`value`. No probability changes by more than a
+        ten-thousandth of itself if ``interior``, and by more than 2e-5 if not.
 
         Parameters
         ----------
@@ -607,7 +612,7 @@ class Functional(ABC):
         ndarray, shape (n, d)
             Directional derivative of the scores in each context.
         """
-        return central_differences(self.value, mu, delta)
+        return central_differences(self.value, mu, delta, self.interior)
 
     def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
         """Return the second derivative of the scores at ``mu``, along ``delta`` and along ``other``.
@@ -629,7 +634,7 @@ class Functional(ABC):
         """
         if self.linear:
             return np.zeros_like(self.value(mu))
-        return central_differences(lambda at: self.derivative(at, delta), mu, other)
+        return central_differences(lambda at: self.derivative(at, delta), mu, other, self.interior)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the scores and their directional derivative at ``mu`` along ``delta``.
@@ -909,13 +914,21 @@ class Adopted(Functional):
         return self.value_and_derivative(mu, np.zeros_like(mu))[0]
 
 
-def central_differences(function: Callable[[FloatArray], FloatArray], mu: FloatArray, delta: FloatArray) -> FloatArray:
+def central_differences(
+    function: Callable[[FloatArray], FloatArray], mu: FloatArray, delta: FloatArray, interior: bool
+) -> FloatArray:
     """Return the derivative of a function along ``delta``, (n, d), with the step of :meth:`Functional.derivative`."""
-    largest = np.abs(delta).max(axis=(1, 2, 3), initial=0.0)
-    smallest = np.where(mu > 0, mu, np.inf).min(axis=(1, 2, 3), initial=1.0)
-    step = _STEP * smallest / np.where(largest > 0, largest, 1.0)
+    step = difference_step(mu, delta, interior)
     shift = step[:, None, None, None] * delta
     return (function(mu + shift) - function(mu - shift)) / (2 * step[:, None])
+
+
+def difference_step(mu: FloatArray, delta: FloatArray, interior: bool, share: float = _STEP) -> FloatArray:
+    """Return the step along ``delta``, (n,), that changes no mu by more than a share of it, or by ``SMALL_CHANGE``."""
+    limit = np.where(mu > 0, share * mu, np.inf) if interior else SMALL_CHANGE
+    with np.errstate(divide="ignore"):
+        step = (limit / np.abs(delta)).min(axis=(1, 2, 3), initial=np.inf)
+    return np.where(np.isfinite(step), step, 1.0)
 
 
 def _label_covariance(p: FloatArray) -> FloatArray:

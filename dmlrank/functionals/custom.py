@@ -31,8 +31,7 @@ class Custom(Functional):
     """A functional from a user's function of ``mu``, which gives d scores of models or d named numbers per context.
 
     The derivative along a direction is a central difference and takes two calls of the function, however many models
-    there are. The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than
-    a ten-thousandth of the smallest one.
+    there are. See :meth:`Functional.derivative` for its step.
 
     Two computations need the derivatives along all pairs, which take 2 K (K - 1) (C - 1) calls: plans (``design``), and
     the variance correction. The correction enlarges standard errors that are too small where the fitted mu is shrunken,
@@ -211,7 +210,7 @@ class Custom(Functional):
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         if self.directional is None:
-            return central_differences(self.value, mu, delta)
+            return central_differences(self.value, mu, delta, self.interior)
         change = np.asarray(self.directional(self._argument(mu), self._argument(delta)), dtype=np.float64)
         return change[:, None] if change.ndim == 1 else change
 
@@ -308,7 +307,7 @@ class Custom(Functional):
     def _check_derivative(self, draws: FloatArray) -> None:
         """Check that the analytic derivative agrees with differences of the function."""
         delta = draws[::-1] - draws
-        expected, derivative = central_differences(self.value, draws, delta), self.derivative(draws, delta)
+        expected, derivative = central_differences(self.value, draws, delta, True), self.derivative(draws, delta)
         if derivative.shape != expected.shape:
             raise OptionError(
                 f"the derivative of functional {self.title!r} returns shape {derivative.shape}; allowed: "

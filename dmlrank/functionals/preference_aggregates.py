@@ -18,8 +18,8 @@ from .base import CategoryWeights, Functional, Gauge, symmetric_metric
 class PreferenceAggregate(Functional):
     r"""A score :math:`F_j(\mu) = f(s^{sym}_{jk} : k \text{ an opponent of } j)` with gradient :math:`g_{jk}`.
 
-    This class computes everything that depends on the gradient alone; a subclass defines f. The Jacobian of an ordered
-    pair is (g_jk e_j w1' + g_kj e_k w2') / 2. Without ``graph``, all pairs are opponents.
+    A subclass writes ``_scores``, ``_gradient`` and ``_pair_total``; ``edges`` masks the diagonal and pairs off the
+    graph. The Jacobian of an ordered pair is (g_jk e_j w1' + g_kj e_k w2') / 2.
     """
 
     weights: CategoryWeights | None = None
@@ -136,7 +136,7 @@ class Borda(PreferenceAggregate):
     gauge_is_known = True
     ignores_opponents = True
     in_short = "mean share of comparisons won against {opponents}"
-    meaning = "Each score is the mean share of comparisons that the model wins{opponents}"
+    meaning = "Each score is the mean share of comparisons that the model wins against {opponents}."
     meaning_of_grades = "Scores are means of this worth."
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
@@ -181,8 +181,8 @@ class Dominance(PreferenceAggregate):
 
     .. math:: F_j(\mu) = \frac{1}{\deg_j} \sum_k \sigma\{a (s^{sym}_{jk} - \tau)\}
 
-    where k runs over the opponents of j on the graph and a is the sharpness. The limit for large a, the share itself,
-    is not differentiable.
+    where k runs over the opponents of j on the graph and a is the sharpness. The share itself, for large a, is not
+    differentiable. ``Dominance(tau=0.5, sharpness=10)`` is a smooth Copeland score.
 
     Parameters
     ----------

@@ -36,6 +36,7 @@ from .statements import (
     scores_there,
     sequential_note,
     some_of,
+    the_others,
     tie_weight,
     unit_sentences,
     untested_note,
@@ -107,10 +108,10 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
     meaning = " ".join(filter(None, [said, *unit_sentences(results), as_sentence(results.reason)]))
     if not results.of_models:
         return [meaning, *tested]
-    n_others = len(results.models) - 1
-    opponents = f"the other {n_others} models" if results.graph.complete else "the models that it is compared with"
+    opponents = the_others(results, "the models that it is compared with")
     if fewest := fewest_opponents(results):
         opponents += f" (a dash stands for fewer than {fewest})"
+    averaged = f", averaged over {opponents}, which all count the same" if len(results.models) > 2 else ""
     # Win probabilities are about the votes, which scores at equal style are not.
     is_equal = results.style is not None and results.style.kind == "equal"
     unadjusted = ", without the adjustment for style" if is_equal else ""
@@ -121,9 +122,9 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         *_dependence_sentences(results),
         *tested,
         *[
-            f"The win probability is the estimated probability that the model wins a comparison, averaged over "
-            f"{opponents}, which all count the same{unadjusted}{tie}. The share of its {results.counts}s that a model "
-            f"won may be another number, because it depends on the opponents that it met."
+            f"The win probability is the estimated probability that the model wins a comparison{averaged}{unadjusted}"
+            f"{tie}. The share of its {results.counts}s that a model won may be another number, because it depends on "
+            f"the opponents that it met."
         ]
         * (not results.are_means),
     ]

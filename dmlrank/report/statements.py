@@ -12,6 +12,7 @@ from scipy.stats import norm
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.vote_columns import FEW_CLUSTERS
+from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import JudgeFigures
@@ -97,6 +98,13 @@ def as_sentence(text: str) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun in the singular or plural."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def the_others(results: Estimates, where_they_differ: str = "opponents that differ between models") -> str:
+    """Return "the other 7 models", or what to call a model's opponents where these differ between models."""
+    n_models = len(results.models)
+    others = "the other model" if n_models == 2 else f"the other {n_models - 1} models"
+    return others if results.graph.complete else where_they_differ
 
 
 def enumerated(texts: Sequence[str]) -> str:
@@ -207,10 +215,17 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"{what} are those of the whole fit.")
     if results.diagnostics.models_dropped:
         sentences.append(f"These models are left out: {listed(results.diagnostics.models_dropped, MODELS_NAMED)}.")
-    if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
+    if results.diagnostics.second_order_by_model:
         name, bias, error = results.diagnostics.largest_second_order
-        size = f"{bias:+.1f} standard errors (own error {error:.1f})"
-        sentences.append(f"A bias of up to {size} was estimated and subtracted ({name}).")
+        size, limit = f"{bias:+.1f} standard errors (own error {error:.1f})", LARGEST_BIAS["left in"]
+        if results.diagnostics.second_order_treatment != "left in":
+            sentences.append(f"A bias of up to {size} was estimated and subtracted ({name}).")
+        elif limit < abs(bias) <= 2 * error:
+            # Estimates of more than two of their own errors have a warning.
+            sentences.append(
+                f"Scores may have a bias, estimated as up to {size} ({name}); intervals are reliable up to {limit:g}. "
+                f"Collect more {results.counts}s, or use functional='borda', which has no such bias."
+            )
     if results.diagnostics.bias_subtracted:
         size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
         sentences.append(f"A bias of up to {size} was estimated and subtracted.")
@@ -361,8 +376,7 @@ def score_words(results: Estimates, *, on_page: bool = False) -> str:
     if not results.of_models:
         return results.functional_label
     n_models, scale = len(results.models), results.scale
-    opponents = f"the other {n_models - 1} models" if results.graph.complete else "different opponents"
-    kind_in_short = results.kind.in_short.format(n_models=n_models, opponents=opponents)
+    kind_in_short = results.kind.in_short.format(n_models=n_models, opponents=the_others(results))
     definition = kind_in_short or results.functional_label
     if results.averages_preferences:
         definition += ", from mean preferences"
@@ -523,7 +537,7 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     if is_share and results.functional == "borda":
         digits = max(digits - 2, 0)
         points = [fixed_text(100 * number, digits) for number in (score, gap, *ends)]
-        opponents = "the other models" if results.graph.complete else "its opponents"
+        opponents = f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
         what = f"wins {points[0]} of 100 comparisons with {opponents}"
         return f"{leader} {what}, {points[1]} more than {rival} ({interval(*points[2:])})."
     if results.are_means:
@@ -763,10 +777,7 @@ def untested_note(results: Estimates) -> list[str]:
 
 def score_definition(results: Estimates) -> str:
     """Say what a score is."""
-    n_models = len(results.models)
-    opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
-    different = "" if results.graph.complete else " The models faced different opponents."
-    meaning = results.kind.meaning.format(n_models=n_models, opponents=opponents + different)
+    meaning = results.kind.meaning.format(n_models=len(results.models), opponents=the_others(results))
     meaning = meaning or f"The functional of the scores is {results.functional_label}."
     d = results.description
     if d.equal_tasks:

@@ -27,6 +27,7 @@ from dmlrank.cli.arguments import PASSED_ON, add_fit_options, as_typed
 from dmlrank.cli.main import build_parser, main
 from dmlrank.cli.read_files import ColumnRoles
 from dmlrank.cli.write_files import write_figure
+from dmlrank.functionals import FUNCTIONALS
 from dmlrank.inference.covariance import WEBB_HINT
 from dmlrank.options import OPTIONS
 from dmlrank.report.statements import POINTERS_TO_METHODS
@@ -883,6 +884,8 @@ def test_help_shows_every_option_once(command, capsys):
     assert len({option.replace("_", "-") for option in described}) == len(described)
     assert "--min_labels" not in shown
     assert ("--min-labels" in shown) == (command != "demo")
+    if command == "fit":
+        assert ", ".join(FUNCTIONALS) in " ".join(shown.split())
 
 
 # --- no other code ----------------------------------------------------------------------------------------------------

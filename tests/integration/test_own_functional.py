@@ -197,6 +197,10 @@ def test_what_is_refused(rank, battles, known):
         rank(battles.frame, functional=GAP, edge_weights="counts", **known)
     with pytest.raises(OptionError, match="use functional='bt'"):
         rank(battles.frame, functional=GAP, estimator="bt_restricted", **known)
+    for functional in (WinShare(), Foreign()):
+        functional.name = "bt"
+        with pytest.raises(OptionError, match="give its class another name"):
+            rank(battles.frame, functional=functional, **known)
 
 
 def test_pairs_without_labels_may_not_be_used(rank, draw_battles):

@@ -230,6 +230,9 @@ def test_the_warning_names_models_and_pairs_and_says_what_to_do():
     assert result.diagnostics.pairs_without_variation == 3
     assert result.diagnostics.models_without_variation == ("z",)
     assert dr.read_json(result.to_json()).diagnostics.models_without_variation == ("z",)
+    with pytest.warns(DmlrankWarning, match="rule of three") as caught:
+        result.update(functional="dominance")
+    assert not [w for w in caught if "floor=" in str(w.message)]
 
 
 def test_shares_stay_between_zero_and_one():

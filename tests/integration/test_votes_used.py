@@ -161,6 +161,8 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     assert said in " ".join(res.summary().as_text().split())
     with pytest.warns(dr.DmlrankWarning, match="min_labels=5 would use 98.7 %.*edge_weights='counts'"):
         rank(votes, position_bias=False, min_labels=30)
+    with pytest.warns(dr.DmlrankWarning, match=r"min_labels=5 would use 98.7 % of all votes$"):
+        rank(votes, position_bias=False, min_labels=30, functional="dominance")
     edges = np.zeros((4, 4), dtype=bool)
     edges[[0, 1, 2], [1, 2, 3]] = edges[[1, 2, 3], [0, 1, 2]] = True
     with pytest.warns(dr.DmlrankWarning, match="add these pairs to graph="):
@@ -191,6 +193,9 @@ def test_errors_about_the_graph_name_what_works():
         match=r"min_labels='auto' is 1\): without pairs that have fewer than 10, 100 % of .*edge_weights='counts'",
     ):
         assert rank(draw_votes(counts)).estimates.votes.share_used == 1
+    # Scores that take no edge weights are not sent there.
+    with pytest.warns(dr.DmlrankWarning, match=r"100 % of .* count as much as others$"):
+        rank(draw_votes(counts), functional="dominance")
 
 
 @pytest.mark.long

@@ -86,6 +86,13 @@ def test_reading_depends_on_the_options_that_say_so():
     assert reading_options(options_of_fit(**others)) == before
 
 
+def test_an_update_refuses_unknown_names_and_says_how_clusters_are_given():
+    with pytest.raises(OptionError, match=r"update\(\) has no option 'clusters'.*cov_kwds=\{'groups': 'a_column'\}"):
+        Options.of().changed({"clusters": "topic"})
+    with pytest.raises(OptionError, match=r"update\(\) has no option 'functionl'.*did you mean 'functional'"):
+        Options.of().changed({"functionl": "bt"})
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
     another = {"judge": "verdict", "n_folds": 3, "propensity": "marginal", "floor": 0.01, "subsample": 7}

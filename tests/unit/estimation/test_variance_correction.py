@@ -16,7 +16,7 @@ from dmlrank.estimation.influence import (
     blocks_by_group,
 )
 from dmlrank.estimation.one_step import one_step, pair_variance_scale, variance_correction
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, Functional, RankCentrality
 
 K, C = 4, 3
 FLIP = [1, 0, 2]
@@ -86,6 +86,52 @@ def test_it_is_the_derivative_of_the_second_moment(score, draw_mu, ordered):
     made = variance_correction(score, mu, delta, scale * (1 if ordered else 4), population)
     np.testing.assert_allclose(made, twin, rtol=1e-4, atol=1e-4 * np.abs(twin).max())
     assert np.abs(twin).max() > 0.1
+
+
+class ByValue(Dominance):
+    """Dominance with all derivatives from differences of values."""
+
+    derivative, accumulate = Functional.derivative, Functional.accumulate
+
+
+class ByValueWithFloor(ByValue):
+    interior = True
+
+
+@pytest.mark.parametrize("kind", [Dominance, ByValue, ByValueWithFloor])
+@pytest.mark.parametrize("smallest", [1e-13, 1e-6, 1e-3, 0.1, 0.5])
+def test_differences_agree_with_closed_forms_however_small_the_probabilities(kind, smallest):
+    # One label in each context, on another pair each time, with the residual of a likely and of an unlikely label.
+    functional = kind(CategoryWeights.half(2), tau=0.5, sharpness=10)
+    rng, off = np.random.default_rng(5), ~np.eye(K, dtype=bool)
+    if functional.interior:
+        smallest = max(smallest, 1e-6)
+    first, second = np.argwhere(off).T
+    n = len(first)
+    p = rng.uniform(0.3, 0.7, size=(n, K, K))
+    mu = np.stack([p, 1 - p], axis=-1) * off[:, :, None]
+    mu[:, 0, 1], mu[:, 1, 0] = [1 - smallest, smallest], [smallest, 1 - smallest]
+    delta, other = np.zeros((2, *mu.shape))
+    delta[np.arange(n), first, second] = 20 * rng.choice([-1, 1], size=(n, 1)) * np.array([1, -1])
+    other[:, off] = rng.normal(size=(n, n, 1)) * np.array([1, -1])
+    # The gradient is a t (1 - t) / (K - 1), and its derivative a^2 t (1 - t) (1 - 2 t) / (K - 1).
+    t = 1 / (1 + np.exp(-10 * (functional.category_weights.symmetric(mu) - 0.5)))
+    bend = 100 * t * (1 - t) * (1 - 2 * t) / (K - 1) * functional.category_weights.symmetric(delta)
+    slope = 10 * t * (1 - t) / (K - 1)
+    expected = np.zeros((K, K))
+    for j, k in zip(first, second, strict=True):
+        jacobian, change = np.zeros((2, n, K))
+        jacobian[:, j], jacobian[:, k] = slope[:, j, k] / 2, -slope[:, k, j] / 2
+        change[:, j], change[:, k] = bend[:, j, k] / 2, -bend[:, k, j] / 2
+        half = (mu[:, j, k].prod(axis=1)[:, None] * jacobian).T @ change
+        expected += half + half.T
+    made = variance_correction(functional, mu, delta, np.ones((K, K)), np.ones(n))
+    close = 1e-4 if functional.interior else 1e-6
+    np.testing.assert_allclose(made, expected, rtol=0, atol=close * np.abs(expected).max())
+    expected = (bend * functional.category_weights.symmetric(other) * off).sum(axis=2)
+    made = functional.second_derivative(mu, delta, other)
+    if not functional.interior:
+        np.testing.assert_allclose(made, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
 def test_a_context_without_labels_adds_nothing(score, draw_mu):

@@ -166,6 +166,31 @@ def test_the_second_order_bias_is_stated_where_there_is_one():
     assert result.update(functional="borda").diagnostics.second_order_by_model == ()
 
 
+@pytest.mark.filterwarnings("ignore:borda is computed on an incomplete graph")
+def test_a_bias_that_may_be_left_in_is_said_without_a_warning():
+    data = dr.datasets.simulate_arena(n=500, rng=5)
+    formula = "winner ~ length | model_a + model_b"
+    result = dr.dml_rank(formula, data, functional="dominance", context="question_id", rng=0, n_jobs=1)
+    name, bias, error = result.diagnostics.largest_second_order
+    assert 0.5 < abs(bias) < 2 * error
+    assert result.diagnostics.warnings == ()
+    text = " ".join(result.summary().as_text().split())
+    assert f"may have a bias, estimated as up to {bias:+.1f} standard errors (own error {error:.1f}) ({name})" in text
+    assert "functional='borda', which has no such bias" in text
+    assert "may have a bias" not in result.update(functional="borda").summary().as_text()
+
+
+def test_two_models_have_one_other_model():
+    names = ("alpha", "beta")
+    for functional in ("borda", "bt"):
+        result = fit(battles(names, labels=("model_a", "model_b")), functional=functional, position_bias=False)
+        for text in (result.summary().as_text(), result.explain()):
+            text = " ".join(text.split())
+            assert "the other 1" not in text
+            assert "the other models" not in text
+        assert ("against the other model." in text) == (functional == "borda")
+
+
 def test_long_names_widen_the_table():
     names = ("a" * 70, "b", "c")
     lines = fit(battles(names), functional="bt").summary().as_text().splitlines()
