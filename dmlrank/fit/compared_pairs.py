@@ -41,7 +41,7 @@ from .estimators import estimator_named
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
 # Names that a sentence lists at most.
-_MOST_NAMED = 5
+MOST_NAMED = 5
 
 
 class Extrapolation(NamedTuple):
@@ -449,7 +449,7 @@ def votes_left_out(
         reasons.append((counts.n_left_out, f"{reason}{of_models}"))
     if dropped:
         why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
-        named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, _MOST_NAMED)})"
+        named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, MOST_NAMED)})"
         reasons.append((n_dropped, f"{n_dropped:,} votes are on {named}"))
     sentences = []
     if reasons:
@@ -458,8 +458,8 @@ def votes_left_out(
         lost = f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %)"
         sentences.append(f"{lost} are left out: {largest_first}")
     if n_same:
-        models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:_MOST_NAMED])
-        models += ", ..." if len(read.same) > _MOST_NAMED else ""
+        models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:MOST_NAMED])
+        models += ", ..." if len(read.same) > MOST_NAMED else ""
         rows, ending = ("row", "s") if n_same == 1 else ("rows", "")
         sentences.append(
             f"{n_same:,} {rows} compare{ending} a model with itself ({models}) and count{ending} as no vote"

@@ -33,7 +33,6 @@ from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
 from .compared_pairs import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
 from .fit_covariance import (
-    clustered_covariance,
     crossed_cluster,
     make_covariance,
     warn_of_covariance,
@@ -86,14 +85,14 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     won = likelihood.cell_probabilities(unordered)
     mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
     # Labels are weighted by their votes, and both orders of a pair are one pair.
-    cells, clusters = unordered.cells, units.clusters
+    cells = unordered.cells
     errors = LabelErrors(
         cells=cells,
         weight=cells.n_votes.astype(float),
         mu=mu,
         residual=cells.y - mu,
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
-        other_unit=crossed_cluster(unordered, clusters),
+        unit=units.of_contexts(data)[cells.context],
+        other_unit=crossed_cluster(unordered, units.clusters),
     )
     unanimous, added = find_unanimous_pairs(errors, unordered, setup.weights, setup.graph.edges), None
     if unanimous is not None:
@@ -101,11 +100,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         derivative = likelihood.mean_derivative(likelihood.mean_z[None])
         added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
     gauge = setup.functional.gauge(influence.n_scores).basis
-    if estimator.uses_features and options.prompts == "fixed":
-        covariance = make_covariance(influence, gauge, units, True, unanimous_covariance=added)
-    else:
-        covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
-        covariance = covariance if added is None else covariance.plus(added)
+    are_fixed = estimator.uses_features and options.prompts == "fixed"
+    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
@@ -378,8 +374,7 @@ def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     if is_complete and isinstance(given, str) and given == "estimate":
         return None
     inverse = state.kept[_MODELLED].result.inverse[contexts]
-    weight = state.units.context_weight
-    return effective_share(inverse if weight is None else inverse * weight[contexts, None])
+    return effective_share(inverse * state.influence.weight[contexts, None])
 
 
 def modelled_means(
@@ -524,8 +519,7 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArr
     assert scores is not None
     if np.isnan(scores.mean).any():
         raise MissingDataError("runs(): scores are missing; the part of runs is known for complete tables only")
-    weight = np.ones(len(scores.mean)) if state.units.context_weight is None else state.units.context_weight
-    is_known = np.isfinite(scores.variance)
+    weight, is_known = state.influence.weight, np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
     mean = np.full(known.shape[1], np.nan)
     np.divide(known.sum(axis=0), is_known.sum(axis=0), out=mean, where=is_known.any(axis=0))

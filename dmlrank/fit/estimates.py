@@ -473,8 +473,8 @@ def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
     return rows + [(name, f"{count:,}", meaning) for name, count, meaning in left_out if count]
 
 
-# Smaller probabilities are raised to this one in the log-loss of the diagnostics.
-_SMALLEST_PROBABILITY = 1e-15
+# Probabilities of labels below this one are raised to it in log-losses, so that no loss is infinite.
+SMALLEST_PROBABILITY = 1e-15
 # Models whose standard error rests on the equivalent of fewer prompts get no rank.
 _FEWEST_PROMPTS = 3.0
 
@@ -637,7 +637,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     likelihood = steps.likelihood
     counts = data.pair_counts()
     names, doubts = setup.functional.names(data.items), [w for w in fit_warnings if isinstance(w, IntervalWarning)]
-    named = {name for warning in doubts for name in warning.models if all(one.models for one in doubts)}
+    named = {name for warning in doubts for name in warning.models} if all(one.models for one in doubts) else set()
     figures = Diagnostics(
         log_loss=likelihood.log_loss if likelihood else np.nan,
         log_loss_constant=float(np.log(2)) if likelihood else np.nan,
@@ -646,6 +646,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_dropped=steps.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
+        votes_dropped=data.n_votes_dropped,
         warnings=tuple(map(str, fit_warnings)),
         doubts=tuple(map(str, doubts)),
         doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
@@ -687,7 +688,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
 
     return replace(
         figures,
-        log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes,
+        log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=SMALLEST_PROBABILITY) / data.n_votes,
         log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
         min_propensity=float(propensity.cells[is_compared].min()),
         effective_share=float(effective.min()),
@@ -697,7 +698,6 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         uneven_orders=() if data.ordered else uneven_orders(data, setup.graph),
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
-        votes_dropped=data.n_votes_dropped,
         floor=first.floor if setup.functional.interior and mean is None else 0.0,
         means_raised=0 if mean is None else mean.floored.n_raised,
         bias_subtracted=0.0 if mean is None else largest(mean.bias),

@@ -60,6 +60,7 @@ from ..nuisance.verdicts import Verdicts, are_of_fixed_prompts, human_given_verd
 from ..options import Options
 from ..tables.display_text import p_value_clause
 from .compared_pairs import OrderChoice
+from .estimates import SMALLEST_PROBABILITY
 from .method import fit_with, run
 from .stages import Draw, FirstStages, RepetitionSeed, read_source, reading_options
 from .state import Extension, FitState, Inputs, Source
@@ -68,8 +69,6 @@ REFITS = ("auto", "never", "always")
 # Error rate of the test: the probability that first stages which fit as well as ever are trained again because of the
 # losses, at any time before the next training.
 LOSS_ERROR_RATE = 0.05
-# Predicted probabilities below this one are replaced by it, so that no loss is infinite.
-_SMALLEST_PROBABILITY = 1e-15
 # Fewest units with later labels, and fewest earlier labels of a pair, with which the test is made.
 _FEWEST_UNITS = 30
 _FEWEST_LABELS = 2
@@ -115,7 +114,7 @@ class ExtendedStages(FirstStages):
     def __init__(self, fit: FitState, source: Source, data: PreferenceData, place: IntArray) -> None:
         super().__init__(source, fit.options)
         self.fit, self.data, self.place = fit, data, place
-        self._trains = not data.x.shape[1]
+        self._counts_again = not data.x.shape[1]
         self._new_items: NewItems | None = None
         self._groupings: list[IntArray] = []
 
@@ -127,7 +126,7 @@ class ExtendedStages(FirstStages):
 
     def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
         """Return the choice of the fit, because its models were trained for this choice."""
-        if self._trains:
+        if self._counts_again:
             return super()._choose_pairs(votes)
         assert self.fit.display_order is not None
         return self.fit.display_order
@@ -203,7 +202,7 @@ class ExtendedStages(FirstStages):
                 if further
                 else f"the categories of the labels are {listed(names)} instead of {listed(old)}"
             )
-        if self._trains:
+        if self._counts_again:
             return super()._fit_mu(data, folds, seed, like, soft)
         return self._extended_mu(self.fit.repetitions[seed.repetition].mu_without_judge, data, folds)
 
@@ -231,7 +230,7 @@ class ExtendedStages(FirstStages):
         self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
     ) -> JudgedMu:
         """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again."""
-        if self._trains:
+        if self._counts_again:
             return super()._fit_mu_with_judge(data, folds, verdicts, mu, seed)
         repetition = self.fit.repetitions[seed.repetition]
         if repetition.mu is not repetition.mu_without_judge:
@@ -296,7 +295,9 @@ class ExtendedStages(FirstStages):
 
     def _select_floor(self, data: PreferenceData, mu: MuSource, seed: RepetitionSeed) -> float:
         """Return the floor of mu that the fit selected."""
-        return super()._select_floor(data, mu, seed) if self._trains else self.fit.repetitions[seed.repetition].floor
+        if self._counts_again:
+            return super()._select_floor(data, mu, seed)
+        return self.fit.repetitions[seed.repetition].floor
 
     def _known_values(self, inputs: Inputs, floor: float, seed: RepetitionSeed) -> KnownValues | None:
         """Return F(mu) of the old contexts; None where the fit has not computed them, or F is another functional."""
@@ -305,7 +306,7 @@ class ExtendedStages(FirstStages):
         has_same_scores = (
             old.sample is None
             and old.mean is None
-            and not self._trains
+            and not self._counts_again
             and floor == old.floor
             and not self.new_items(inputs.data).are_fitted
             and before.edge_weights == now.edge_weights != "counts"
@@ -535,7 +536,7 @@ def compare_losses(
     Shapes: mu (m, C), is_later (m,), unit (m,).
     """
     # The sum is computed category by category, because a sum over a short last axis takes several times as long.
-    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).T)
+    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, SMALLEST_PROBABILITY))).T)
     pair = cells.first * n_items + cells.second
     early, n_pairs = ~is_later, n_items**2
     count = np.bincount(pair[early], minlength=n_pairs)

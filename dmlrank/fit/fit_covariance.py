@@ -29,7 +29,7 @@ from ..inference.covariance import (
     two_way,
 )
 from ..options import Options
-from .compared_pairs import MeanTarget, Setup
+from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
 from .state import FitState, Inputs, Repetition, Units
 
@@ -170,7 +170,7 @@ def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units:
         weight=weight,
         mu=np.mean([r.one_step_result.cell_mu for r in repetitions], axis=0),
         residual=cells.y - np.mean(expected, axis=0),
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        unit=units.of_contexts(data)[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
         other_unit=crossed_cluster(data, clusters),
     )
@@ -194,8 +194,7 @@ def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> Float
     if steps.unanimous is None:
         return None
     errors = label_errors(steps.data, steps.repetitions, steps.units)
-    weight = np.ones(len(design)) if steps.units.context_weight is None else steps.units.context_weight
-    gram = design.T @ (weight[:, None] * design) / len(design)
+    gram = design.T @ (steps.influence.weight[:, None] * design) / len(design)
     factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     cell_factor = factor[errors.cells.context] * errors.weight[:, None]
     cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
@@ -211,11 +210,10 @@ def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -
     if not steps.repetitions:
         return None
     errors = label_errors(steps.data, steps.repetitions, steps.units)
-    weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     n_groups, size = len(members), len(steps.influence.estimate)
     total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
     for g, inside in enumerate(members):
-        factor = 1 / float((weight * inside).mean())
+        factor = 1 / float((steps.influence.weight * inside).mean())
         group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
         pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
@@ -225,8 +223,6 @@ def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -
     return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None
 
 
-# Names that a warning lists at most.
-_MOST_NAMED = 5
 # The calibration of mu does not matter where the factor with which its error enters the estimate has a variance of at
 # most this size.
 _SMALL_WEIGHT_OF_MU = 0.05
@@ -298,7 +294,7 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
     low, high = setup.functional.limits
     outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
     if len(outside):
-        shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
+        shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), MOST_NAMED)
         warn(
             f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
             f"are too few, or on too rarely compared pairs, for a precise estimate. The shares are shown as {low:g} or "
@@ -374,8 +370,8 @@ def warn_of_unanimous_pairs(
     models = one_sided_models(data, setup)
     if not is_mostly_added.any() and not any(models.values()):
         return
-    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), _MOST_NAMED)
-    clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
+    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), MOST_NAMED)
+    clauses = [f"{listed(names_of, MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
     n_unanimous, n_edges = len(unanimous.pairs), setup.graph.n_edges
     clauses.append(f"on {n_unanimous} of {n_edges} compared pairs labels do not differ between prompts ({names})")
     limit = ""
@@ -436,8 +432,8 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     furthest = uneven_orders(data, setup.graph)
     if not (abs(z) > _REAL_EFFECT and furthest):
         return
-    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:_MOST_NAMED])
-    names += f" and {len(furthest) - _MOST_NAMED} more" if len(furthest) > _MOST_NAMED else ""
+    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:MOST_NAMED])
+    names += f" and {len(furthest) - MOST_NAMED} more" if len(furthest) > MOST_NAMED else ""
     warn(
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
         f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "

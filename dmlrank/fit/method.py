@@ -130,7 +130,7 @@ def fit_with(stages: FirstStages) -> FitState:
         options=options,
         source=stages.source,
         data=inputs.data,
-        dropped=inputs.dropped,
+        dropped=tuple(name for name in data_as_read.items if name not in inputs.data.items),
         setup=inputs.setup,
         units=inputs.units,
         influence=influence,
@@ -179,7 +179,6 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     return Inputs(
         data=data,
         display_order=order,
-        dropped=tuple(name for name in data_as_read.items if name not in data.items),
         setup=setup,
         extrapolation=extrapolation,
         units=units,
@@ -203,14 +202,15 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
         # The contexts over which F(mu) is averaged, whatever the order of the rows.
         drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
         sample = np.sort(np.argsort(data.seed_order)[drawn])
-    one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
-    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
+    before, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
+    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
         folds=folds,
         mu=learnt.mu,
         propensity=learnt.propensity,
         one_step_result=one_step_result,
+        before_change=before,
         floor=floor,
         sample=sample,
         mu_without_judge=learnt.mu_without_judge,
@@ -247,13 +247,13 @@ def estimate_scores(
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
-    bias, of_removed = second_order_bias(stages, inputs, repetitions, gauge)
-    if of_removed is not None:
-        before = [r.left_in for r in repetitions]
-        left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
+    bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.second_order)
+    if of_change is not None:
+        before = [repetition.before_change.target for repetition in repetitions]
+        without_u = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
-            of_one_step = make_covariance(*left_in, unanimous_covariance=added)
-        covariance = covariance.at_least(of_one_step.matrix + of_removed.matrix)
+            of_one_step = make_covariance(*without_u, unanimous_covariance=added)
+        covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
@@ -266,31 +266,27 @@ def estimate_scores(
 
 
 def second_order_bias(
-    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray
+    inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray, *, is_added: bool
 ) -> tuple[tuple[FloatArray, FloatArray, Treatment], Covariance | None]:
     """Return the second-order bias of the scores, its standard errors, and what was done about it.
 
-    The bias is what u, the estimated change, would remove: -u. It is 0 for a linear functional, and NaN where it is not
-    known, or was subtracted with ``average="preferences"``, which has its own warnings. Where u was added to the
-    scores, its covariance is returned, too.
+    The bias is -u, 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
+    ``average="preferences"``, which has its own warnings. Where u is added, its covariance is returned, too. Whether u
+    can be estimated depends on the functional and the number of labels, which all repetitions share.
     """
-    first, is_removed = repetitions[0], stages.options.second_order
-    removed = [r.removed for r in repetitions if r.removed is not None]
-    unknown = np.full(first.target.n_scores, 0.0 if inputs.setup.functional.linear and first.mean is None else np.nan)
-    bias: tuple[FloatArray, FloatArray, Treatment] = unknown, unknown, "left in"
-    estimated = [r.second_order for r in repetitions if r.second_order is not None]
-    are_all = len(estimated) == len(repetitions)
-    alone = [one.errors for one in estimated if one.errors is not None]
-    if alone and are_all:
-        bias = -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
-    if not removed:
-        return bias, None
-    influence = mean_influence(removed)
+    first, steps = repetitions[0], [r.second_order for r in repetitions if r.second_order is not None]
+    if not steps:
+        is_zero = inputs.setup.functional.linear and first.mean is None
+        unknown = np.full(first.target.n_scores, 0.0 if is_zero else np.nan)
+        return (unknown, unknown, "left in"), None
+    bias = -np.mean([step.change for step in steps], axis=0)
+    changes = [r.change for r in repetitions if r.change is not None]
+    if not changes:
+        return (bias, np.mean([step.errors for step in steps if step.errors is not None], axis=0), "left in"), None
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
-        covariance = clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)
-    if are_all:
-        are_full = all(one.is_full for one in estimated)
-        treatment: Treatment = "left in" if not is_removed else "removed" if are_full else "partly removed"
-        bias = -influence.estimate, covariance.std_errors, treatment
-    return bias, covariance if is_removed else None
+        units = inputs.units
+        covariance = clustered_covariance(mean_influence(changes), gauge, units.clusters, units.annotator)
+    if not is_added:
+        return (bias, covariance.std_errors, "left in"), None
+    return (bias, covariance.std_errors, "removed" if all(s.is_full for s in steps) else "partly removed"), covariance

@@ -14,7 +14,7 @@ from .._utils.computation import collected_warnings, computing
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction
+from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, mu_by_fold, select_floor
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
@@ -43,7 +43,6 @@ from .compared_pairs import mean_targets
 from .direct_fits import win_probability_influence
 from .estimators import MEANS
 from .fit_covariance import covariance_of, label_errors
-from .stages import restricted_score
 from .state import FitState, Repetition, Units
 
 # The restriction test has the seed [seed of the fit, this number], so that its draws differ from those of the fit.
@@ -119,7 +118,7 @@ def restriction_null(steps: FitState) -> RestrictedResampling:
     """
     resamplings = []
     for r in steps.repetitions:
-        score = restricted_score(steps.setup, r.propensity, steps.data.ordered)
+        score = restricted_score(steps.setup.functional, r.propensity, steps.data.ordered)
         resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.units.context_weight))
     return replace(
         resamplings[0],
@@ -469,8 +468,7 @@ def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influen
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
-        tune = "cv" if not isinstance(options.learner, str) else options.tune
-        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=tune, learner=options.learner), r.folds, data.x)
+        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=options.tune, learner=options.learner), r.folds, data.x)
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
         result = _one_step_of_fit(steps, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
         propensity = replace(r.propensity, cells=r.judge_propensity)

@@ -25,7 +25,7 @@ from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters, read_tasks
-from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
+from ..estimation.bt_restricted import require_pair_propensities, restricted_score
 from ..estimation.cross_fitting import (
     CrossFittedMu,
     FoldUnits,
@@ -73,7 +73,7 @@ from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
 from ..options import BalancedStyle, EqualTasks, Options
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .compared_pairs import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
+from .compared_pairs import MeanTarget, OrderChoice, choose_pairs, mean_targets, restrict_items
 from .estimators import MEANS, estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
@@ -433,17 +433,16 @@ class FirstStages:
         With ``average="preferences"`` and a non-linear functional, also return this functional, linearised at the mean
         preferences.
         """
-        o, setup, data = self.options, inputs.setup, inputs.data
+        o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
         population = TargetPopulation(inputs.units.context_weight, sample)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
         learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units, o.subsample, seed)
         mean = None
         if o.average == "preferences" and not setup.functional.linear:
-            blocks, without_floor = inputs.units.blocks, replace(nuisances, floor=0.0)
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
                 (data, *self._estimand, *learnt_key, o.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, without_floor, blocks, population), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(data, nuisances, blocks, population), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -452,7 +451,7 @@ class FirstStages:
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:
-            restricted = restricted_score(setup, learnt.propensity, data.ordered)
+            restricted = restricted_score(setup.functional, learnt.propensity, data.ordered)
             estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
             f"one-step estimates {seed.repetition}",
@@ -461,7 +460,7 @@ class FirstStages:
                 estimands,
                 data,
                 nuisances,
-                inputs.units.blocks,
+                blocks,
                 population,
                 known=None if mean is not None or is_restricted else self._known_values(inputs, floor, seed),
             ),
@@ -612,12 +611,3 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
         np.minimum.at(smallest, joined, identity)
         identity = smallest[joined]
     return FoldUnits(joined, identity, noun, None if clusters is None else clusters.of_context)
-
-
-# --- pieces that other modules use ------------------------------------------------------------------------------------
-
-
-def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:
-    """Return the score of a fit that assumes Bradley-Terry."""
-    assert isinstance(setup.functional, BradleyTerry)
-    return RestrictedBradleyTerry(setup.functional, setup.graph, require_pair_propensities(propensity), ordered)

@@ -101,7 +101,6 @@ class Kept:
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    dropped: Items that were read and are not ranked.
     setup: The functional, bound to the graph of compared pairs and to category weights.
     extrapolation: The pairs that the scores use although they have no label.
     mu: Probabilities that the user supplied.
@@ -113,7 +112,6 @@ class Inputs:
 
     data: PreferenceData
     display_order: OrderChoice
-    dropped: tuple[str, ...]
     setup: Setup
     extrapolation: Extrapolation
     units: Units
@@ -231,7 +229,8 @@ class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
     mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
-    one_step_result: The one-step estimates of the scores, the win shares and the position effect.
+    one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
+        the second-order step u where it is added to the scores, and before.
     floor: Smallest probability of a category in mu; 0 where the functional needs none.
     sample (s,): Contexts over which F(mu) is averaged; None for all contexts.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
@@ -245,6 +244,7 @@ class Repetition:
     mu: MuSource
     propensity: Propensity
     one_step_result: OneStepResult
+    before_change: OneStepResult
     floor: float
     sample: IntArray | None
     mu_without_judge: MuSource
@@ -261,19 +261,11 @@ class Repetition:
         return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
 
     @property
-    def removed(self) -> Influence | None:
-        """The second-order bias of the scores, and its influence values; None where it is not removed."""
+    def change(self) -> Influence | None:
+        """The second-order step u with its influence values, added to the scores or not; None where none is known."""
         if self.second_order is None or self.second_order.correction is None:
             return None
         return self.second_order.influence(self.target.by_context())
-
-    @property
-    def left_in(self) -> Influence:
-        """Influence of the scores before their second-order bias was removed."""
-        target = self.target.by_context()
-        if self.second_order is None or self.second_order.correction is None:
-            return target
-        return self.second_order.left_in(target)
 
     @property
     def nuisances(self) -> NuisanceEstimates:
