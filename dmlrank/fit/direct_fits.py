@@ -1,4 +1,7 @@
-"""Fits without first stages: Bradley-Terry by maximum likelihood, with or without features, and means of scores."""
+"""Fits without the first stages mu and pi: Bradley-Terry by maximum likelihood, and means of scores.
+
+Means with missing scores have models of their own (:mod:`dmlrank.estimation.missing_scores`).
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,7 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
 
 # Name under which means corrected for missing scores are kept.
 _MODELLED = "means corrected for missing scores"
-# The normal quantile of 95 % intervals.
+# The normal quantile of 95 % intervals. The allowance is for these, also where a result has another level.
 _Z = 1.959963984540054
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 FEWEST_PROMPTS = 20
@@ -227,7 +230,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
     rows, heaviest = influence.by_context(), 1.0
     if units.task is not None:
-        # The pseudo prompt is one of the smallest task, whose two or three prompts may agree by chance.
+        # The allowance is that of one further prompt (a pseudo prompt) among n equal ones. Here it is one of the
+        # smallest task, whose two or three prompts may agree by chance, and so has the largest weight. Deviations are
+        # those from the task's mean, not enlarged by other tasks (borrow=False), which the covariance has done.
         rows = replace(rows.within(units.task, borrow=False), weight=np.ones(n))
         heaviest = float(weight.max() / weight.mean())
     cluster = units.clusters.of_context if units.clusters else None

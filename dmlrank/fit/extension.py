@@ -116,6 +116,7 @@ class ExtendedStages(FirstStages):
         self.fit, self.data, self.place = fit, data, place
         self._counts_again = not data.x.shape[1]
         self._new_items: NewItems | None = None
+        # What _deal was given: the contexts that have to share a model.
         self._groupings: list[IntArray] = []
 
     # --- data and folds -----------------------------------------------------------------------------------------------
@@ -221,6 +222,7 @@ class ExtendedStages(FirstStages):
             # The effects of a fold were fitted to all labels outside the fold, old and new. The mean of all models has
             # therefore seen every context, and each context is predicted by the model of its fold.
             return CrossFittedMu(fitted, folds, data.x)
+        # The "fold" of a context is the number of the model that predicts it; the mean of all models is the last one.
         model = self._model_of_contexts(mu.folds.fold, len(models))
         extended = CrossFittedMu((*models, MeanMu(models)), Folds(model, folds.unit, len(models) + 1), data.x)
         extended.at_with_known(data.cells, mu.at(self.fit.data.cells), self._places_of_cells(data))

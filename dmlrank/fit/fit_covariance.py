@@ -91,9 +91,9 @@ def make_covariance(
 def df_within_tasks(task: IntArray) -> float:
     """Return the degrees of freedom of means that weigh tasks alike, from the task of each prompt, (n,).
 
-    The variance of a mean is a sum of w_t s_t^2 with the weights w_t that :meth:`Influence.within` gives the tasks. Its
-    degrees of freedom are Satterthwaite's, (sum w_t)^2 / sum w_t^2 / (n_t - 1), for tasks whose scores vary alike;
-    estimated variances would make intervals short where a small task seems to vary little.
+    The variance of a mean, by :meth:`Influence.within`, is proportional to the sum over tasks of w_t s_t^2, where
+    w_t = (1 - 1 / n_t) (1 / n_t + sum_r n_r^-2 / sum_r (1 - 1 / n_r)). Its degrees of freedom are Satterthwaite's,
+    (sum w_t)^2 / sum (w_t^2 / (n_t - 1)), with equal s_t: estimated ones would make intervals short by chance.
     """
     size = np.bincount(task).astype(float)
     own = 1 - 1 / size
@@ -177,7 +177,10 @@ def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units:
 
 
 def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
-    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one."""
+    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
+
+    A cell with several annotators counts for the one with the smallest number.
+    """
     if clusters is None or len(clusters.names) < 2:
         return None
     if clusters.of_vote is None:

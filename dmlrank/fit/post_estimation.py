@@ -60,10 +60,7 @@ def pair_win_probability(steps: FitState, item: int, opponent: int) -> tuple[flo
 
 
 def _estimate(steps: FitState, score: Functional, size: int) -> tuple[FloatArray, Covariance]:
-    """Estimate ``size`` numbers by the estimator of the fit, with their covariance; each is the functional of one pair.
-
-    Shapes: returns (size,).
-    """
+    """Estimate ``size`` numbers, functionals of one pair each, by the estimator of the fit, with their covariance."""
     influences = _one_step_targets(steps, score, steps.repetitions)
     influence, estimates = steps.estimator.average(influences), steps.estimator.estimates(influences)
     added, gauge = steps.unanimous_covariance(score, pooled=False), np.empty((0, size))
@@ -128,10 +125,7 @@ def restriction_null(steps: FitState) -> RestrictedResampling:
 
 
 def scores_of_contexts(steps: FitState) -> tuple[IntArray, FloatArray]:
-    """Return F(mu(x)) in the contexts of a fit that averages preferences, from out-of-fold probabilities.
-
-    Shapes: returns (s,), returns (n, d).
-    """
+    """Return s contexts, and F(mu(x)) there, (s, d), from out-of-fold probabilities, in a fit to mean preferences."""
     repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
     targets = _one_step_targets(steps, steps.setup.functional, repetitions)
     values = [target.by_context().value for target in targets]
@@ -140,10 +134,7 @@ def scores_of_contexts(steps: FitState) -> tuple[IntArray, FloatArray]:
 
 
 def scores_at(steps: FitState, x: FloatArray) -> FloatArray:
-    """Return the scores in new contexts, (n, K), from the mean probabilities of all learners.
-
-    Shapes: x (n, p).
-    """
+    """Return the scores in new contexts ``x``, (n, p), from the mean probabilities of all learners, (n, K)."""
     if steps.likelihood:
         return steps.likelihood.scores_at(x)
     with computing(steps.options.n_jobs):
@@ -171,10 +162,7 @@ class Margins(NamedTuple):
 
 
 def pair_margins(steps: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES) -> Margins:
-    """Estimate the margins of pairs of models with the estimator and the type of covariance of the fit.
-
-    Shapes: item, opponent (P,).
-    """
+    """Estimate the margins of P pairs of models with the estimator and the type of covariance of the fit."""
     # Without features the influence values are those of groups of identical contexts, which need little memory.
     is_grouped = (
         mu_by_fold(steps.first.mu) is not None and steps.verdicts is None and steps.units.blocks.one_per_context
@@ -274,10 +262,7 @@ def _at_equal_style(
 
 
 def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> GroupScores:
-    """Return the scores of groups of contexts, the means of r(x) over the contexts of each group.
-
-    Shapes: members (G, n).
-    """
+    """Return the scores of groups of contexts, (G, n), the means of r(x) over the contexts of each group."""
     influence, n = steps.influence.by_context(), steps.data.n_contexts
     derivative = _likelihood(steps).mean_derivative(rows_of_groups(steps, members))
     corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
@@ -298,10 +283,7 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
 def project_likelihood(
     steps: FitState, influence: Influence, design: FloatArray, *, fixed_prompts: bool, factor: float
 ) -> ProjectedInfluence:
-    """Regress the scores r(x) on functions v of the context: beta = E[v v']^-1 E[v r(X)'].
-
-    Shapes: design (n, P).
-    """
+    """Regress the scores r(x) on functions v of the context, (n, P): beta = E[v v']^-1 E[v r(X)']."""
     of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
     derivative = _likelihood(steps).mean_derivative(rows_of_design(steps, design))
     correction = factor * _corrections(steps, derivative)
@@ -509,10 +491,7 @@ def _three_categories(votes: FloatArray) -> FloatArray:
 
 
 def _winners(verdicts: Verdicts, data: PreferenceData, shares: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the winner of each pair with votes and a verdict: 0 first, 1 second, 2 tie.
-
-    Shapes: shares (r, 3), returns (q,).
-    """
+    """Return the winner of each pair with votes and a verdict, (q,) each: 0 first, 1 second, 2 tie; shares (r, 3)."""
     cells = data.cells
     judged = np.flatnonzero(verdicts.label >= 0)
     tally = np.zeros((len(verdicts.cells), 3))
@@ -534,10 +513,7 @@ def _plurality(shares: FloatArray) -> IntArray:
 
 
 def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return number of pairs, share of equal winners and kappa, (2,) each: of all pairs, and of pairs without ties.
-
-    Shapes: human, judge (q,).
-    """
+    """Return number of pairs, share of equal winners and kappa, (2,): of all q pairs, and of those without ties."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
     without_ties = (human < 2) & (judge < 2)

@@ -52,7 +52,7 @@ class Source:
 class Units:
     """Which votes depend on each other, and what the contexts weigh.
 
-    blocks: The sets of votes over which influence values are summed.
+    blocks: The sets of votes whose corrections are added up: those of a context, or of an annotator on a context.
     clusters: None where contexts are independent.
     annotator (q,): The annotator of each block where annotators are clusters.
     context_weight (n,): Weights of the contexts in the target population; None where these are equal.
@@ -81,7 +81,7 @@ class Units:
         return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
-        """Return the independent unit of each context, (n,): its cluster, or itself."""
+        """Return the number of the independent unit of each context, (n,): its cluster, or its own."""
         return data.seed_order if self.clusters is None else self.clusters.of_context
 
 
@@ -277,12 +277,12 @@ class Repetition:
 class FitState:
     """The results of a fit, from the data to the covariance of the scores.
 
-    A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
-    neither; it has ``likelihood``. A fit of means of scores has none of these.
+    A fit with first stages has ``validity`` and ``repetitions``, and one by maximum likelihood has ``likelihood``.
 
     data, dropped: Votes on the ranked items, and items that are not ranked.
     setup: The functional, bound to graph and category weights.
-    influence, covariance: Of the scores; influence values are averaged over repetitions.
+    influence, covariance: Of the scores; influence values are averaged over repetitions. Where contexts are identical,
+        ``influence`` may have one value for each kind of them, and ``by_context()`` returns those of all contexts.
     win_share (K,): The share of comparisons that each model wins against its opponents.
     kept: Results of the stages by name, which an update uses again.
     validity: Signs that the intervals may not hold.
@@ -336,7 +336,7 @@ class FitState:
         return self.repetitions[0].sample if self.repetitions else None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        # The steps of a fit are never changed, and some learners and patsy's transforms cannot be copied.
+        # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
 
     def population(self, repetition: Repetition) -> TargetPopulation:
