@@ -136,20 +136,20 @@ def win_share(
     return Borda(setup.weights, setup.graph).value(mu[None])[0]
 
 
-def win_probability_influence(steps: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
+def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
     """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
 
     With features, the probability is the mean over contexts.
     """
-    likelihood, first_weights = steps.likelihood, steps.setup.weights.first
+    likelihood, first_weights = state.likelihood, state.setup.weights.first
     assert likelihood is not None
-    p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
+    p, derivative = likelihood.win_probability(state.data.x, item, opponent)
     correction = likelihood.corrections(
-        derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.units.blocks
+        derivative, state.data, first_weights, edges=state.setup.graph.edges, blocks=state.units.blocks
     )
     changes = partial(likelihood.changes, derivative, first_weights)
-    unanimous_variance = None if steps.unanimous is None else steps.unanimous.covariance_along(changes)
-    return replace(steps.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
+    unanimous_variance = None if state.unanimous is None else state.unanimous.covariance_along(changes)
+    return replace(state.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
 
 
 # Name under which means corrected for missing scores are kept.

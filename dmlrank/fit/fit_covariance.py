@@ -127,10 +127,10 @@ def clustered_covariance(
 
 
 def multiplier_bootstrap(
-    steps: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
+    state: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
 ) -> MultiplierBootstrap:
     """Return the multiplier bootstrap over the independent units of the fit's covariance."""
-    clusters, influence = steps.units.clusters, steps.influence
+    clusters, influence = state.units.clusters, state.influence
     check_choice(kind, MULTIPLIERS, "multipliers")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
@@ -139,15 +139,15 @@ def multiplier_bootstrap(
             f"use the intervals of the result itself, which are too short if one of the two numbers of clusters is 30 "
             f"or fewer"
         )
-    if steps.options.prompts == "fixed":
+    if state.options.prompts == "fixed":
         influence = influence.by_context().given_prompts()
-    elif steps.units.task is not None:
-        influence = influence.by_context().within(steps.units.task)
+    elif state.units.task is not None:
+        influence = influence.by_context().within(state.units.task)
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction, unanimous pairs and the allowance.
-    added = steps.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
+    added = state.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
 
@@ -190,39 +190,39 @@ def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray
     return annotator
 
 
-def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
+def unanimous_covariance_by_column(state: FitState, design: FloatArray) -> FloatArray | None:
     """Return the covariance of a projection's coefficients, (P K, P K), that is added for unanimous pairs."""
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return unanimous_covariance_by_group(steps, design.T > 0)
-    if steps.unanimous is None:
+        return unanimous_covariance_by_group(state, design.T > 0)
+    if state.unanimous is None:
         return None
-    errors = label_errors(steps.data, steps.repetitions, steps.units)
-    gram = design.T @ (steps.influence.weight[:, None] * design) / len(design)
+    errors = label_errors(state.data, state.repetitions, state.units)
+    gram = design.T @ (state.influence.weight[:, None] * design) / len(design)
     factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     cell_factor = factor[errors.cells.context] * errors.weight[:, None]
     cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-    return np.kron(cell_moment, steps.unanimous.covariance(steps.setup.functional, steps.first.floor))
+    return np.kron(cell_moment, state.unanimous.covariance(state.setup.functional, state.first.floor))
 
 
-def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
+def unanimous_covariance_by_group(state: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
     """Return the covariance of the scores by group, (G K, G K), that is added for unanimous pairs: one block per group.
 
     Where groups overlap, a unanimous pair of their common contexts also moves the scores of both groups together. This
     part is left out, so that differences between overlapping groups have errors that are not too small.
     """
-    if not steps.repetitions:
+    if not state.repetitions:
         return None
-    errors = label_errors(steps.data, steps.repetitions, steps.units)
-    n_groups, size = len(members), len(steps.influence.estimate)
+    errors = label_errors(state.data, state.repetitions, state.units)
+    n_groups, size = len(members), len(state.influence.estimate)
     total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
     for g, inside in enumerate(members):
-        factor = 1 / float((steps.influence.weight * inside).mean())
+        factor = 1 / float((state.influence.weight * inside).mean())
         group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-        pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
+        pairs = find_unanimous_pairs(group_errors, state.data, state.setup.weights, state.setup.graph.edges)
         if pairs is not None:
             any_unanimous = True
-            total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
+            total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.floor)
     return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None
 
 
