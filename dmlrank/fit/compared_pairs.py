@@ -113,13 +113,13 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
 class Setup:
     """A functional bound to category weights and a graph.
 
-    edge_weights: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
+    weighting: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
     """
 
     functional: Functional
     weights: CategoryWeights
     graph: Graph
-    edge_weights: str
+    weighting: str
 
 
 def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> PreferenceData:

@@ -585,7 +585,7 @@ def _description(state: FitState) -> FitDescription:
         smallest_pair=smallest_pair,
         categories=data.categories,
         tie_weights=tuple(ties),
-        edge_weights=state.setup.edge_weights,
+        edge_weights=state.setup.weighting,
         learner=_learner(state),
         n_folds=state.first.folds.n_folds if state.repetitions else options.n_folds,
         n_rep=max(1, len(state.repetitions)),

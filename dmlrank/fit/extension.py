@@ -311,7 +311,7 @@ class ExtendedStages(FirstStages):
             and not self._counts_again
             and floor == old.floor
             and not self.new_items(inputs.data).are_fitted
-            and before.edge_weights == now.edge_weights != "counts"
+            and before.weighting == now.weighting != "counts"
             and (before.graph.edges == now.graph.edges).all()
         )
         if not has_same_scores:

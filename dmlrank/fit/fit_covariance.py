@@ -272,7 +272,7 @@ def assess_validity(
     smallest = min(float(first.propensity.cells.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
     # Options that are not set, and with which the scores depend less on pairs with few labels.
     remedies = []
-    if setup.functional.takes_edge_weights and setup.edge_weights == "equal":
+    if setup.functional.takes_edge_weights and setup.weighting == "equal":
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
