@@ -27,13 +27,14 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
    of mu. The steps that some fits add to this one:
 
    - *Judge.* Verdicts on judged pairs (R = 1, with propensity rho) give m = P(Y | x, verdict), and mu is fitted again
-     with m as labels. S / pi (Y - mu) becomes g R / rho (m - mu) + S / pi (Y - m), where g is the share of labelled
-     pairs that were judged; a pair without a verdict keeps Y - mu. With ``judge_as="features"`` all pairs have a
-     verdict, which is a part of x, so that phi stays as it is.
+     with m as the label of judged pairs without a vote. S / pi (Y - mu) becomes g R / rho (m - mu) + S / pi (Y - m),
+     with g the share of labelled pairs that were judged; a label without a verdict keeps Y - mu. With
+     ``judge_as="features"`` all pairs have a verdict, which is a part of x, so that phi stays as it is.
    - *Second order.* Bradley-Terry scores whose mu is learnt from features, without a judge or an adjustment for style,
      get u = E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2 added, with F = sum_jk D_jk logit s_jk and e_jk the error of the
      fitted log-odds. Products of the residuals of different prompts, or clusters, estimate e^2
-     (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals, -u is reported as their bias.
+     (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals of win shares, the bias -u is
+     reported.
    - *Mean preferences.* ``average="preferences"`` estimates F(E mu(X)). Let t be the mean of mu + S / pi (Y - mu), and
      t+ the same table without negative entries, and with pairs whose shares are too near 0 or 1 raised to
      1 / (2 l + 2), l being the labels of a pair. The step is that of the linear functional F(t+) - b + J(t+) (mu - t),
@@ -45,14 +46,19 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
    G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Where
    all tasks count the same, phi is taken less its mean in the task. With ``prompts="fixed"`` phi is the correction
    without F(mu), and variances are at most those for new prompts. Scores that use pairs without a label have no
-   intervals. Three variances are added, in this order. Labels of a pair that all agree show no variance: each of l such
-   labels gets at most (3 / 1.96)^2 / l, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`). A mu that
-   is shrunk towards the middle has too small a derivative J: with V_jk the covariance of a label at the fitted mu and
-   v_jk the mean of S / pi^2, the derivative of sum_jk v_jk J_jk V_jk J_jk' in the mu of J, along S / pi (Y - mu),
-   estimates what phi phi' lacks. The positive part of its mean is added, so that noise makes no variance smaller
-   (:mod:`dmlrank.estimation.one_step`). Last comes the variance between repetitions. Where u was added, variances are
-   at least those of phi without u plus those of u: the product of the two has the third power of a residual, whose mean
-   makes their sample covariance too low.
+   intervals. To this are added, in this order:
+
+   - *Unanimous pairs.* Labels of a pair that all agree show no variance: each of l such labels gets at most
+     (3 / 1.96)^2 / l, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`).
+   - *Variance correction.* A mu that is shrunk towards the middle has too small a derivative J. Let V_jk be the
+     covariance of a label at the fitted mu, and v_jk the mean of S / pi^2, times the variance of a label relative to
+     that of one vote. The derivative of sum_jk v_jk J_jk V_jk J_jk' in the mu of J, along S / pi (Y - mu), estimates
+     what phi phi' lacks. The positive part of its mean is added, so that noise makes no variance smaller
+     (:mod:`dmlrank.estimation.one_step`).
+   - *Repetitions.* The variance of the mean of their estimates.
+
+   Where u was added, variances are at least those of phi without u plus those of u. The product of the two contains
+   the third power of a residual, whose mean has the sign of 1 - 2 s_jk, so that their sample covariance is too low.
 5. **Result** (:func:`fit_with`). Intervals are theta +- q times standard errors, where q is the quantile of the largest
    of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
    calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;
@@ -63,8 +69,9 @@ Means of scores and maximum likelihood take another way (:mod:`dmlrank.fit.direc
 
 References
 ----------
-Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816. The second-order bias, the
-added variances, clusters and repetitions are not in their paper.
+Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816, who use verdicts as
+features. Verdicts in the correction, the second-order step, mean preferences, what is added to the covariance, clusters
+and repetitions are not in their paper.
 """
 
 from __future__ import annotations
