@@ -107,14 +107,12 @@ class ExtendedStages(FirstStages):
 
     Kept from the fit: the models of mu and pi, the transforms of the features, the folds of old contexts, the floor of
     mu, whether display order matters, and F(mu) of old contexts, with their part of the remaining bias, where the
-    functional is bound to the same pairs and weights. Without features nothing is trained, and frequencies are counted
-    again.
+    functional is bound to the same pairs and weights.
     """
 
     def __init__(self, state: FitState, source: Source, data: PreferenceData, place: IntArray) -> None:
         super().__init__(source, state.options)
         self.state, self.data, self.place = state, data, place
-        self._counts_again = not data.x.shape[1]
         self._new_items: NewItems | None = None
         # What _deal was given: the contexts that have to share a model.
         self._groupings: list[IntArray] = []
@@ -127,8 +125,6 @@ class ExtendedStages(FirstStages):
 
     def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
         """Return the choice of the fit, because its models were trained for this choice."""
-        if self._counts_again:
-            return super()._choose_pairs(votes)
         assert self.state.display_order is not None
         return self.state.display_order
 
@@ -140,8 +136,6 @@ class ExtendedStages(FirstStages):
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Deal folds: old contexts keep theirs, new contexts of an old unit get the unit's, new units are dealt."""
         self._groupings = units.groupings
-        if n_folds == 1:
-            return super()._deal(units, n_folds, seed)
         return extend_folds(self.state.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
@@ -203,8 +197,6 @@ class ExtendedStages(FirstStages):
                 if further
                 else f"the categories of the labels are {listed(names)} instead of {listed(old)}"
             )
-        if self._counts_again:
-            return super()._fit_mu(data, folds, seed, like, soft)
         return self._extended_mu(self.state.repetitions[seed.repetition].mu_without_judge, data, folds)
 
     def _extended_mu(self, mu: MuSource, data: PreferenceData, folds: Folds) -> CrossFittedMu:
@@ -232,8 +224,6 @@ class ExtendedStages(FirstStages):
         self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
     ) -> JudgedMu:
         """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again."""
-        if self._counts_again:
-            return super()._fit_mu_with_judge(data, folds, verdicts, mu, seed)
         repetition = self.state.repetitions[seed.repetition]
         if repetition.mu is not repetition.mu_without_judge:
             mu = self._extended_mu(repetition.mu, data, folds)
@@ -297,8 +287,6 @@ class ExtendedStages(FirstStages):
 
     def _select_floor(self, data: PreferenceData, mu: MuSource, seed: RepetitionSeed) -> float:
         """Return the floor of mu that the fit selected."""
-        if self._counts_again:
-            return super()._select_floor(data, mu, seed)
         return self.state.repetitions[seed.repetition].floor
 
     def _known_values(self, inputs: Inputs, floor: float, seed: RepetitionSeed) -> KnownValues | None:
@@ -308,7 +296,6 @@ class ExtendedStages(FirstStages):
         has_same_scores = (
             old.sample is None
             and old.mean is None
-            and not self._counts_again
             and floor == old.floor
             and not self.new_items(inputs.data).are_fitted
             and before.weighting == now.weighting != "counts"
@@ -336,6 +323,9 @@ def extend_fit(state: FitState, new_rows: object, refit: str) -> FitState:
         return _trained(state, rows, source, "means and shares of scores are computed from all scores again")
     if not state.estimator.has_first_stages:
         return _trained(state, rows, source, "an estimate by maximum likelihood is computed from all votes again")
+    if not state.data.x.shape[1]:
+        reason = "without features they are the frequencies of the pairs, which are counted in all votes"
+        return _trained(state, rows, source, reason)
     if refit == "always":
         return _trained(state, rows, source, "refit='always'")
     reason = ""
@@ -440,26 +430,22 @@ def _scoring_extension(state: FitState, extended: FitState, added: Extension, vo
     if isinstance(mu, CrossFittedMu):
         n_predicted_by_mean = int((mu.folds.fold >= len(mu.trained)).sum())
     growth = f"there are {data.n_votes / earlier.votes_at_training:.2f} times the votes of the last training"
-    if not data.x.shape[1]:
-        test = LossTest()
-        reason = "without features nothing is trained, and the frequencies of the pairs are those of all votes"
-    else:
-        assert extended.is_later is not None
-        test = compare_losses(
-            cells,
-            mu.at(cells),
-            extended.is_later[cells.context],
-            extended.units.of_contexts(data)[cells.context],
-            n_items=data.n_items,
-            planned=(GROWTH - 1) * earlier.units_at_training,
-        )
-        worse = "" if test.p_value <= LOSS_ERROR_RATE else "not "
-        reason = (
-            f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
-            f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
-        )
-        if np.isnan(test.z):
-            reason = f"{growth}, and the labels since then are too few to test whether they are predicted worse"
+    assert extended.is_later is not None
+    test = compare_losses(
+        cells,
+        mu.at(cells),
+        extended.is_later[cells.context],
+        extended.units.of_contexts(data)[cells.context],
+        n_items=data.n_items,
+        planned=(GROWTH - 1) * earlier.units_at_training,
+    )
+    worse = "" if test.p_value <= LOSS_ERROR_RATE else "not "
+    reason = (
+        f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
+        f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
+    )
+    if np.isnan(test.z):
+        reason = f"{growth}, and the labels since then are too few to test whether they are predicted worse"
     return replace(
         added,
         refitted=False,
@@ -492,8 +478,6 @@ def _count_units(state: FitState) -> int:
 def _require_good_stages(state: FitState, extended: FitState, extension: Extension) -> None:
     """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better."""
     data = extended.data
-    if not data.x.shape[1]:
-        return
     factor = data.n_votes / extension.votes_at_training
     if factor >= GROWTH:
         raise NeedsTraining(
