@@ -1,4 +1,4 @@
-"""Scores adjusted for style: votes on answers of like style, and scores at equal style."""
+"""Scores of votes on answers of like style, and scores at equal style (:mod:`dmlrank.estimation.equal_style`)."""
 
 from __future__ import annotations
 

@@ -498,12 +498,13 @@ def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, c
 
 
 class MeanTarget(NamedTuple):
-    """The scores of mean preferences, as a target of the one-step estimator; ``score`` is linearised at ``floored``.
+    """The scores of mean preferences, as a target of the one-step estimator.
 
+    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`.
     plugin (d,): The functional at the mean of mu, without bias correction.
-    floored: The mean preferences at which the functional is evaluated.
-    bias (d,): Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
-        estimated with error. Zero where it cannot be computed.
+    floored: t+, the mean preferences at which the functional is evaluated.
+    bias (d,): b, the estimated second-order bias: the functional is curved, and the mean preferences are estimated with
+        error. Zero where it cannot be computed.
     """
 
     score: Linearised

@@ -323,14 +323,8 @@ def allowance_of_means(
 
     Where scores are missing, n is the effective number of prompts with scores of a model, its ``share`` of all prompts,
     and the correction of a score, S / pi (Y - m), is multiplied by this share, so that it has the size of a residual.
-
-    Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small a
-    standard error as well, and most of those that are too low are left out, so that errors of the two limits do not
-    balance: each has to hold by itself. Let s be (g / n) sum d^3 / sum d^2, which is (1 - 2 p) g / n for scores of 0
-    and 1, where the ``gap`` g is 1 / share less that of the model that was run most often. Wilson's limit on the side
-    of the skew is z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with
-    t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes between
-    models that were run equally often, whose skews cancel.
+    Where rounds have left out models, an allowance for skewed scores is added. Its ``gap`` is 1 / share less that of
+    the model that was run most often.
 
     Shapes: estimate (K,), cluster (n,), share, gap (K,).
     """
@@ -354,6 +348,13 @@ def allowance_of_means(
     allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
     allowance = allowance / np.outer(share, share) / len(rows) ** 2
     if gap is not None:
+        # Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small
+        # a standard error as well, and most of those that are too low are left out, so that errors of the two limits do
+        # not balance: each has to hold by itself. Let s, the skew below, be (gap / n) sum d^3 / sum d^2, which is
+        # (1 - 2 p) gap / n for scores of 0 and 1. Wilson's limit on the side of the skew is
+        # z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with t, the limit below,
+        # t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes
+        # between models that were run equally often, whose skews cancel.
         size, squares = len(rows) * rows * share, np.square(rows).sum(axis=0)
         third, second = (size**3).sum(axis=0), np.square(size).sum(axis=0)
         skew = np.divide(third, second, out=np.zeros(len(gap)), where=second > 0) * gap / len(rows)
