@@ -160,6 +160,13 @@ def require_pair_propensities(propensity: Propensity) -> PairPropensity:
     return propensity.pairs
 
 
+def restricted_score(functional: Functional, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:
+    """Return the score of a fit that assumes Bradley-Terry; ``functional`` is its projection."""
+    assert isinstance(functional, BradleyTerry)
+    assert functional.graph is not None
+    return RestrictedBradleyTerry(functional, functional.graph, require_pair_propensities(propensity), ordered)
+
+
 def check_restricted_categories(weights: CategoryWeights, categories: Sequence[str]) -> None:
     """Raise :class:`OptionError` unless there are two outcomes, of which a win counts 1 and a loss 0."""
     if len(categories) != 2:

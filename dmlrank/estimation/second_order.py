@@ -61,10 +61,6 @@ class SecondOrder:
         corrected = replace(target, correction=target.correction + self._correction)
         return replace(result, influences={**result.influences, "target": corrected})
 
-    def left_in(self, target: Influence) -> Influence:
-        """Return the influence values of a one-step estimate before u was added to it."""
-        return replace(target, correction=target.correction - self._correction)
-
     def influence(self, target: Influence) -> Influence:
         """Return u with its influence values, from the estimate to which it was added."""
         value = np.zeros_like(target.value)

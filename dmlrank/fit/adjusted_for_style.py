@@ -1,4 +1,4 @@
-"""Scores adjusted for style: votes on answers of like style, and scores at equal style."""
+"""Scores of votes on answers of like style, and scores at equal style (:mod:`dmlrank.estimation.equal_style`)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def match_balanced_votes(data: PreferenceData, every: PreferenceData, adjust: Ba
 
 
 def balanced_propensity(votes: BalancedVotes, propensity: Propensity, folds: Folds) -> Propensity:
-    """Return the propensities of the cells that count, pi omega / W."""
+    """Return the propensities of the cells that count, pi omega / W, where W is the mean weight of a cell's votes.
+
+    omega is E[W | x, pair], a logistic regression by fold, so that weights S W / (pi omega) have mean one.
+    """
     every, cell = votes.every, votes.cell
     cells = every.cells
     order = np.lexsort((votes.weight, cells.second, cells.first, every.seed_order[cells.context]))
@@ -161,6 +164,7 @@ def joint_style_fit(
         stacked.append(joint)
     influence, added = mean_influence(stacked), None
     if unanimous_covariance is not None:
+        # A label that had another category would move raw, averaged and equal scores together.
         added = np.zeros((influence.n_scores,) * 2)
         added[: 3 * n_items, : 3 * n_items] = np.tile(unanimous_covariance, (3, 3))
     gauge = style_gauge(inputs.setup, len(differences.names), influence.n_scores)

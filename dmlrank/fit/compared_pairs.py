@@ -41,7 +41,7 @@ from .estimators import estimator_named
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
 # Names that a sentence lists at most.
-_MOST_NAMED = 5
+MOST_NAMED = 5
 
 
 class Extrapolation(NamedTuple):
@@ -113,13 +113,13 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
 class Setup:
     """A functional bound to category weights and a graph.
 
-    edge_weights: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
+    weighting: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
     """
 
     functional: Functional
     weights: CategoryWeights
     graph: Graph
-    edge_weights: str
+    weighting: str
 
 
 def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> PreferenceData:
@@ -451,7 +451,7 @@ def votes_left_out(
         reasons.append((counts.n_left_out, f"{reason}{of_models}"))
     if dropped:
         why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
-        named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, _MOST_NAMED)})"
+        named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, MOST_NAMED)})"
         reasons.append((n_dropped, f"{n_dropped:,} votes are on {named}"))
     sentences = []
     if reasons:
@@ -460,8 +460,8 @@ def votes_left_out(
         lost = f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %)"
         sentences.append(f"{lost} are left out: {largest_first}")
     if n_same:
-        models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:_MOST_NAMED])
-        models += ", ..." if len(read.same) > _MOST_NAMED else ""
+        models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:MOST_NAMED])
+        models += ", ..." if len(read.same) > MOST_NAMED else ""
         rows, ending = ("row", "s") if n_same == 1 else ("rows", "")
         sentences.append(
             f"{n_same:,} {rows} compare{ending} a model with itself ({models}) and count{ending} as no vote"
@@ -502,12 +502,13 @@ def _of_thin_pairs(
 
 
 class MeanTarget(NamedTuple):
-    """The scores of mean preferences, as a target of the one-step estimator; ``score`` is linearised at ``floored``.
+    """The scores of mean preferences, as a target of the one-step estimator.
 
+    score: F(t+) - b + J(t+) (mu - t), in the words of :mod:`dmlrank.fit.method`.
     plugin (d,): The functional at the mean of mu, without bias correction.
-    floored: The mean preferences at which the functional is evaluated.
-    bias (d,): Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
-        estimated with error. Zero where it cannot be computed.
+    floored: t+, the mean preferences at which the functional is evaluated.
+    bias (d,): b, the estimated second-order bias: the functional is curved, and the mean preferences are estimated with
+        error. Zero where it cannot be computed.
     """
 
     score: Linearised

@@ -1,4 +1,7 @@
-"""Fits without first stages: Bradley-Terry by maximum likelihood, with or without features, and means of scores."""
+"""Fits without the first stages mu and pi: Bradley-Terry by maximum likelihood, and means of scores.
+
+Means with missing scores have models of their own (:mod:`dmlrank.estimation.missing_scores`).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,6 @@ from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
 from .compared_pairs import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
 from .fit_covariance import (
-    clustered_covariance,
     crossed_cluster,
     make_covariance,
     warn_of_covariance,
@@ -86,14 +88,14 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     won = likelihood.cell_probabilities(unordered)
     mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
     # Labels are weighted by their votes, and both orders of a pair are one pair.
-    cells, clusters = unordered.cells, units.clusters
+    cells = unordered.cells
     errors = LabelErrors(
         cells=cells,
         weight=cells.n_votes.astype(float),
         mu=mu,
         residual=cells.y - mu,
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
-        other_unit=crossed_cluster(unordered, clusters),
+        unit=units.of_contexts(data)[cells.context],
+        other_unit=crossed_cluster(unordered, units.clusters),
     )
     unanimous, added = find_unanimous_pairs(errors, unordered, setup.weights, setup.graph.edges), None
     if unanimous is not None:
@@ -101,11 +103,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         derivative = likelihood.mean_derivative(likelihood.mean_z[None])
         added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
     gauge = setup.functional.gauge(influence.n_scores).basis
-    if estimator.uses_features and options.prompts == "fixed":
-        covariance = make_covariance(influence, gauge, units, True, unanimous_covariance=added)
-    else:
-        covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
-        covariance = covariance if added is None else covariance.plus(added)
+    are_fixed = estimator.uses_features and options.prompts == "fixed"
+    covariance = make_covariance(influence, gauge, units, are_fixed, unanimous_covariance=added)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
@@ -137,25 +136,25 @@ def win_share(
     return Borda(setup.weights, setup.graph).value(mu[None])[0]
 
 
-def win_probability_influence(steps: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
+def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
     """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
 
     With features, the probability is the mean over contexts.
     """
-    likelihood, first_weights = steps.likelihood, steps.setup.weights.first
+    likelihood, first_weights = state.likelihood, state.setup.weights.first
     assert likelihood is not None
-    p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
+    p, derivative = likelihood.win_probability(state.data.x, item, opponent)
     correction = likelihood.corrections(
-        derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.units.blocks
+        derivative, state.data, first_weights, edges=state.setup.graph.edges, blocks=state.units.blocks
     )
     changes = partial(likelihood.changes, derivative, first_weights)
-    unanimous_variance = None if steps.unanimous is None else steps.unanimous.covariance_along(changes)
-    return replace(steps.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
+    unanimous_variance = None if state.unanimous is None else state.unanimous.covariance_along(changes)
+    return replace(state.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
 
 
 # Name under which means corrected for missing scores are kept.
 _MODELLED = "means corrected for missing scores"
-# The normal quantile of 95 % intervals.
+# The normal quantile of 95 % intervals. The allowance is for these, also where a result has another level.
 _Z = 1.959963984540054
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 FEWEST_PROMPTS = 20
@@ -231,7 +230,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
     rows, heaviest = influence.by_context(), 1.0
     if units.task is not None:
-        # The pseudo prompt is one of the smallest task, whose two or three prompts may agree by chance.
+        # The allowance is that of one further prompt (a pseudo prompt) among n equal ones. Here it is one of the
+        # smallest task, whose two or three prompts may agree by chance, and so has the largest weight. Deviations are
+        # those from the task's mean, not enlarged by other tasks (borrow=False), which the covariance has done.
         rows = replace(rows.within(units.task, borrow=False), weight=np.ones(n))
         heaviest = float(weight.max() / weight.mean())
     cluster = units.clusters.of_context if units.clusters else None
@@ -322,14 +323,8 @@ def allowance_of_means(
 
     Where scores are missing, n is the effective number of prompts with scores of a model, its ``share`` of all prompts,
     and the correction of a score, S / pi (Y - m), is multiplied by this share, so that it has the size of a residual.
-
-    Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small a
-    standard error as well, and most of those that are too low are left out, so that errors of the two limits do not
-    balance: each has to hold by itself. Let s be (g / n) sum d^3 / sum d^2, which is (1 - 2 p) g / n for scores of 0
-    and 1, where the ``gap`` g is 1 / share less that of the model that was run most often. Wilson's limit on the side
-    of the skew is z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with
-    t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes between
-    models that were run equally often, whose skews cancel.
+    Where rounds have left out models, an allowance for skewed scores is added. Its ``gap`` is 1 / share less that of
+    the model that was run most often.
 
     Shapes: estimate (K,), cluster (n,), share, gap (K,).
     """
@@ -353,6 +348,13 @@ def allowance_of_means(
     allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
     allowance = allowance / np.outer(share, share) / len(rows) ** 2
     if gap is not None:
+        # Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small
+        # a standard error as well, and most of those that are too low are left out, so that errors of the two limits do
+        # not balance: each has to hold by itself. Let s, the skew below, be (gap / n) sum d^3 / sum d^2, which is
+        # (1 - 2 p) gap / n for scores of 0 and 1. Wilson's limit on the side of the skew is
+        # z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with t, the limit below,
+        # t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes
+        # between models that were run equally often, whose skews cancel.
         size, squares = len(rows) * rows * share, np.square(rows).sum(axis=0)
         third, second = (size**3).sum(axis=0), np.square(size).sum(axis=0)
         skew = np.divide(third, second, out=np.zeros(len(gap)), where=second > 0) * gap / len(rows)
@@ -378,8 +380,7 @@ def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     if is_complete and isinstance(given, str) and given == "estimate":
         return None
     inverse = state.kept[_MODELLED].result.inverse[contexts]
-    weight = state.units.context_weight
-    return effective_share(inverse if weight is None else inverse * weight[contexts, None])
+    return effective_share(inverse * state.influence.weight[contexts, None])
 
 
 def modelled_means(
@@ -524,8 +525,7 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArr
     assert scores is not None
     if np.isnan(scores.mean).any():
         raise MissingDataError("runs(): scores are missing; the part of runs is known for complete tables only")
-    weight = np.ones(len(scores.mean)) if state.units.context_weight is None else state.units.context_weight
-    is_known = np.isfinite(scores.variance)
+    weight, is_known = state.influence.weight, np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
     mean = np.full(known.shape[1], np.nan)
     np.divide(known.sum(axis=0), is_known.sum(axis=0), out=mean, where=is_known.any(axis=0))

@@ -473,53 +473,53 @@ def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
     return rows + [(name, f"{count:,}", meaning) for name, count, meaning in left_out if count]
 
 
-# Smaller probabilities are raised to this one in the log-loss of the diagnostics.
-_SMALLEST_PROBABILITY = 1e-15
+# Probabilities of labels below this one are raised to it in log-losses, so that no loss is infinite.
+SMALLEST_PROBABILITY = 1e-15
 # Models whose standard error rests on the equivalent of fewer prompts get no rank.
 _FEWEST_PROMPTS = 3.0
 
 
-def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
+def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
     """Return the estimates of a fit; the result draws for their critical value (``inference/simultaneous.py``)."""
-    functional, data, options = steps.setup.functional, steps.data, steps.options
-    gauge, suffix = functional.gauge(data.n_items), steps.estimator.label_suffix
+    functional, data, options = state.setup.functional, state.data, state.options
+    gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
-    estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, functional.limits)
-    at_means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
-    if steps.estimator is MEANS and data.scores is not None:
+    estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
+    at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
+    if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
         votes = VoteCounts(n_scores, n_scores)
     else:
-        votes = VoteCounts.of(data.pair_votes(), steps.setup.graph)
+        votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
     return Estimates(
         models=data.items,
         functional=functional.name,
         functional_label=f"bt ({suffix})" if suffix else functional.label,
-        estimator=steps.estimator.name,
+        estimator=state.estimator.name,
         estimate=estimate,
-        plugin=np.asarray(np.mean(at_means, axis=0)) if at_means else steps.influence.plugin,
-        shares=np.clip(steps.win_share, 0.0, 1.0),
+        plugin=np.asarray(np.mean(at_means, axis=0)) if at_means else state.influence.plugin,
+        shares=np.clip(state.win_share, 0.0, 1.0),
         covariance=covariance,
         critical=float("nan"),
         alpha=options.alpha,
         neutral=functional.neutral(data.n_items),
         reason=gauge.reason,
         fixed=gauge.fixed,
-        graph=steps.setup.graph,
-        description=_description(steps),
-        diagnostics=_diagnostics(steps, fit_warnings),
+        graph=state.setup.graph,
+        description=_description(state),
+        diagnostics=_diagnostics(state, fit_warnings),
         outputs=() if names == data.items else names,
-        judge=None if steps.verdicts is None else judge_figures(steps, steps.verdicts),
-        extrapolation=steps.extrapolation.reason,
+        judge=None if state.verdicts is None else judge_figures(state, state.verdicts),
+        extrapolation=state.extrapolation.reason,
         votes=votes,
-        style=style_estimates(steps),
-        extension=steps.extension,
+        style=style_estimates(state),
+        extension=state.extension,
     )
 
 
-def style_estimates(steps: FitState) -> StyleEstimates | None:
+def style_estimates(state: FitState) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style, balanced, n_votes = steps.options.adjust, steps.style, steps.balanced, steps.data.n_votes
+    adjust, style, balanced, n_votes = state.options.adjust, state.style, state.balanced, state.data.n_votes
     if isinstance(adjust, BalancedStyle) and balanced is not None:
         counts = (balanced.deviations, balanced.n_votes, n_votes)
         within, weights = float(adjust.within), adjust.weights
@@ -541,23 +541,23 @@ def style_estimates(steps: FitState) -> StyleEstimates | None:
     )
 
 
-def _description(steps: FitState) -> FitDescription:
+def _description(state: FitState) -> FitDescription:
     """Return the description of a fit."""
-    data, options, weights = steps.data, steps.options, steps.setup.weights
+    data, options, weights = state.data, state.options, state.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
     score_range = tuple[float, ...]()
-    smallest_pair = int((votes + votes.T)[steps.setup.graph.edges].min())
-    if steps.estimator is MEANS and data.scores is not None:
+    smallest_pair = int((votes + votes.T)[state.setup.graph.edges].min())
+    if state.estimator is MEANS and data.scores is not None:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
-        n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
+        n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[state.setup.graph.edges].min())
         score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
-    n_filled, runs_there, derived = 0, "", steps.source.data
-    are_drawn = steps.estimator is MEANS and not options.estimates_propensity
+    n_filled, runs_there, derived = 0, "", state.source.data
+    are_drawn = state.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
-        if steps.estimator is MEANS:
+        if state.estimator is MEANS:
             # The same prompts and models as in the numbers of prompts and scores.
             is_used = np.isin(np.arange(len(derived.values)), data.row_index)
             derived = derived.with_enough(options.min_votes).only(is_used)
@@ -573,8 +573,8 @@ def _description(steps: FitState) -> FitDescription:
         ("with a vote on a model that is left out", n_elsewhere),
     )
     return FitDescription(
-        formula=steps.source.formula,
-        outcome=steps.source.formula.split("~")[0].strip(),
+        formula=state.source.formula,
+        outcome=state.source.formula.split("~")[0].strip(),
         context=options.context,
         n_contexts=data.n_contexts,
         n_unlabelled=n_unlabelled,
@@ -585,22 +585,22 @@ def _description(steps: FitState) -> FitDescription:
         smallest_pair=smallest_pair,
         categories=data.categories,
         tie_weights=tuple(ties),
-        edge_weights=steps.setup.edge_weights,
-        learner=_learner(steps),
-        n_folds=steps.first.folds.n_folds if steps.repetitions else options.n_folds,
-        n_rep=max(1, len(steps.repetitions)),
+        edge_weights=state.setup.weighting,
+        learner=_learner(state),
+        n_folds=state.first.folds.n_folds if state.repetitions else options.n_folds,
+        n_rep=max(1, len(state.repetitions)),
         prompts=options.prompts,
         weighted=options.weights is not None,
         ordered=data.ordered,
-        order_reason=steps.display_order.reason if steps.display_order else "",
-        propensity=steps.first.propensity.how if steps.repetitions else "given" if are_drawn else "not used",
+        order_reason=state.display_order.reason if state.display_order else "",
+        propensity=state.first.propensity.how if state.repetitions else "given" if are_drawn else "not used",
         cov_type=options.cov_type,
-        clusters=steps.units.clusters.names if steps.units.clusters else (),
+        clusters=state.units.clusters.names if state.units.clusters else (),
         seed=options.seed,
         version=__version__,
         average=options.average,
         date=datetime.now(UTC).date().isoformat(),
-        period=period_of(steps.source.data),
+        period=period_of(state.source.data),
         n_filled=n_filled,
         filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
@@ -612,59 +612,60 @@ def _description(steps: FitState) -> FitDescription:
     )
 
 
-def _learner(steps: FitState) -> str:
+def _learner(state: FitState) -> str:
     """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
-    if not steps.repetitions:
+    if not state.repetitions:
         return "none"
-    if steps.options.mu is not None:
+    if state.options.mu is not None:
         return "given (mu=)"
-    if steps.options.judge_as == "features":
+    if state.options.judge_as == "features":
         return "lightgbm, with verdicts"
-    models = getattr(steps.first.mu, "models", ())
+    models = getattr(state.first.mu, "models", ())
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if n_constant == len(models):
-        return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
+        return "pair frequencies" if state.data.x.shape[1] == 0 else "category shares"
     has_trees = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
     if has_trees:
         return "smooth effects + lightgbm" if any(has_trees) else "smooth effects"
-    name = learner_name(steps.options.learner)
+    name = learner_name(state.options.learner)
     return name if not n_constant else f"{name} (category shares in {n_constant} folds)"
 
 
-def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
+def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     """Return the diagnostics of a fit."""
-    data, setup, errors = steps.data, steps.setup, steps.covariance.std_errors
-    likelihood = steps.likelihood
+    data, setup, errors = state.data, state.setup, state.covariance.std_errors
+    likelihood = state.likelihood
     counts = data.pair_counts()
     names, doubts = setup.functional.names(data.items), [w for w in fit_warnings if isinstance(w, IntervalWarning)]
-    named = {name for warning in doubts for name in warning.models if all(one.models for one in doubts)}
+    named = {name for warning in doubts for name in warning.models} if all(one.models for one in doubts) else set()
     figures = Diagnostics(
         log_loss=likelihood.log_loss if likelihood else np.nan,
         log_loss_constant=float(np.log(2)) if likelihood else np.nan,
         pairs_left_out=int(np.triu((counts + counts.T > 0) & ~setup.graph.edges).sum()),
-        pairs_extrapolated=steps.extrapolation.n_pairs,
-        models_dropped=steps.dropped,
+        pairs_extrapolated=state.extrapolation.n_pairs,
+        models_dropped=state.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
+        votes_dropped=data.n_votes_dropped,
         warnings=tuple(map(str, fit_warnings)),
         doubts=tuple(map(str, doubts)),
         doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
-        pairs_without_variation=0 if steps.unanimous is None else len(steps.unanimous.pairs),
+        pairs_without_variation=0 if state.unanimous is None else len(state.unanimous.pairs),
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
-        cluster_factors=_cluster_factors(steps),
+        cluster_factors=_cluster_factors(state),
     )
-    validity = steps.validity
-    if steps.estimator is MEANS:
-        n_effective = float(effective_contexts(steps.influence).min())
-        drawn = known_propensity(steps.options.propensity, data, steps.source)
+    validity = state.validity
+    if state.estimator is MEANS:
+        n_effective = float(effective_contexts(state.influence).min())
+        drawn = known_propensity(state.options.propensity, data, state.source)
         least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())
-        of_runs = gain_of_runs(steps)
+        of_runs = gain_of_runs(state)
         return replace(figures, effective_contexts=n_effective, gain_of_runs=of_runs, min_propensity=least)
     if validity is None:
         return figures
-    first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean
-    position_effect, position_z = estimate_position_effect(steps)
-    if steps.extrapolation.n_pairs or steps.estimator.why_no_intervals:
+    first, result, propensity, mean = state.first, state.first.one_step_result, state.first.propensity, state.first.mean
+    position_effect, position_z = estimate_position_effect(state)
+    if state.extrapolation.n_pairs or state.estimator.why_no_intervals:
         position_z = float("nan")
     share = result.labels.votes.sum(axis=0) / data.n_votes
     positive_share = share[share > 0]
@@ -687,7 +688,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
 
     return replace(
         figures,
-        log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes,
+        log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=SMALLEST_PROBABILITY) / data.n_votes,
         log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
         min_propensity=float(propensity.cells[is_compared].min()),
         effective_share=float(effective.min()),
@@ -697,13 +698,12 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         uneven_orders=() if data.ordered else uneven_orders(data, setup.graph),
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
-        votes_dropped=data.n_votes_dropped,
         floor=first.floor if setup.functional.interior and mean is None else 0.0,
         means_raised=0 if mean is None else mean.floored.n_raised,
         bias_subtracted=0.0 if mean is None else largest(mean.bias),
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.target.subsample_inflation,
-        propensity_factor=steps.propensity_factor,
+        propensity_factor=state.propensity_factor,
         calibration=validity.calibration,
         effective_contexts=float(validity.effective_contexts.min()),
         models_with_few_prompts=tuple(few) if len(validity.effective_contexts) == len(data.items) else (),
@@ -713,40 +713,40 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     )
 
 
-def _cluster_factors(steps: FitState) -> tuple[float, ...]:
+def _cluster_factors(state: FitState) -> tuple[float, ...]:
     """Return standard errors with clusters over those with independent prompts, medians over scores."""
-    clusters = steps.units.clusters
+    clusters = state.units.clusters
     if clusters is None:
         return ()
-    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    independent = replace(steps.units, clusters=None, annotator=None)
+    gauge = state.setup.functional.gauge(state.data.n_items).basis
+    independent = replace(state.units, clusters=None, annotator=None)
     by_column = [replace(independent, clusters=replace(clusters, second_of_context=None, of_vote=None))]
     if clusters.second_of_context is not None:
         second = replace(clusters, of_context=clusters.second_of_context, second_of_context=None)
         by_column.append(replace(independent, clusters=second))
-    kinds = [independent, *by_column, *[steps.units] * (len(clusters.names) > 1)]
+    kinds = [independent, *by_column, *[state.units] * (len(clusters.names) > 1)]
     with collected_warnings():
         without, *errors = (
-            make_covariance(steps.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
+            make_covariance(state.influence, gauge, one, fixed_prompts=False).std_errors for one in kinds
         )
     varies = without > 0
     return tuple(float(np.median(error[varies] / without[varies])) for error in errors) if varies.any() else ()
 
 
-def estimate_position_effect(steps: FitState) -> tuple[float, float]:
+def estimate_position_effect(state: FitState) -> tuple[float, float]:
     """Return the position effect, the advantage of being shown first, and its z statistic.
 
     Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
     matter, residuals of the labels are regressed on display order within pairs.
     """
-    if steps.data.ordered:
-        influence = steps.influence_of("position_effect")
-        score = PositionEffect(steps.setup.weights, steps.setup.graph)
-        unanimous_covariance = steps.unanimous_covariance(score)
+    if state.data.ordered:
+        influence = state.influence_of("position_effect")
+        score = PositionEffect(state.setup.weights, state.setup.graph)
+        unanimous_covariance = state.unanimous_covariance(score)
         with collected_warnings():
             # Few clusters cause a warning, which the covariance of the scores has already given.
-            covariance = covariance_of(steps, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
+            covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
-    mu, unit = steps.first.one_step_result.held_out, steps.units.of_contexts(steps.data)
-    return residual_position_test(steps.data, steps.setup, mu, unit)
+    mu, unit = state.first.one_step_result.held_out, state.units.of_contexts(state.data)
+    return residual_position_test(state.data, state.setup, mu, unit)

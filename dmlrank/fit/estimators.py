@@ -26,14 +26,14 @@ class Estimator:
     """An estimator of the scores; the defaults describe the debiased (one-step) estimator.
 
     name: The word of ``estimator=``.
-    has_first_stages: Whether the estimator cross-fits mu and pi; without them it uses the votes alone.
+    has_first_stages: Whether the estimator learns mu and pi; without them it uses the votes, or scores, alone.
     why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
         with intervals; empty where the estimates have intervals.
     is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
     assumes_bradley_terry: Whether a Bradley-Terry model is assumed; its scores are then the only ones.
     needs_all_propensities: Whether the propensities of unlabelled pairs are needed, too.
     label_suffix: Addition to the functional's label, in brackets; empty for none.
-    uses_features: Whether the estimate depends on the features of the formula.
+    uses_features: Whether the estimate depends on the features of the formula; of means, only missing scores do.
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator: The estimator for which further labels are planned.
     why_bradley_terry: Subject and verb of the error "... Bradley-Terry scores only" about any other functional.

@@ -60,6 +60,7 @@ from ..nuisance.verdicts import Verdicts, are_of_fixed_prompts, human_given_verd
 from ..options import Options
 from ..tables.display_text import p_value_clause
 from .compared_pairs import OrderChoice
+from .estimates import SMALLEST_PROBABILITY
 from .method import fit_with, run
 from .stages import Draw, FirstStages, RepetitionSeed, read_source, reading_options
 from .state import Extension, FitState, Inputs, Source
@@ -68,8 +69,6 @@ REFITS = ("auto", "never", "always")
 # Error rate of the test: the probability that first stages which fit as well as ever are trained again because of the
 # losses, at any time before the next training.
 LOSS_ERROR_RATE = 0.05
-# Predicted probabilities below this one are replaced by it, so that no loss is infinite.
-_SMALLEST_PROBABILITY = 1e-15
 # Fewest units with later labels, and fewest earlier labels of a pair, with which the test is made.
 _FEWEST_UNITS = 30
 _FEWEST_LABELS = 2
@@ -102,21 +101,20 @@ class NewItems(NamedTuple):
 class ExtendedStages(FirstStages):
     """First stages of a fit, applied to old and new rows without training.
 
-    fit: The fit that is extended.
+    state: The fit that is extended.
     data: Votes on all items, read together, with the features of the fit's transforms.
     place (n_old,): Number of each context of the fit among all contexts.
 
     Kept from the fit: the models of mu and pi, the transforms of the features, the folds of old contexts, the floor of
     mu, whether display order matters, and F(mu) of old contexts, with their part of the remaining bias, where the
-    functional is bound to the same pairs and weights. Without features nothing is trained, and frequencies are counted
-    again.
+    functional is bound to the same pairs and weights.
     """
 
-    def __init__(self, fit: FitState, source: Source, data: PreferenceData, place: IntArray) -> None:
-        super().__init__(source, fit.options)
-        self.fit, self.data, self.place = fit, data, place
-        self._trains = not data.x.shape[1]
+    def __init__(self, state: FitState, source: Source, data: PreferenceData, place: IntArray) -> None:
+        super().__init__(source, state.options)
+        self.state, self.data, self.place = state, data, place
         self._new_items: NewItems | None = None
+        # What _deal was given: the contexts that have to share a model.
         self._groupings: list[IntArray] = []
 
     # --- data and folds -----------------------------------------------------------------------------------------------
@@ -127,22 +125,18 @@ class ExtendedStages(FirstStages):
 
     def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
         """Return the choice of the fit, because its models were trained for this choice."""
-        if self._trains:
-            return super()._choose_pairs(votes)
-        assert self.fit.display_order is not None
-        return self.fit.display_order
+        assert self.state.display_order is not None
+        return self.state.display_order
 
     def _number_of_folds(
         self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
     ) -> int:
-        return self.fit.first.folds.n_folds
+        return self.state.first.folds.n_folds
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Deal folds: old contexts keep theirs, new contexts of an old unit get the unit's, new units are dealt."""
         self._groupings = units.groupings
-        if n_folds == 1:
-            return super()._deal(units, n_folds, seed)
-        return extend_folds(self.fit.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
+        return extend_folds(self.state.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
         """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models."""
@@ -167,14 +161,14 @@ class ExtendedStages(FirstStages):
         """
         if self._new_items is not None:
             return self._new_items
-        old = self.fit.data.items
+        old = self.state.data.items
         absent = [name for name in old if name not in data.items]
         if absent:
             raise NeedsTraining(f"the models {listed(absent)} are no longer ranked")
         item = np.array([data.items.index(name) for name in old])
         if (np.diff(item) < 0).any():
             raise NeedsTraining("the models have another order than in the fit")
-        before = self.fit.extension
+        before = self.state.extension
         since_training = () if before is None else before.models_since_training
         is_new = np.array([name not in old or name in since_training for name in data.items])
         cells = data.cells
@@ -195,7 +189,7 @@ class ExtendedStages(FirstStages):
         soft: Sequence[Cells] | None = None,
     ) -> CrossFittedMu:
         """Return mu of all contexts from the models of the fit."""
-        old, names = self.fit.data.categories, data.categories
+        old, names = self.state.data.categories, data.categories
         if old != names:
             further = [name for name in names if name not in old]
             raise NeedsTraining(
@@ -203,9 +197,7 @@ class ExtendedStages(FirstStages):
                 if further
                 else f"the categories of the labels are {listed(names)} instead of {listed(old)}"
             )
-        if self._trains:
-            return super()._fit_mu(data, folds, seed, like, soft)
-        return self._extended_mu(self.fit.repetitions[seed.repetition].mu_without_judge, data, folds)
+        return self._extended_mu(self.state.repetitions[seed.repetition].mu_without_judge, data, folds)
 
     def _extended_mu(self, mu: MuSource, data: PreferenceData, folds: Folds) -> CrossFittedMu:
         if not isinstance(mu, CrossFittedMu):
@@ -215,25 +207,24 @@ class ExtendedStages(FirstStages):
             smooth = [model for model in models if isinstance(model, SmoothBoostedMu)]
             if len(smooth) < len(models):
                 raise NeedsTraining(
-                    f"{listed(name for name in data.items if name not in self.fit.data.items)} entered the ranking, "
+                    f"{listed(name for name in data.items if name not in self.state.data.items)} entered the ranking, "
                     f"and only the default learner has effects of single models"
                 )
             fitted = tuple(fit_new_items(model, data, folds.fold != f, new.item) for f, model in enumerate(smooth))
             # The effects of a fold were fitted to all labels outside the fold, old and new. The mean of all models has
             # therefore seen every context, and each context is predicted by the model of its fold.
             return CrossFittedMu(fitted, folds, data.x)
+        # The "fold" of a context is the number of the model that predicts it; the mean of all models is the last one.
         model = self._model_of_contexts(mu.folds.fold, len(models))
         extended = CrossFittedMu((*models, MeanMu(models)), Folds(model, folds.unit, len(models) + 1), data.x)
-        extended.at_with_known(data.cells, mu.at(self.fit.data.cells), self._places_of_cells(data))
+        extended.at_with_known(data.cells, mu.at(self.state.data.cells), self._places_of_cells(data))
         return extended
 
     def _fit_mu_with_judge(
         self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
     ) -> JudgedMu:
         """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again."""
-        if self._trains:
-            return super()._fit_mu_with_judge(data, folds, verdicts, mu, seed)
-        repetition = self.fit.repetitions[seed.repetition]
+        repetition = self.state.repetitions[seed.repetition]
         if repetition.mu is not repetition.mu_without_judge:
             mu = self._extended_mu(repetition.mu, data, folds)
         return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)[1])
@@ -258,7 +249,7 @@ class ExtendedStages(FirstStages):
         """
         if not options.estimates_propensity or needs_no_model(data):
             return super().propensities_of_cells(data, folds, options, graph, seed, draw)
-        of_fit = self.fit.repetitions[seed.repetition].propensity
+        of_fit = self.state.repetitions[seed.repetition].propensity
         if not isinstance(of_fit.pairs, CrossFittedPairPropensity) or of_fit.estimates is None:
             raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
         trained, new = of_fit.pairs.trained, self.new_items(data)
@@ -285,7 +276,7 @@ class ExtendedStages(FirstStages):
 
     def _places_of_cells(self, data: PreferenceData) -> IntArray:
         """Return the place of each labelled cell among those of the fit, (m,); -1 for further cells."""
-        old, cells, item, n_items = self.fit.data.cells, data.cells, self.new_items(data).item, data.n_items
+        old, cells, item, n_items = self.state.data.cells, data.cells, self.new_items(data).item, data.n_items
         old_code = (self.place[old.context] * n_items + item[old.first]) * n_items + item[old.second]
         code = (cells.context * n_items + cells.first) * n_items + cells.second
         order = np.argsort(old_code, kind="stable")
@@ -296,19 +287,18 @@ class ExtendedStages(FirstStages):
 
     def _select_floor(self, data: PreferenceData, mu: MuSource, seed: RepetitionSeed) -> float:
         """Return the floor of mu that the fit selected."""
-        return super()._select_floor(data, mu, seed) if self._trains else self.fit.repetitions[seed.repetition].floor
+        return self.state.repetitions[seed.repetition].floor
 
     def _known_values(self, inputs: Inputs, floor: float, seed: RepetitionSeed) -> KnownValues | None:
         """Return F(mu) of the old contexts; None where the fit has not computed them, or F is another functional."""
-        old, before, now = self.fit.repetitions[seed.repetition], self.fit.setup, inputs.setup
+        old, before, now = self.state.repetitions[seed.repetition], self.state.setup, inputs.setup
         # F(mu) of an old context is the one of the fit where the models, the functional and the floor are.
         has_same_scores = (
             old.sample is None
             and old.mean is None
-            and not self._trains
             and floor == old.floor
             and not self.new_items(inputs.data).are_fitted
-            and before.edge_weights == now.edge_weights != "counts"
+            and before.weighting == now.weighting != "counts"
             and (before.graph.edges == now.graph.edges).all()
         )
         if not has_same_scores:
@@ -324,21 +314,24 @@ class ExtendedStages(FirstStages):
         return KnownValues(by_name, is_known, old.one_step_result.n_floored)
 
 
-def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
-    """Return the steps of a fit of the old and the new rows."""
+def extend_fit(state: FitState, new_rows: object, refit: str) -> FitState:
+    """Return the fit of the old and the new rows."""
     check_choice(refit, REFITS, "refit")
-    refuse_fixed_inputs(steps)
-    rows, source = join_to_fit(steps, new_rows)
+    refuse_fixed_inputs(state)
+    rows, source = join_to_fit(state, new_rows)
     if isinstance(source.data, DerivedPairs):
-        return _trained(steps, rows, source, "means and shares of scores are computed from all scores again")
-    if not steps.estimator.has_first_stages:
-        return _trained(steps, rows, source, "an estimate by maximum likelihood is computed from all votes again")
+        return _trained(state, rows, source, "means and shares of scores are computed from all scores again")
+    if not state.estimator.has_first_stages:
+        return _trained(state, rows, source, "an estimate by maximum likelihood is computed from all votes again")
+    if not state.data.x.shape[1]:
+        reason = "without features they are the frequencies of the pairs, which are counted in all votes"
+        return _trained(state, rows, source, reason)
     if refit == "always":
-        return _trained(steps, rows, source, "refit='always'")
+        return _trained(state, rows, source, "refit='always'")
     reason = ""
     with collected_warnings() as warnings_of_scoring:
         try:
-            extended = _scored(steps, rows, source, refit)
+            extended = _scored(state, rows, source, refit)
         except NeedsTraining as needs_training:
             extended, reason = None, str(needs_training)
     if extended is not None:
@@ -350,13 +343,13 @@ def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
             f"refit='never' is not possible for these rows: {reason}; use refit='auto' or refit='always', which train "
             f"the first stages on all rows"
         )
-    return _trained(steps, rows, source, reason)
+    return _trained(state, rows, source, reason)
 
 
-def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> FitState:
+def _trained(state: FitState, rows: JoinedRows, source: Source, reason: str) -> FitState:
     """Return a new fit of all rows."""
-    trained = run(steps.options, source)
-    added, _ = _what_was_added(steps, trained, steps.data.places_in(trained.data), rows)
+    trained = run(state.options, source)
+    added, _ = _what_was_added(state, trained, state.data.places_in(trained.data), rows)
     extension = replace(
         added,
         reason=reason,
@@ -367,9 +360,9 @@ def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> 
     return replace(trained, extension=extension, is_later=np.zeros(trained.data.n_contexts, dtype=bool))
 
 
-def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> FitState:
+def _scored(state: FitState, rows: JoinedRows, source: Source, refit: str) -> FitState:
     """Return the fit of all rows with first stages and, for old contexts, features that were computed before."""
-    o = steps.options
+    o = state.options
     if o.adjust is not None:
         raise NeedsTraining("adjust= needs first stages for style, which have to be learnt from all votes together")
     if o.judge is not None and o.judge_as == "features":
@@ -381,22 +374,22 @@ def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> Fi
             f"propensity={o.propensity!r} has features of its own, which are learnt from all prompts together"
         )
     try:
-        data = read_source(source, o, steps.data)
+        data = read_source(source, o, state.data)
     except DataError as error:
         # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
         with collected_warnings():
             read_source(source, o)
         raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
-    place = steps.data.places_in(data)
-    stages = ExtendedStages(steps, source, data, place)
+    place = state.data.places_in(data)
+    stages = ExtendedStages(state, source, data, place)
     extended = fit_with(stages)
-    added, is_later = _what_was_added(steps, extended, place, rows)
-    if steps.is_later is not None:
-        is_later[place] |= steps.is_later
+    added, is_later = _what_was_added(state, extended, place, rows)
+    if state.is_later is not None:
+        is_later[place] |= state.is_later
     extended = replace(extended, is_later=is_later)
-    extension = _scoring_extension(steps, extended, added, stages.votes_of_new_items)
+    extension = _scoring_extension(state, extended, added, stages.votes_of_new_items)
     if refit == "auto":
-        _require_good_stages(steps, extended, extension)
+        _require_good_stages(state, extended, extension)
     return replace(extended, extension=extension)
 
 
@@ -426,37 +419,33 @@ def _what_was_added(
     return extension, is_later
 
 
-def _scoring_extension(steps: FitState, extended: FitState, added: Extension, votes_of_new_models: int) -> Extension:
+def _scoring_extension(state: FitState, extended: FitState, added: Extension, votes_of_new_models: int) -> Extension:
     """Describe an extension without training, and test whether later labels are predicted worse than earlier ones."""
     data, cells, mu = extended.data, extended.data.cells, extended.first.mu_without_judge
-    earlier = steps.extension
+    earlier = state.extension
     if earlier is None:
-        votes, units = steps.data.n_votes, _count_units(steps)
+        votes, units = state.data.n_votes, _count_units(state)
         earlier = Extension(0, 0, 0, (), True, "", votes_at_training=votes, units_at_training=units)
     n_predicted_by_mean = 0
     if isinstance(mu, CrossFittedMu):
         n_predicted_by_mean = int((mu.folds.fold >= len(mu.trained)).sum())
     growth = f"there are {data.n_votes / earlier.votes_at_training:.2f} times the votes of the last training"
-    if not data.x.shape[1]:
-        test = LossTest()
-        reason = "without features nothing is trained, and the frequencies of the pairs are those of all votes"
-    else:
-        assert extended.is_later is not None
-        test = compare_losses(
-            cells,
-            mu.at(cells),
-            extended.is_later[cells.context],
-            extended.units.of_contexts(data)[cells.context],
-            n_items=data.n_items,
-            planned=(GROWTH - 1) * earlier.units_at_training,
-        )
-        worse = "" if test.p_value <= LOSS_ERROR_RATE else "not "
-        reason = (
-            f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
-            f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
-        )
-        if np.isnan(test.z):
-            reason = f"{growth}, and the labels since then are too few to test whether they are predicted worse"
+    assert extended.is_later is not None
+    test = compare_losses(
+        cells,
+        mu.at(cells),
+        extended.is_later[cells.context],
+        extended.units.of_contexts(data)[cells.context],
+        n_items=data.n_items,
+        planned=(GROWTH - 1) * earlier.units_at_training,
+    )
+    worse = "" if test.p_value <= LOSS_ERROR_RATE else "not "
+    reason = (
+        f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
+        f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
+    )
+    if np.isnan(test.z):
+        reason = f"{growth}, and the labels since then are too few to test whether they are predicted worse"
     return replace(
         added,
         refitted=False,
@@ -481,23 +470,21 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
     return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
 
 
-def _count_units(steps: FitState) -> int:
+def _count_units(state: FitState) -> int:
     """Return the number of independent units with votes."""
-    return len(np.unique(steps.units.of_contexts(steps.data)[steps.data.cells.context]))
+    return len(np.unique(state.units.of_contexts(state.data)[state.data.cells.context]))
 
 
-def _require_good_stages(steps: FitState, extended: FitState, extension: Extension) -> None:
+def _require_good_stages(state: FitState, extended: FitState, extension: Extension) -> None:
     """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better."""
     data = extended.data
-    if not data.x.shape[1]:
-        return
     factor = data.n_votes / extension.votes_at_training
     if factor >= GROWTH:
         raise NeedsTraining(
             f"there are {factor:.2f} times the {extension.votes_at_training:,} votes of the last training, and from "
             f"{GROWTH:g} times on the first stages are trained again"
         )
-    had_one_pair, has_one_pair = (has_one_pair_per_context(one.cells) for one in (steps.data, data))
+    had_one_pair, has_one_pair = (has_one_pair_per_context(one.cells) for one in (state.data, data))
     if extended.options.estimates_propensity and had_one_pair and not has_one_pair:
         raise NeedsTraining(
             "some prompts now have labels on several pairs, and the model of the propensities was trained for prompts "
@@ -535,7 +522,7 @@ def compare_losses(
     Shapes: mu (m, C), is_later (m,), unit (m,).
     """
     # The sum is computed category by category, because a sum over a short last axis takes several times as long.
-    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).T)
+    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, SMALLEST_PROBABILITY))).T)
     pair = cells.first * n_items + cells.second
     early, n_pairs = ~is_later, n_items**2
     count = np.bincount(pair[early], minlength=n_pairs)
@@ -558,9 +545,9 @@ def compare_losses(
     return LossTest(z, float(boundary.one_sided_p_values(np.array([z]))[0]))
 
 
-def refuse_fixed_inputs(steps: FitState) -> None:
+def refuse_fixed_inputs(state: FitState) -> None:
     """Raise where inputs of the fit exist for its own prompts alone, so that no fit of further rows is possible."""
-    options, source = steps.options, steps.source
+    options, source = state.options, state.source
     if isinstance(source.data, DerivedPairs) and source.data.rows is None:
         raise OptionError(
             "extend() adds rows, and this fit was made from pairs of scores or rankings, which have no rows; put the "
@@ -572,7 +559,7 @@ def refuse_fixed_inputs(steps: FitState) -> None:
             "extend() keeps all rows in memory, and this fit was made from parquet files or a Dask DataFrame, which "
             "may be larger; write the new rows to a further file, and fit all files"
         )
-    arrays = [name for name in steps.data.feature_map.variables if name not in column_names(source.data)]
+    arrays = [name for name in state.data.feature_map.variables if name not in column_names(source.data)]
     if arrays:
         raise OptionError(
             f"extend() has no values of {arrays[0]!r} for the new rows: the formula takes {arrays[0]!r} from an array "
@@ -594,9 +581,9 @@ def refuse_fixed_inputs(steps: FitState) -> None:
             )
 
 
-def join_to_fit(steps: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
+def join_to_fit(state: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
     """Return the rows of a fit followed by new rows, with the columns that the fit uses, and their source."""
-    source, options, data = steps.source, steps.options, steps.data
+    source, options, data = state.source, state.options, state.data
     formula, derived = parse_formula(source.formula), source.data if isinstance(source.data, DerivedPairs) else None
     frame = source.data if derived is None else derived.rows
     available = column_names(frame)

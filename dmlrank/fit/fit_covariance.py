@@ -29,7 +29,7 @@ from ..inference.covariance import (
     two_way,
 )
 from ..options import Options
-from .compared_pairs import MeanTarget, Setup
+from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
 from .state import FitState, Inputs, Repetition, Units
 
@@ -91,9 +91,9 @@ def make_covariance(
 def df_within_tasks(task: IntArray) -> float:
     """Return the degrees of freedom of means that weigh tasks alike, from the task of each prompt, (n,).
 
-    The variance of a mean is a sum of w_t s_t^2 with the weights w_t that :meth:`Influence.within` gives the tasks. Its
-    degrees of freedom are Satterthwaite's, (sum w_t)^2 / sum w_t^2 / (n_t - 1), for tasks whose scores vary alike;
-    estimated variances would make intervals short where a small task seems to vary little.
+    The variance of a mean, by :meth:`Influence.within`, is proportional to the sum over tasks of w_t s_t^2, where
+    w_t = (1 - 1 / n_t) (1 / n_t + sum_r n_r^-2 / sum_r (1 - 1 / n_r)). Its degrees of freedom are Satterthwaite's,
+    (sum w_t)^2 / sum (w_t^2 / (n_t - 1)), with equal s_t: estimated ones would make intervals short by chance.
     """
     size = np.bincount(task).astype(float)
     own = 1 - 1 / size
@@ -127,10 +127,10 @@ def clustered_covariance(
 
 
 def multiplier_bootstrap(
-    steps: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
+    state: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
 ) -> MultiplierBootstrap:
     """Return the multiplier bootstrap over the independent units of the fit's covariance."""
-    clusters, influence = steps.units.clusters, steps.influence
+    clusters, influence = state.units.clusters, state.influence
     check_choice(kind, MULTIPLIERS, "multipliers")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
@@ -139,15 +139,15 @@ def multiplier_bootstrap(
             f"use the intervals of the result itself, which are too short if one of the two numbers of clusters is 30 "
             f"or fewer"
         )
-    if steps.options.prompts == "fixed":
+    if state.options.prompts == "fixed":
         influence = influence.by_context().given_prompts()
-    elif steps.units.task is not None:
-        influence = influence.by_context().within(steps.units.task)
+    elif state.units.task is not None:
+        influence = influence.by_context().within(state.units.task)
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction, unanimous pairs and the allowance.
-    added = steps.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
+    added = state.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
 
@@ -170,14 +170,17 @@ def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units:
         weight=weight,
         mu=np.mean([r.one_step_result.cell_mu for r in repetitions], axis=0),
         residual=cells.y - np.mean(expected, axis=0),
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        unit=units.of_contexts(data)[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
         other_unit=crossed_cluster(data, clusters),
     )
 
 
 def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
-    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one."""
+    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
+
+    A cell with several annotators counts for the one with the smallest number.
+    """
     if clusters is None or len(clusters.names) < 2:
         return None
     if clusters.of_vote is None:
@@ -187,46 +190,42 @@ def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray
     return annotator
 
 
-def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
+def unanimous_covariance_by_column(state: FitState, design: FloatArray) -> FloatArray | None:
     """Return the covariance of a projection's coefficients, (P K, P K), that is added for unanimous pairs."""
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return unanimous_covariance_by_group(steps, design.T > 0)
-    if steps.unanimous is None:
+        return unanimous_covariance_by_group(state, design.T > 0)
+    if state.unanimous is None:
         return None
-    errors = label_errors(steps.data, steps.repetitions, steps.units)
-    weight = np.ones(len(design)) if steps.units.context_weight is None else steps.units.context_weight
-    gram = design.T @ (weight[:, None] * design) / len(design)
+    errors = label_errors(state.data, state.repetitions, state.units)
+    gram = design.T @ (state.influence.weight[:, None] * design) / len(design)
     factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     cell_factor = factor[errors.cells.context] * errors.weight[:, None]
     cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-    return np.kron(cell_moment, steps.unanimous.covariance(steps.setup.functional, steps.first.floor))
+    return np.kron(cell_moment, state.unanimous.covariance(state.setup.functional, state.first.floor))
 
 
-def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
+def unanimous_covariance_by_group(state: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
     """Return the covariance of the scores by group, (G K, G K), that is added for unanimous pairs: one block per group.
 
     Where groups overlap, a unanimous pair of their common contexts also moves the scores of both groups together. This
     part is left out, so that differences between overlapping groups have errors that are not too small.
     """
-    if not steps.repetitions:
+    if not state.repetitions:
         return None
-    errors = label_errors(steps.data, steps.repetitions, steps.units)
-    weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
-    n_groups, size = len(members), len(steps.influence.estimate)
+    errors = label_errors(state.data, state.repetitions, state.units)
+    n_groups, size = len(members), len(state.influence.estimate)
     total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
     for g, inside in enumerate(members):
-        factor = 1 / float((weight * inside).mean())
+        factor = 1 / float((state.influence.weight * inside).mean())
         group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-        pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
+        pairs = find_unanimous_pairs(group_errors, state.data, state.setup.weights, state.setup.graph.edges)
         if pairs is not None:
             any_unanimous = True
-            total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
+            total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.floor)
     return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None
 
 
-# Names that a warning lists at most.
-_MOST_NAMED = 5
 # The calibration of mu does not matter where the factor with which its error enters the estimate has a variance of at
 # most this size.
 _SMALL_WEIGHT_OF_MU = 0.05
@@ -273,7 +272,7 @@ def assess_validity(
     smallest = min(float(first.propensity.cells.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
     # Options that are not set, and with which the scores depend less on pairs with few labels.
     remedies = []
-    if setup.functional.takes_edge_weights and setup.edge_weights == "equal":
+    if setup.functional.takes_edge_weights and setup.weighting == "equal":
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
@@ -298,7 +297,7 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
     low, high = setup.functional.limits
     outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
     if len(outside):
-        shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
+        shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), MOST_NAMED)
         warn(
             f"estimated win shares lie outside of {low:g} to {high:g}: {shares}. The labels of these models "
             f"are too few, or on too rarely compared pairs, for a precise estimate. The shares are shown as {low:g} or "
@@ -374,8 +373,8 @@ def warn_of_unanimous_pairs(
     models = one_sided_models(data, setup)
     if not is_mostly_added.any() and not any(models.values()):
         return
-    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), _MOST_NAMED)
-    clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
+    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), MOST_NAMED)
+    clauses = [f"{listed(names_of, MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
     n_unanimous, n_edges = len(unanimous.pairs), setup.graph.n_edges
     clauses.append(f"on {n_unanimous} of {n_edges} compared pairs labels do not differ between prompts ({names})")
     limit = ""
@@ -436,8 +435,8 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     furthest = uneven_orders(data, setup.graph)
     if not (abs(z) > _REAL_EFFECT and furthest):
         return
-    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:_MOST_NAMED])
-    names += f" and {len(furthest) - _MOST_NAMED} more" if len(furthest) > _MOST_NAMED else ""
+    names = ", ".join(f"{name!r} in {100 * share:.0f} %" for name, share in furthest[:MOST_NAMED])
+    names += f" and {len(furthest) - MOST_NAMED} more" if len(furthest) > MOST_NAMED else ""
     warn(
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
         f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "

@@ -5,36 +5,61 @@ do not depend on which pairs were labelled, and every compared pair is labelled 
 What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.stages`, where an update finds them.
 
 1. **Read** (:func:`read_inputs`). The votes become cells: for each prompt and labelled pair the mean Y of its votes,
-   each of which is 1 in one of C categories. The estimand is theta = E F(mu(X)), where mu_jk(x) = E[Y | x, (j, k)] are
-   the probabilities of the categories, and F is a functional of them on the graph of compared pairs. With s_jk the win
-   share of j against k, ties by their weight and both orders averaged: Borda scores are the means over k of s_jk;
-   Bradley-Terry scores are the least-squares solution of theta_j - theta_k = logit s_jk, where the logits of both
-   orders are averaged.
-2. **Learn** (:func:`repeat`). Prompts are dealt to folds. mu_jk(x) and the propensities pi_jk(x) = P(S_jk = 1 | x)
-   are fitted on the other folds of each prompt, unless they are supplied; mu is raised to a floor that held-out labels
-   choose, where F needs logarithms. Where no feature tells prompts apart there are no folds: mu is the frequencies of
-   the pair's labels, and pi_jk the share of the prompts on which the pair is labelled.
+   each of which is 1 in one of C categories. A cell counts once in the scores, however many votes it has. The estimand
+   is theta = E F(mu(X)), where mu_jk(x) = E[Y | x, (j, k)] are the probabilities of the categories, and F is a
+   functional of them on the graph of compared pairs. With s_jk the win share of j against k, ties by their weight and
+   both orders averaged: Borda scores are the means over k of s_jk; Bradley-Terry scores are the least-squares solution
+   of theta_j - theta_k = logit s_jk, where the logits of both orders are averaged.
+2. **Learn** (:func:`repeat`). Prompts, or clusters of the first kind, are dealt to folds. mu_jk(x) and the propensities
+   pi_jk(x) = P(S_jk = 1 | x) are fitted on the other folds of each prompt, unless they are supplied. A fitted
+   propensity p_jk(x) enters as pi_jk(x) = c_jk max(p_jk(x), r_jk / 10), where r_jk is the share of prompts on which the
+   pair is labelled, and c_jk makes the mean of S_jk / pi_jk over all prompts one. Where F needs logarithms, mu is
+   raised to a floor between 0.001 and 0.1, which the log-loss of held-out labels selects, and renormalised. Where no
+   feature tells prompts apart there are no folds: mu is the frequencies of the pair's labels, and pi_jk = r_jk.
 3. **Correct** (:func:`repeat`). The plug-in mean of F(mu(x_i)) has the error of the learner. One step removes it to
    first order: with the derivative J_jk of F in mu_jk, the influence value of prompt i is
 
        phi_i = F(mu(x_i)) + sum_jk  S_i,jk / pi_jk(x_i)  J_jk(mu(x_i)) (Y_i,jk - mu_jk(x_i)),
 
    a sum over ordered pairs (unordered ones where display order does not matter), and the estimate is the mean of phi_i
-   (:func:`dmlrank.estimation.one_step.one_step`). ``average="preferences"`` estimates F(E mu(X)) instead, by the same
-   step for the functional linearised at the mean preferences. The assignment to folds is repeated ``n_rep`` times and
-   averaged. What remains has the order of the product of the errors of mu and pi, and, where F is curved, of the
-   squared error of mu. For Bradley-Terry scores with a mu that is learnt from features, without a judge or an
-   adjustment for style, the latter is estimated from the labels and removed
-   (:func:`dmlrank.estimation.second_order.second_order`); for other curved functionals it is reported.
+   (:func:`dmlrank.estimation.one_step.one_step`). The assignment to folds is repeated ``n_rep`` times and averaged.
+   What remains has the order of the product of the errors of mu and pi, and, where F is curved, of the squared error
+   of mu. The steps that some fits add to this one:
+
+   - *Judge.* Verdicts on judged pairs (R = 1, with propensity rho) give m = P(Y | x, verdict), and mu is fitted again
+     with m as the label of judged pairs without a vote. S / pi (Y - mu) becomes g R / rho (m - mu) + S / pi (Y - m),
+     with g the share of labelled pairs that were judged; a label without a verdict keeps Y - mu. With
+     ``judge_as="features"`` all pairs have a verdict, which is a part of x, so that phi stays as it is.
+   - *Second order.* Bradley-Terry scores whose mu is learnt from features, without a judge or an adjustment for style,
+     get u = E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2 added, with F = sum_jk D_jk logit s_jk and e_jk the error of the
+     fitted log-odds. Products of the residuals of different prompts, or clusters, estimate e^2
+     (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals of win shares, the bias -u is
+     reported.
+   - *Mean preferences.* ``average="preferences"`` estimates F(E mu(X)). Let t be the mean of mu + S / pi (Y - mu), and
+     t+ the same table without negative entries, and with pairs whose shares are too near 0 or 1 raised to
+     1 / (2 l + 2), l being the labels of a pair. The step is that of the linear functional F(t+) - b + J(t+) (mu - t),
+     with b half the trace of the second derivative of F times the covariance of t, so that the estimate is F(t+) - b.
+   - *Weights* w_i with mean one multiply F(mu(x_i)) and the correction. With ``subsample``, F(mu) is averaged over a
+     random sample of the prompts, and the correction over all.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)'; with G clusters phi is summed by cluster, times
-   G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Three
-   variances are added, in this order. Labels of a pair that all agree show no variance: each of n such labels gets
-   at most c / n, c = (3 / 1.96)^2, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`). A mu that is
-   shrunk towards the middle has too small a derivative J: the variance correction estimates what phi phi' lacks for
-   it, and its positive part is added (:mod:`dmlrank.estimation.one_step`). Last comes the variance between repetitions.
-   Variances are at least those of the scores before their second-order bias was removed plus those of its estimate.
-5. **Result** (:func:`fit_with`). Intervals are theta +- c times standard errors, where c is the quantile of the largest
+   G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Where
+   all tasks count the same, phi is taken less its mean in the task. With ``prompts="fixed"`` phi is the correction
+   without F(mu), and variances are at most those for new prompts. Scores that use pairs without a label have no
+   intervals. To this are added, in this order:
+
+   - *Unanimous pairs.* Labels of a pair that all agree show no variance: each of l such labels gets at most
+     (3 / 1.96)^2 / l, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`).
+   - *Variance correction.* A mu that is shrunk towards the middle has too small a derivative J. Let V_jk be the
+     covariance of a label at the fitted mu, and v_jk the mean of S / pi^2, times the variance of a label relative to
+     that of one vote. The derivative of sum_jk v_jk J_jk V_jk J_jk' in the mu of J, along S / pi (Y - mu), estimates
+     what phi phi' lacks. The positive part of its mean is added, so that noise makes no variance smaller
+     (:mod:`dmlrank.estimation.one_step`).
+   - *Repetitions.* The variance of the mean of their estimates.
+
+   Where u was added, variances are at least those of phi without u plus those of u. The product of the two contains
+   the third power of a residual, whose mean has the sign of 1 - 2 s_jk, so that their sample covariance is too low.
+5. **Result** (:func:`fit_with`). Intervals are theta +- q times standard errors, where q is the quantile of the largest
    of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
    calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;
    the fit warns where they are.
@@ -44,8 +69,9 @@ Means of scores and maximum likelihood take another way (:mod:`dmlrank.fit.direc
 
 References
 ----------
-Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816. The second-order bias, the
-added variances, clusters and repetitions are not in their paper.
+Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816, who use verdicts as
+features. Verdicts in the correction, the second-order step, mean preferences, what is added to the covariance, clusters
+and repetitions are not in their paper.
 """
 
 from __future__ import annotations
@@ -130,7 +156,7 @@ def fit_with(stages: FirstStages) -> FitState:
         options=options,
         source=stages.source,
         data=inputs.data,
-        dropped=inputs.dropped,
+        dropped=tuple(name for name in data_as_read.items if name not in inputs.data.items),
         setup=inputs.setup,
         units=inputs.units,
         influence=influence,
@@ -164,7 +190,7 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
         graph,
         options,
         order,
-        equal_weights=setup.edge_weights == "equal",
+        equal_weights=setup.weighting == "equal",
         takes_weights=setup.functional.takes_edge_weights,
     )
     if left_out is not None:
@@ -187,7 +213,6 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     return Inputs(
         data=data,
         display_order=order,
-        dropped=tuple(name for name in data_as_read.items if name not in data.items),
         setup=setup,
         extrapolation=extrapolation,
         units=units,
@@ -211,14 +236,15 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
         # The contexts over which F(mu) is averaged, whatever the order of the rows.
         drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
         sample = np.sort(np.argsort(data.seed_order)[drawn])
-    one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
-    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
+    before, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
+    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
         folds=folds,
         mu=learnt.mu,
         propensity=learnt.propensity,
         one_step_result=one_step_result,
+        before_change=before,
         floor=floor,
         sample=sample,
         mu_without_judge=learnt.mu_without_judge,
@@ -234,34 +260,27 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
 def estimate_scores(
     stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition]
 ) -> tuple[InfluenceFunction, Covariance, Validity, UnanimousPairs | None, StyleFit | None]:
-    """Average the scores over repetitions and estimate their covariance; also of the scores at equal style.
-
-    Also return the signs that intervals may not hold.
-
-    Notes
-    -----
-    All labels of a unanimous pair agree, so that the influence values contain no variance of these labels. For
-    ``bt_restricted`` the covariance that is added is that of the unrestricted Bradley-Terry projection, which is not
-    smaller: the restricted estimator weights the labels more efficiently.
-    """
+    """Average the scores over repetitions; estimate their covariance, and the signs that intervals may not hold."""
     data, setup, estimator, fixed = inputs.data, inputs.setup, stages.estimator, stages.options.prompts == "fixed"
     targets = [repetition.target for repetition in repetitions]
     influence = estimator.average(targets)
     errors = label_errors(data, repetitions, inputs.units)
     unanimous = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
+    # For bt_restricted this is the variance of the unrestricted projection. It is not smaller: the restricted estimator
+    # weights the labels more efficiently.
     added = None
     if unanimous is not None and estimator.is_debiased:
         added = unanimous.covariance(setup.functional, repetitions[0].floor)
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
-    bias, of_removed = second_order_bias(stages, inputs, repetitions, gauge)
-    if of_removed is not None:
-        before = [r.left_in for r in repetitions]
-        left_in = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
+    bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.second_order)
+    if of_change is not None:
+        before = [repetition.before_change.target for repetition in repetitions]
+        without_u = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)
         with collected_warnings():
-            of_one_step = make_covariance(*left_in, unanimous_covariance=added)
-        covariance = covariance.at_least(of_one_step.matrix + of_removed.matrix)
+            of_one_step = make_covariance(*without_u, unanimous_covariance=added)
+        covariance = covariance.at_least(of_one_step.matrix + of_change.matrix)
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
@@ -274,31 +293,28 @@ def estimate_scores(
 
 
 def second_order_bias(
-    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray
+    inputs: Inputs, repetitions: Sequence[Repetition], gauge: FloatArray, *, is_added: bool
 ) -> tuple[tuple[FloatArray, FloatArray, Treatment], Covariance | None]:
     """Return the second-order bias of the scores, its standard errors, and what was done about it.
 
-    The bias is what u, the estimated change, would remove: -u. It is 0 for a linear functional, and NaN where it is not
-    known, or was subtracted with ``average="preferences"``, which has its own warnings. Where u was added to the
-    scores, its covariance is returned, too.
+    The bias is -u, 0 for a linear functional, and NaN where it is not estimated, or was subtracted with
+    ``average="preferences"``, which has its own warnings. Where u is added, its covariance is returned, too. Whether u
+    can be estimated depends on the functional and the number of labels, which all repetitions share.
     """
-    first, is_removed = repetitions[0], stages.options.second_order
-    removed = [r.removed for r in repetitions if r.removed is not None]
-    unknown = np.full(first.target.n_scores, 0.0 if inputs.setup.functional.linear and first.mean is None else np.nan)
-    bias: tuple[FloatArray, FloatArray, Treatment] = unknown, unknown, "left in"
-    estimated = [r.second_order for r in repetitions if r.second_order is not None]
-    are_all = len(estimated) == len(repetitions)
-    alone = [one.errors for one in estimated if one.errors is not None]
-    if alone and are_all:
-        bias = -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
-    if not removed:
-        return bias, None
-    influence = mean_influence(removed)
+    first, estimated = repetitions[0], [r.second_order for r in repetitions if r.second_order is not None]
+    if not estimated:
+        is_zero = inputs.setup.functional.linear and first.mean is None
+        unknown = np.full(first.target.n_scores, 0.0 if is_zero else np.nan)
+        return (unknown, unknown, "left in"), None
+    bias = -np.mean([one.change for one in estimated], axis=0)
+    changes = [r.change for r in repetitions if r.change is not None]
+    if not changes:
+        return (bias, np.mean([one.errors for one in estimated if one.errors is not None], axis=0), "left in"), None
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
-        covariance = clustered_covariance(influence, gauge, inputs.units.clusters, inputs.units.annotator)
-    if are_all:
-        are_full = all(one.is_full for one in estimated)
-        treatment: Treatment = "left in" if not is_removed else "removed" if are_full else "partly removed"
-        bias = -influence.estimate, covariance.std_errors, treatment
-    return bias, covariance if is_removed else None
+        units = inputs.units
+        covariance = clustered_covariance(mean_influence(changes), gauge, units.clusters, units.annotator)
+    if not is_added:
+        return (bias, covariance.std_errors, "left in"), None
+    treatment: Treatment = "removed" if all(one.is_full for one in estimated) else "partly removed"
+    return (bias, covariance.std_errors, treatment), covariance

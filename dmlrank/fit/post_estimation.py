@@ -14,7 +14,7 @@ from .._utils.computation import collected_warnings, computing
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction
+from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, mu_by_fold, select_floor
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
@@ -43,63 +43,59 @@ from .compared_pairs import mean_targets
 from .direct_fits import win_probability_influence
 from .estimators import MEANS
 from .fit_covariance import covariance_of, label_errors
-from .stages import restricted_score
 from .state import FitState, Repetition, Units
 
 # The restriction test has the seed [seed of the fit, this number], so that its draws differ from those of the fit.
 _NULL_SEED = 20
 
 
-def pair_win_probability(steps: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
+def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
     """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
-    if steps.likelihood:
-        win_probability, unanimous_variance = win_probability_influence(steps, item, opponent)
-        variance = covariance_of(steps, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
+    if state.likelihood:
+        win_probability, unanimous_variance = win_probability_influence(state, item, opponent)
+        variance = covariance_of(state, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
         return float(win_probability.estimate[0]), variance
-    estimate, covariance = _estimate(steps, PairScores.win_probability(steps.setup.weights, item, opponent), 1)
+    estimate, covariance = _estimate(state, PairScores.win_probability(state.setup.weights, item, opponent), 1)
     return float(estimate[0]), covariance
 
 
-def _estimate(steps: FitState, score: Functional, size: int) -> tuple[FloatArray, Covariance]:
-    """Estimate ``size`` numbers by the estimator of the fit, with their covariance; each is the functional of one pair.
-
-    Shapes: returns (size,).
-    """
-    influences = _one_step_targets(steps, score, steps.repetitions)
-    influence, estimates = steps.estimator.average(influences), steps.estimator.estimates(influences)
-    added, gauge = steps.unanimous_covariance(score, pooled=False), np.empty((0, size))
-    return influence.estimate, covariance_of(steps, influence, gauge, estimates, unanimous_covariance=added)
+def _estimate(state: FitState, score: Functional, size: int) -> tuple[FloatArray, Covariance]:
+    """Estimate ``size`` numbers, functionals of one pair each, by the estimator of the fit, with their covariance."""
+    influences = _one_step_targets(state, score, state.repetitions)
+    influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
+    added, gauge = state.unanimous_covariance(score, pooled=False), np.empty((0, size))
+    return influence.estimate, covariance_of(state, influence, gauge, estimates, unanimous_covariance=added)
 
 
-def _one_step_targets(steps: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
+def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
     """Return the one-step estimates of a functional from the first stages of repetitions."""
-    data, blocks = steps.data, steps.units.blocks
-    with computing(steps.options.n_jobs):
-        return [one_step({"target": score}, data, r.nuisances, blocks, steps.population(r)).target for r in repetitions]
+    data, blocks = state.data, state.units.blocks
+    with computing(state.options.n_jobs):
+        return [one_step({"target": score}, data, r.nuisances, blocks, state.population(r)).target for r in repetitions]
 
 
-def restricted_against_projection(steps: FitState) -> DifferenceTest:
+def restricted_against_projection(state: FitState) -> DifferenceTest:
     """Test the restricted Bradley-Terry scores against the unrestricted projection, both of the same fit.
 
     The covariance is of the fit's type (``cov_type``). If contexts are independent, the p-value compares the statistic
     with its distribution in samples of labels from the restricted model.
     """
-    projection, restricted = steps.influence_of("projection").by_context(), steps.influence.by_context()
+    projection, restricted = state.influence_of("projection").by_context(), state.influence.by_context()
     projection = replace(projection, variance_correction=None)
     gap = _difference(projection, restricted)
-    gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    gauge = state.setup.functional.gauge(state.data.n_items).basis
     gaps = [
-        _difference(r.one_step_result.influences["projection"], r.one_step_result.target) for r in steps.repetitions
+        _difference(r.one_step_result.influences["projection"], r.one_step_result.target) for r in state.repetitions
     ]
     return wald_test_of_difference(
         restricted.estimate,
         projection.estimate,
-        covariance=covariance_of(steps, projection, gauge),
-        difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        null=restriction_null(steps).statistics if steps.units.clusters is None else None,
-        rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
+        covariance=covariance_of(state, projection, gauge),
+        difference=covariance_of(state, gap, gauge, state.estimator.estimates(gaps)),
+        null=restriction_null(state).statistics if state.units.clusters is None else None,
+        rng=np.random.default_rng(np.random.SeedSequence([state.options.seed, _NULL_SEED])),
         # The covariance that unanimous pairs add to the projection; they add no more than this to the difference.
-        unanimous_covariance=steps.unanimous_covariance(steps.setup.functional),
+        unanimous_covariance=state.unanimous_covariance(state.setup.functional),
     )
 
 
@@ -111,16 +107,16 @@ def _difference(projection: InfluenceFunction, restricted: InfluenceFunction) ->
     )
 
 
-def restriction_null(steps: FitState) -> RestrictedResampling:
+def restriction_null(state: FitState) -> RestrictedResampling:
     """Return the distribution of the difference of the two estimates under the restriction.
 
     Labels are drawn from the restricted model. Their probabilities, and the change that each label makes to the
     difference, are averaged over repetitions.
     """
     resamplings = []
-    for r in steps.repetitions:
-        score = restricted_score(steps.setup, r.propensity, steps.data.ordered)
-        resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.units.context_weight))
+    for r in state.repetitions:
+        score = restricted_score(state.setup.functional, r.propensity, state.data.ordered)
+        resamplings.append(resampling_under_restriction(score, state.data, r.nuisances, state.units.context_weight))
     return replace(
         resamplings[0],
         share=np.mean([resampling.share for resampling in resamplings], axis=0),
@@ -128,29 +124,23 @@ def restriction_null(steps: FitState) -> RestrictedResampling:
     )
 
 
-def scores_of_contexts(steps: FitState) -> tuple[IntArray, FloatArray]:
-    """Return F(mu(x)) in the contexts of a fit that averages preferences, from out-of-fold probabilities.
-
-    Shapes: returns (s,), returns (n, d).
-    """
-    repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
-    targets = _one_step_targets(steps, steps.setup.functional, repetitions)
+def scores_of_contexts(state: FitState) -> tuple[IntArray, FloatArray]:
+    """Return s contexts, and F(mu(x)) there, (s, d), from out-of-fold probabilities, in a fit to mean preferences."""
+    repetitions = state.repetitions if state.sample is None else state.repetitions[:1]
+    targets = _one_step_targets(state, state.setup.functional, repetitions)
     values = [target.by_context().value for target in targets]
-    contexts = np.arange(steps.data.n_contexts) if steps.sample is None else steps.sample
+    contexts = np.arange(state.data.n_contexts) if state.sample is None else state.sample
     return contexts, np.asarray(np.mean(values, axis=0))
 
 
-def scores_at(steps: FitState, x: FloatArray) -> FloatArray:
-    """Return the scores in new contexts, (n, K), from the mean probabilities of all learners.
-
-    Shapes: x (n, p).
-    """
-    if steps.likelihood:
-        return steps.likelihood.scores_at(x)
-    with computing(steps.options.n_jobs):
-        mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
-    functional = steps.setup.functional
-    return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)
+def scores_at(state: FitState, x: FloatArray) -> FloatArray:
+    """Return the scores in new contexts ``x``, (n, p), from the mean probabilities of all learners, (n, K)."""
+    if state.likelihood:
+        return state.likelihood.scores_at(x)
+    with computing(state.options.n_jobs):
+        mu = np.mean([repetition.mu.average(x) for repetition in state.repetitions], axis=0)
+    functional = state.setup.functional
+    return functional.value(clip_and_renormalise(mu, state.first.floor) if functional.interior else mu)
 
 
 # Largest number of influence values (contexts times pairs) that are stored at a time: 240 MB.
@@ -171,38 +161,35 @@ class Margins(NamedTuple):
     covariance: Covariance | None
 
 
-def pair_margins(steps: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES) -> Margins:
-    """Estimate the margins of pairs of models with the estimator and the type of covariance of the fit.
-
-    Shapes: item, opponent (P,).
-    """
+def pair_margins(state: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES) -> Margins:
+    """Estimate the margins of P pairs of models with the estimator and the type of covariance of the fit."""
     # Without features the influence values are those of groups of identical contexts, which need little memory.
     is_grouped = (
-        mu_by_fold(steps.first.mu) is not None and steps.verdicts is None and steps.units.blocks.one_per_context
+        mu_by_fold(state.first.mu) is not None and state.verdicts is None and state.units.blocks.one_per_context
     )
-    size = MAX_JOINT if is_grouped else min(MAX_JOINT, max(1, max_values // steps.data.n_contexts))
+    size = MAX_JOINT if is_grouped else min(MAX_JOINT, max(1, max_values // state.data.n_contexts))
     parts = [slice(start, start + size) for start in range(0, len(item), size)]
-    simple = steps.units.clusters is None and steps.units.task is None and steps.options.prompts != "fixed"
+    simple = state.units.clusters is None and state.units.task is None and state.options.prompts != "fixed"
     if (
         len(parts) > 1
         and simple
-        and steps.estimator.is_debiased
-        and len(steps.repetitions) == 1
-        and steps.sample is None
+        and state.estimator.is_debiased
+        and len(state.repetitions) == 1
+        and state.sample is None
     ):
-        score, weight = PairScores.margins(steps.setup.weights, item, opponent), steps.population(steps.first).weights
-        with computing(steps.options.n_jobs):
-            n, nuisances = steps.data.n_contexts, steps.first.nuisances
-            estimate, variance = estimate_of_pairs(score, steps.data, nuisances, steps.units.blocks, weight(n))
+        score, weight = PairScores.margins(state.setup.weights, item, opponent), state.population(state.first).weights
+        with computing(state.options.n_jobs):
+            n, nuisances = state.data.n_contexts, state.first.nuisances
+            estimate, variance = estimate_of_pairs(score, state.data, nuisances, state.units.blocks, weight(n))
         covariance = Covariance(np.diag(variance), np.eye(len(item)))
-        if (added := steps.unanimous_covariance(score, pooled=False)) is not None:
+        if (added := state.unanimous_covariance(score, pooled=False)) is not None:
             covariance = covariance.plus(added)
         return Margins(estimate, covariance.without_rounding(estimate).std_errors, None)
     with collected_warnings():
         # The fit has already warned of few clusters.
-        weights = steps.setup.weights
+        weights = state.setup.weights
         margins = [PairScores.margins(weights, item[part], opponent[part]) for part in parts]
-        estimates = [_estimate(steps, score, len(item[part])) for score, part in zip(margins, parts, strict=True)]
+        estimates = [_estimate(state, score, len(item[part])) for score, part in zip(margins, parts, strict=True)]
     return Margins(
         np.concatenate([estimate for estimate, _ in estimates]),
         np.concatenate([covariance.std_errors for _, covariance in estimates]),
@@ -224,7 +211,7 @@ class GroupScores(NamedTuple):
     style: InfluenceInGroups | None = None
 
 
-def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupScores]:
+def scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> list[GroupScores]:
     """Return the scores of groups of contexts in each repetition; no first stage is fitted again.
 
     With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
@@ -232,20 +219,20 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
 
     Shapes: members (G, n).
     """
-    data, blocks, by_repetition = steps.data, steps.units.blocks, list[GroupScores]()
-    if steps.estimator is MEANS:
-        influence = influence_in_groups(steps.influence.by_context(), members)
+    data, blocks, by_repetition = state.data, state.units.blocks, list[GroupScores]()
+    if state.estimator is MEANS:
+        influence = influence_in_groups(state.influence.by_context(), members)
         return [GroupScores(influence, influence.plugin.reshape(len(members), -1))]
-    for r in steps.repetitions:
+    for r in state.repetitions:
         target, plugin, style = r.one_step_result.target.by_context(), None, None
         if r.style_terms is not None:
             influence, style = _at_equal_style(r.style_terms, target, members)
         elif r.mean is None:
             influence = influence_in_groups(target, members)
         else:
-            nuisances, population = r.nuisances, steps.population(r)
+            nuisances, population = r.nuisances, state.population(r)
             means = mean_preferences(data, nuisances, blocks, population, members=members)
-            targets = mean_targets(means, data, steps.setup, steps.options)
+            targets = mean_targets(means, data, state.setup, state.options)
             scores = [one.score for one in targets]
             influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
             plugin = np.stack([one.plugin for one in targets])
@@ -274,14 +261,11 @@ def _at_equal_style(
     return joined(equal), joined(every)
 
 
-def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> GroupScores:
-    """Return the scores of groups of contexts, the means of r(x) over the contexts of each group.
-
-    Shapes: members (G, n).
-    """
-    influence, n = steps.influence.by_context(), steps.data.n_contexts
-    derivative = _likelihood(steps).mean_derivative(rows_of_groups(steps, members))
-    corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
+def likelihood_scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> GroupScores:
+    """Return the scores of groups of contexts, (G, n), the means of r(x) over the contexts of each group."""
+    influence, n = state.influence.by_context(), state.data.n_contexts
+    derivative = _likelihood(state).mean_derivative(rows_of_groups(state, members))
+    corrections = _corrections(state, derivative).reshape(len(influence.block_context), len(members), -1)
 
     # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. An
     # ``Influence`` with ``sample_weight`` computes these two averages.
@@ -297,57 +281,54 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
 
 
 def project_likelihood(
-    steps: FitState, influence: Influence, design: FloatArray, *, fixed_prompts: bool, factor: float
+    state: FitState, influence: Influence, design: FloatArray, *, fixed_prompts: bool, factor: float
 ) -> ProjectedInfluence:
-    """Regress the scores r(x) on functions v of the context: beta = E[v v']^-1 E[v r(X)'].
-
-    Shapes: design (n, P).
-    """
+    """Regress the scores r(x) on functions v of the context, (n, P): beta = E[v v']^-1 E[v r(X)']."""
     of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
-    derivative = _likelihood(steps).mean_derivative(rows_of_design(steps, design))
-    correction = factor * _corrections(steps, derivative)
+    derivative = _likelihood(state).mean_derivative(rows_of_design(state, design))
+    correction = factor * _corrections(state, derivative)
     centred = of_prompts.centred.copy()
-    np.add.at(centred, steps.units.blocks.context, correction)
-    return replace(of_prompts, centred=centred, centred_correction=correction, block_context=steps.units.blocks.context)
+    np.add.at(centred, state.units.blocks.context, correction)
+    return replace(of_prompts, centred=centred, centred_correction=correction, block_context=state.units.blocks.context)
 
 
-def rows_of_groups(steps: FitState, members: NDArray[np.bool_]) -> FloatArray:
+def rows_of_groups(state: FitState, members: NDArray[np.bool_]) -> FloatArray:
     """Return the mean in each group, (G, p + 1), of the constant and the scaled features."""
-    z = _likelihood(steps).z(steps.data.x)
+    z = _likelihood(state).z(state.data.x)
     return np.asarray(members @ z / members.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def rows_of_design(steps: FitState, design: FloatArray) -> FloatArray:
+def rows_of_design(state: FitState, design: FloatArray) -> FloatArray:
     """Return the coefficients of the constant and the scaled features on functions of the context, (P, p + 1)."""
-    z = _likelihood(steps).z(steps.data.x)
+    z = _likelihood(state).z(state.data.x)
     return np.asarray(np.linalg.solve(design.T @ design, design.T @ z), dtype=np.float64)
 
 
-def likelihood_unanimous_covariance_of_rows(steps: FitState, rows: FloatArray) -> FloatArray | None:
+def likelihood_unanimous_covariance_of_rows(state: FitState, rows: FloatArray) -> FloatArray | None:
     """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (unanimous pairs).
 
     Without such pairs the function returns None. The scores are those at several values of z, one in each row.
 
     Shapes: rows (P, p + 1).
     """
-    if steps.unanimous is None:
+    if state.unanimous is None:
         return None
-    fitted = _likelihood(steps)
-    return steps.unanimous.covariance_along(
-        partial(fitted.changes, fitted.mean_derivative(rows), steps.setup.weights.first)
+    fitted = _likelihood(state)
+    return state.unanimous.covariance_along(
+        partial(fitted.changes, fitted.mean_derivative(rows), state.setup.weights.first)
     )
 
 
-def _likelihood(steps: FitState) -> BradleyTerryFit:
+def _likelihood(state: FitState) -> BradleyTerryFit:
     """Return the model of a fit by maximum likelihood."""
-    assert steps.likelihood is not None
-    return steps.likelihood
+    assert state.likelihood is not None
+    return state.likelihood
 
 
-def _corrections(steps: FitState, derivative: FloatArray) -> FloatArray:
+def _corrections(state: FitState, derivative: FloatArray) -> FloatArray:
     """Return the influence values of targets that come from the labels, (q, d)."""
-    return _likelihood(steps).corrections(
-        derivative, steps.data, steps.setup.weights.first, edges=steps.setup.graph.edges, blocks=steps.units.blocks
+    return _likelihood(state).corrections(
+        derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=state.units.blocks
     )
 
 
@@ -397,9 +378,9 @@ class JudgeFigures:
     worth: float
 
 
-def judge_figures(steps: FitState, verdicts: Verdicts) -> JudgeFigures:
+def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
     """Return the figures of a fit's judges."""
-    data, cells, label = steps.data, steps.data.cells, verdicts.label
+    data, cells, label = state.data, state.data.cells, verdicts.label
     votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
     agreements, position, human_position = [], [], []
     for shares in verdicts.shares:
@@ -408,15 +389,15 @@ def judge_figures(steps: FitState, verdicts: Verdicts) -> JudgeFigures:
         position.append(shares[is_known].sum(axis=0) / is_known.sum() if is_known.any() else np.full(3, np.nan))
         both = (label >= 0) & is_known[np.maximum(label, 0)]
         human_position.append(votes[both].sum(axis=0) / cells.n_votes[both].sum() if both.any() else np.full(3, np.nan))
-    first, is_judged = steps.first, label >= 0
+    first, is_judged = state.first, label >= 0
     judged_cells, correction = cells.only(is_judged), first.judge_correction
     without_judge, with_judge = first.mu_without_judge.at(judged_cells), first.mu.at(judged_cells)
     with_verdict = with_judge if correction is None else correction.m[label[is_judged]]
     predictions = (without_judge, with_judge, with_verdict)
-    influence, covariance = estimate_without_judge(steps)
+    influence, covariance = estimate_without_judge(state)
     return JudgeFigures(
         names=verdicts.names,
-        how=steps.options.judge_as,
+        how=state.options.judge_as,
         n_verdicts=len(verdicts.cells),
         n_unlabelled=int((~verdicts.labelled).sum()),
         compared=np.array([count for count, *_ in agreements]),
@@ -429,58 +410,57 @@ def judge_figures(steps: FitState, verdicts: Verdicts) -> JudgeFigures:
         n_votes=data.n_votes,
         alone=influence.estimate,
         alone_errors=covariance.std_errors,
-        errors=steps.covariance.std_errors,
-        worth=equivalent_votes(influence, covariance, steps.covariance, n_votes=data.n_votes),
+        errors=state.covariance.std_errors,
+        worth=equivalent_votes(influence, covariance, state.covariance, n_votes=data.n_votes),
     )
 
 
 def _one_step_of_fit(
-    steps: FitState, data: PreferenceData, blocks: InfluenceBlocks, r: Repetition, nuisances: NuisanceEstimates
+    state: FitState, data: PreferenceData, blocks: InfluenceBlocks, r: Repetition, nuisances: NuisanceEstimates
 ) -> OneStepResult:
     """Estimate the scores by one step, with the average of the fit."""
-    score: Functional = steps.setup.functional
-    population = steps.population(r)
+    score: Functional = state.setup.functional
+    population = state.population(r)
     if r.mean is not None:
         means = mean_preferences(data, nuisances, blocks, population)
-        score = mean_targets(means, data, steps.setup, steps.options)[0].score
+        score = mean_targets(means, data, state.setup, state.options)[0].score
     return one_step({"target": score}, data, nuisances, blocks, population)
 
 
-def estimate_without_judge(steps: FitState) -> tuple[Influence, Covariance]:
+def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
     """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels."""
-    functional, targets = steps.setup.functional, []
-    for r in steps.repetitions:
+    functional, targets = state.setup.functional, []
+    for r in state.repetitions:
         floor, mu = r.floor, r.mu_without_judge
-        if mu is not r.mu and functional.interior and isinstance(steps.options.floor, str):
-            floor = select_floor(HeldOutLabels.of(mu, steps.data))
+        if mu is not r.mu and functional.interior and isinstance(state.options.floor, str):
+            floor = select_floor(HeldOutLabels.of(mu, state.data))
         nuisances = NuisanceEstimates(mu, r.propensity.cells, floor)
-        targets.append(_one_step_of_fit(steps, steps.data, steps.units.blocks, r, nuisances).target)
-    influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
-    gauge, unanimous_covariance = functional.gauge(steps.data.n_items).basis, steps.unanimous_covariance(functional)
-    return influence, covariance_of(steps, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
+        targets.append(_one_step_of_fit(state, state.data, state.units.blocks, r, nuisances).target)
+    influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
+    gauge, unanimous_covariance = functional.gauge(state.data.n_items).basis, state.unanimous_covariance(functional)
+    return influence, covariance_of(state, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
 
 
-def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+def estimate_from_verdicts(state: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
     """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
-    data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
+    data, options, functional = verdicts.as_votes(state.data), state.options, state.setup.functional
     blocks, repetitions = blocks_by_context(data), []
-    clusters = None if steps.units.clusters is None else replace(steps.units.clusters, of_vote=None)
-    without_annotators = replace(steps, units=Units(blocks, clusters, None, steps.units.context_weight))
-    for number, r in enumerate(steps.repetitions):
+    clusters = None if state.units.clusters is None else replace(state.units.clusters, of_vote=None)
+    without_annotators = replace(state, units=Units(blocks, clusters, None, state.units.context_weight))
+    for number, r in enumerate(state.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
-        tune = "cv" if not isinstance(options.learner, str) else options.tune
-        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=tune, learner=options.learner), r.folds, data.x)
+        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=options.tune, learner=options.learner), r.folds, data.x)
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
-        result = _one_step_of_fit(steps, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
+        result = _one_step_of_fit(state, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
         propensity = replace(r.propensity, cells=r.judge_propensity)
         repetitions.append(
             replace(r, one_step_result=result, propensity=propensity, floor=floor, judge_correction=None)
         )
     targets = [r.one_step_result.target for r in repetitions]
-    influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
+    influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
     errors = label_errors(data, repetitions, without_annotators.units)
-    unanimous = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
+    unanimous = find_unanimous_pairs(errors, data, state.setup.weights, state.setup.graph.edges)
     added = None if unanimous is None else unanimous.covariance(functional, repetitions[0].floor)
     gauge = functional.gauge(data.n_items).basis
     return influence, covariance_of(without_annotators, influence, gauge, estimates, unanimous_covariance=added)
@@ -511,10 +491,7 @@ def _three_categories(votes: FloatArray) -> FloatArray:
 
 
 def _winners(verdicts: Verdicts, data: PreferenceData, shares: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the winner of each pair with votes and a verdict: 0 first, 1 second, 2 tie.
-
-    Shapes: shares (r, 3), returns (q,).
-    """
+    """Return the winner of each pair with votes and a verdict, (q,) each: 0 first, 1 second, 2 tie; shares (r, 3)."""
     cells = data.cells
     judged = np.flatnonzero(verdicts.label >= 0)
     tally = np.zeros((len(verdicts.cells), 3))
@@ -536,10 +513,7 @@ def _plurality(shares: FloatArray) -> IntArray:
 
 
 def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return number of pairs, share of equal winners and kappa, (2,) each: of all pairs, and of pairs without ties.
-
-    Shapes: human, judge (q,).
-    """
+    """Return number of pairs, share of equal winners and kappa, (2,): of all q pairs, and of those without ties."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
     without_ties = (human < 2) & (judge < 2)

@@ -25,7 +25,7 @@ from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters, read_tasks
-from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
+from ..estimation.bt_restricted import require_pair_propensities, restricted_score
 from ..estimation.cross_fitting import (
     CrossFittedMu,
     FoldUnits,
@@ -73,7 +73,7 @@ from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
 from ..options import BalancedStyle, EqualTasks, Options
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .compared_pairs import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
+from .compared_pairs import MeanTarget, OrderChoice, choose_pairs, mean_targets, restrict_items
 from .estimators import MEANS, estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
@@ -139,7 +139,7 @@ class FirstStages:
         self.source, self.options, self.estimator = source, options, estimator_of(options)
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
-        # How the learner of mu is tuned; None where the learner is the user's own.
+        # How the learner of mu is tuned; None where the learner is the user's own, which reads no tune=.
         self._tune = None if not isinstance(options.learner, str) else options.tune
         # The options on which the functional, its graph and its weights depend.
         functional = self.estimator.functional(options.functional)
@@ -177,6 +177,7 @@ class FirstStages:
         order = self.keep("display order", (votes, *deciding), lambda: self._choose_pairs(votes))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
         ranked = restrict_items(ordered, o, order.min_labels)
+        # Kept not to save work, but to be the same object in an update, by which later keys compare it.
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         if not isinstance(adjust, BalancedStyle):
             return data, order, None
@@ -236,6 +237,7 @@ class FirstStages:
         n_folds = self.options.n_folds
         n_units = data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
         if not are_used and mu is not None:
+            # For what is learnt after the fit: the vote rates of a sensitivity analysis.
             return min(n_folds, n_units)
         if not are_used and n_units > 1:
             if self.options.n_rep > 1:
@@ -344,6 +346,9 @@ class FirstStages:
         o, balanced, needs_all = self.options, inputs.balanced, self.estimator.needs_all_propensities
         data = inputs.data if balanced is None else balanced.every
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
+            # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
+            # prompts, the estimate is the weighted mean of the labels of a pair, whatever mu is. Where mu is learnt by
+            # fold, pi is P(S = 1 | x), which does not depend on the prompts that scores are averaged over.
             weight = inputs.units.context_weight
             return self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight)), None
         # Only supplied propensities depend on the compared pairs.
@@ -428,22 +433,17 @@ class FirstStages:
     def correct(
         self, inputs: Inputs, learnt: Learnt, *, floor: float, sample: IntArray | None, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
-        """Return the one-step estimates of the scores, the win shares and the position effect.
-
-        With ``average="preferences"`` and a non-linear functional, also return this functional, linearised at the mean
-        preferences.
-        """
-        o, setup, data = self.options, inputs.setup, inputs.data
+        """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
+        o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
         population = TargetPopulation(inputs.units.context_weight, sample)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
         learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units, o.subsample, seed)
         mean = None
         if o.average == "preferences" and not setup.functional.linear:
-            blocks, without_floor = inputs.units.blocks, replace(nuisances, floor=0.0)
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
                 (data, *self._estimand, *learnt_key, o.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, without_floor, blocks, population), data, setup, o)[0],
+                lambda: mean_targets(mean_preferences(data, nuisances, blocks, population), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -452,7 +452,7 @@ class FirstStages:
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:
-            restricted = restricted_score(setup, learnt.propensity, data.ordered)
+            restricted = restricted_score(setup.functional, learnt.propensity, data.ordered)
             estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
             f"one-step estimates {seed.repetition}",
@@ -461,7 +461,7 @@ class FirstStages:
                 estimands,
                 data,
                 nuisances,
-                inputs.units.blocks,
+                blocks,
                 population,
                 known=None if mean is not None or is_restricted else self._known_values(inputs, floor, seed),
             ),
@@ -489,7 +489,7 @@ class FirstStages:
     def without_second_order_bias(
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
-        """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
+        """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
         o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
         if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
             return one_step_result, None
@@ -612,12 +612,3 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
         np.minimum.at(smallest, joined, identity)
         identity = smallest[joined]
     return FoldUnits(joined, identity, noun, None if clusters is None else clusters.of_context)
-
-
-# --- pieces that other modules use ------------------------------------------------------------------------------------
-
-
-def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:
-    """Return the score of a fit that assumes Bradley-Terry."""
-    assert isinstance(setup.functional, BradleyTerry)
-    return RestrictedBradleyTerry(setup.functional, setup.graph, require_pair_propensities(propensity), ordered)

@@ -52,7 +52,7 @@ class Source:
 class Units:
     """Which votes depend on each other, and what the contexts weigh.
 
-    blocks: The sets of votes over which influence values are summed.
+    blocks: The sets of votes whose corrections are added up: those of a context, or of an annotator on a context.
     clusters: None where contexts are independent.
     annotator (q,): The annotator of each block where annotators are clusters.
     context_weight (n,): Weights of the contexts in the target population; None where these are equal.
@@ -81,7 +81,7 @@ class Units:
         return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
-        """Return the independent unit of each context, (n,): its cluster, or itself."""
+        """Return the number of the independent unit of each context, (n,): its cluster, or its own."""
         return data.seed_order if self.clusters is None else self.clusters.of_context
 
 
@@ -101,7 +101,6 @@ class Kept:
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    dropped: Items that were read and are not ranked.
     setup: The functional, bound to the graph of compared pairs and to category weights.
     extrapolation: The pairs that the scores use although they have no label.
     mu: Probabilities that the user supplied.
@@ -113,7 +112,6 @@ class Inputs:
 
     data: PreferenceData
     display_order: OrderChoice
-    dropped: tuple[str, ...]
     setup: Setup
     extrapolation: Extrapolation
     units: Units
@@ -231,7 +229,8 @@ class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
     mu, propensity, mu_without_judge, judge_propensity, judge_correction: As in :class:`dmlrank.fit.stages.Learnt`.
-    one_step_result: The one-step estimates of the scores, the win shares and the position effect.
+    one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
+        the second-order step u where it is added to the scores, and before.
     floor: Smallest probability of a category in mu; 0 where the functional needs none.
     sample (s,): Contexts over which F(mu) is averaged; None for all contexts.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
@@ -245,6 +244,7 @@ class Repetition:
     mu: MuSource
     propensity: Propensity
     one_step_result: OneStepResult
+    before_change: OneStepResult
     floor: float
     sample: IntArray | None
     mu_without_judge: MuSource
@@ -261,19 +261,11 @@ class Repetition:
         return self.one_step_result.target if self.style_influence is None else self.style_influence.equal
 
     @property
-    def removed(self) -> Influence | None:
-        """The second-order bias of the scores, and its influence values; None where it is not removed."""
+    def change(self) -> Influence | None:
+        """The second-order step u with its influence values, added to the scores or not; None where none is known."""
         if self.second_order is None or self.second_order.correction is None:
             return None
         return self.second_order.influence(self.target.by_context())
-
-    @property
-    def left_in(self) -> Influence:
-        """Influence of the scores before their second-order bias was removed."""
-        target = self.target.by_context()
-        if self.second_order is None or self.second_order.correction is None:
-            return target
-        return self.second_order.left_in(target)
 
     @property
     def nuisances(self) -> NuisanceEstimates:
@@ -285,12 +277,12 @@ class Repetition:
 class FitState:
     """The results of a fit, from the data to the covariance of the scores.
 
-    A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
-    neither; it has ``likelihood``. A fit of means of scores has none of these.
+    A fit with first stages has ``validity`` and ``repetitions``, and one by maximum likelihood has ``likelihood``.
 
     data, dropped: Votes on the ranked items, and items that are not ranked.
     setup: The functional, bound to graph and category weights.
-    influence, covariance: Of the scores; influence values are averaged over repetitions.
+    influence, covariance: Of the scores; influence values are averaged over repetitions. Where contexts are identical,
+        ``influence`` may have one value for each kind of them, and ``by_context()`` returns those of all contexts.
     win_share (K,): The share of comparisons that each model wins against its opponents.
     kept: Results of the stages by name, which an update uses again.
     validity: Signs that the intervals may not hold.
@@ -344,7 +336,7 @@ class FitState:
         return self.repetitions[0].sample if self.repetitions else None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        # The steps of a fit are never changed, and some learners and patsy's transforms cannot be copied.
+        # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
 
     def population(self, repetition: Repetition) -> TargetPopulation:

@@ -189,7 +189,7 @@ def design_fit(
 
     specification = specification_with(functional)
     present, weights_follow = functional.edge_weights, False
-    if steps.setup.edge_weights == "counts" and isinstance(functional, BradleyTerry) and present is not None:
+    if steps.setup.weighting == "counts" and isinstance(functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if specification.earlier is None else present
         most = _by_context(specification, counts).max() + specification.smallest_propensity(options.budget)
         # Where a pair has a label for every prompt, no propensity says what further labels add.
@@ -221,7 +221,7 @@ def design_fit(
             if objective(solution.sigma) <= objective(solution.uniform_sigma):
                 break
     has_contrasts = len(specification.contrasts) > 0
-    weights_held = steps.setup.edge_weights == "counts" and not weights_follow
+    weights_held = steps.setup.weighting == "counts" and not weights_follow
     doubts = _doubts(
         estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts, weights_held=weights_held
     )
@@ -274,7 +274,7 @@ def _doubts(
             "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
             "than predicted."
         )
-    if is_bt and steps.setup.edge_weights == "equal" and has_contrasts:
+    if is_bt and steps.setup.weighting == "equal" and has_contrasts:
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             f"with edge_weights='counts' needs fewer labels for a few differences, but asks {AS_MET}."

@@ -210,8 +210,7 @@ def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formu
             f"project({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
             f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
         )
-    weight = np.ones(len(matrix)) if steps.units.context_weight is None else steps.units.context_weight
-    weighted = np.sqrt(weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
+    weighted = np.sqrt(steps.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
@@ -434,7 +433,7 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
 def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
     """Return why a group has no scores; empty where it has some."""
     data = steps.data
-    if steps.units.context_weight is not None and not steps.units.context_weight[inside].any():
+    if not steps.influence.weight[inside].any():
         return "its prompts have weight zero"
     if steps.sample is not None and not inside[steps.sample].any():
         return "the sample of subsample= has none of its prompts"

@@ -827,8 +827,7 @@ def group_facts(
 
     Shapes: plugin (G, K).
     """
-    data, edges, units = steps.data, steps.setup.graph.edges, steps.units
-    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+    data, edges, units, weight = steps.data, steps.setup.graph.edges, steps.units, steps.influence.weight
     if steps.likelihood:
         shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
     elif steps.estimator is MEANS:

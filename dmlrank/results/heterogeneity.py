@@ -318,12 +318,11 @@ def _joint_covariance(
     with collected_warnings():
         # The fit has warned of few clusters already.
         joint = covariance(None, fixed)
-        removed = [r.removed for r in steps.repetitions if r.removed is not None]
-        if removed and steps.options.second_order:
-            before = mean_influence([_in_unit(r.left_in, scale) for r in steps.repetitions])
-            bias = mean_influence([_in_unit(one, scale) for one in removed])
-            of_bias = clustered_covariance(coefficients(bias, False), gauges, clusters, annotator)
-            joint = joint.at_least(covariance(before, fixed).matrix + of_bias.matrix)
+        changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
+        if changes and steps.options.second_order:
+            before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
+            of_change = clustered_covariance(coefficients(mean_influence(changes), False), gauges, clusters, annotator)
+            joint = joint.at_least(covariance(mean_influence(before), fixed).matrix + of_change.matrix)
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 

@@ -295,8 +295,7 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
             f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
         )
     n = len(values)
-    weight = np.ones(n) if units.context_weight is None else units.context_weight
-    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), steps.influence.weight)
     if steps.options.prompts == "fixed" or (values == values[0]).all():
         return influence.estimate, None, e.covariance, ""
     none = np.empty((0, values.shape[1]))

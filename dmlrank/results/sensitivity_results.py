@@ -553,8 +553,8 @@ def score_bounds(
     ends = np.stack([matrix * low, matrix * high])
     values = [filled @ matrix.T + missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
     n = len(scores)
-    weight = np.ones(n) if steps.units.context_weight is None else steps.units.context_weight
-    influence = Influence(np.hstack(values), np.zeros((n, 2 * len(matrix))), np.arange(n), np.ones(n), weight)
+    no_correction, weight = np.zeros((n, 2 * len(matrix))), steps.influence.weight
+    influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
     covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
     critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))

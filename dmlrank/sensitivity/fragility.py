@@ -93,8 +93,7 @@ def units_of(steps: FitState, unit: str) -> Units:
 def _of_contexts(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of contexts, from the unit of each context, (n,); those without one are left out."""
     present, code = np.unique(code, return_inverse=True)
-    n, weight = steps.data.n_contexts, steps.units.context_weight
-    of_units = np.bincount(code, np.ones(n) if weight is None else weight).astype(float)
+    of_units, n = np.bincount(code, steps.influence.weight).astype(float), steps.data.n_contexts
     return Units(name, False, code, identifiers[present], steps.influence.sums_by(code), of_units, n)
 
 

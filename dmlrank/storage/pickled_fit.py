@@ -41,7 +41,7 @@ T = TypeVar("T")
 ArrayByDigest: TypeAlias = dict[str, NDArray[np.generic]]
 
 # Raised whenever a class of a saved fit changes, see tests/stored_results/saved_classes.py: other files are refused.
-_FORMAT = 19
+_FORMAT = 20
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"

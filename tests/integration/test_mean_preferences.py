@@ -323,3 +323,13 @@ def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
     votes["prompt"] = np.arange(60)
     results = rank(votes, functional=functional, average="preferences", floor=0, propensity="marginal")
     assert np.isfinite(results.params).all()
+
+
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+@pytest.mark.parametrize("options", [{}, {"floor": 0.05}, {"position_bias": False}])
+def test_a_group_of_all_prompts_has_the_scores_of_the_fit(battles, rank, functional, options):
+    """The table of means takes mu as it is: the floor of mu, which the fit of a group keeps, must not enter."""
+    result = rank(battles.frame, FORMULA, functional=functional, average="preferences", **options)
+    group = result.by({"all": np.ones(len(battles.frame), dtype=bool)})["all"]
+    for name in ("params", "plugin", "bse"):
+        np.testing.assert_allclose(getattr(group, name), getattr(result, name), rtol=1e-12, atol=1e-14)

@@ -178,5 +178,7 @@ def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank, ignore_warnings
     same(first, rank(hard.drop_duplicates("prompt"), ONE.format("x"), **QUICK))
     assert (first.nvotes, first.diagnostics.votes_dropped) == (160, 480)
     assert "480 later votes on the same prompt and pair are left out" in " ".join(first.explain().split())
+    likelihood = first.update(estimator="bt_mle")
+    assert (likelihood.nvotes, likelihood.diagnostics.votes_dropped) == (160, 480)
     same(every.update(votes="first"), first)
     assert "later votes" not in every.explain()

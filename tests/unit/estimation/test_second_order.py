@@ -361,6 +361,17 @@ def test_the_second_derivative_is_that_of_the_derivative(draw_mu):
         np.testing.assert_allclose(made, functional.second_derivative(mu, other, delta), rtol=1e-4, atol=1e-5)
 
 
+def test_a_repetition_keeps_the_estimate_before_the_change_whether_the_change_is_added_or_not():
+    result = fit(battles(600), n_rep=2)
+    left_in = result.update(second_order=False)
+    for added, alone in zip(result.steps.repetitions, left_in.steps.repetitions, strict=True):
+        assert alone.one_step_result is alone.before_change is added.before_change
+        np.testing.assert_array_equal(added.change.correction, alone.change.correction)
+        step = added.target.estimate - added.before_change.target.estimate
+        np.testing.assert_allclose(step, added.change.estimate, atol=1e-12)
+        assert np.abs(step).max() > 1e-4
+
+
 @pytest.mark.parametrize("n_rep", [1, 2])
 def test_the_variance_is_at_least_that_of_the_scores_with_their_bias_plus_that_of_the_change(n_rep):
     """Influence values alone make some variances too small: they multiply a label's residual with its own square."""

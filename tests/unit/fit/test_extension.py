@@ -256,6 +256,19 @@ def test_without_features_a_chain_of_extensions_is_a_new_fit(battles):
     np.testing.assert_array_equal(result.cov_params(), fit.cov_params())
 
 
+def test_without_features_an_extension_is_a_new_fit_also_with_a_category_that_is_new(battles):
+    """Frequencies are counted in all votes, so that there is no model that could not predict the new rows."""
+    old = battles[:400].query("winner != 'tie (bothbad)'")
+    assert old.winner.nunique() < battles.winner.nunique()
+    longer = dr.dml_rank(PLAIN, old, **OPTIONS).extend(battles[400:600], refit="never")
+    fit = dr.dml_rank(PLAIN, pd.concat([old, battles[400:600]]), **OPTIONS)
+    np.testing.assert_array_equal(longer.params, fit.params)
+    np.testing.assert_array_equal(longer.cov_params(), fit.cov_params())
+    assert longer.extension.refitted
+    text = " ".join(longer.explain().split())
+    assert "The learners were trained again on all rows: without features they are the frequencies" in text
+
+
 def test_contexts_without_identifiers_and_prompts_without_votes_keep_their_places(battles):
     rows = battles[:400].assign(winner=battles["winner"][:400].mask(np.arange(400) >= 350))
     options = {**OPTIONS, "context": None, "learner": shares, "propensity": "marginal"}
