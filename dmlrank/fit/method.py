@@ -7,49 +7,51 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
 1. **Read** (:func:`read_inputs`). The votes become cells: for each prompt and labelled pair the mean Y of its votes,
    each of which is 1 in one of C categories. A cell counts once in the scores, however many votes it has. The estimand
    is theta = E F(mu(X)), where mu_jk(x) = E[Y | x, (j, k)] are the probabilities of the categories, and F is a
-   functional of them on the graph of compared pairs. With s_jk the win share of j against k, ties by their weight and
-   both orders averaged: Borda scores are the means over k of s_jk; Bradley-Terry scores are the least-squares solution
-   of theta_j - theta_k = logit s_jk, where the logits of both orders are averaged.
+   functional of them on the graph of compared pairs. With s_jk the win share of j against k, ties by their weight,
+   Borda scores are the means over k of s_jk, and Bradley-Terry scores, whose sum is zero, are the least-squares
+   solution of theta_j - theta_k = logit s_jk. Both take the mean of the two display orders, of s_jk or of logit s_jk.
 2. **Learn** (:func:`repeat`). Prompts, or clusters of the first kind, are dealt to folds. mu_jk(x) and the propensities
    pi_jk(x) = P(S_jk = 1 | x) are fitted on the other folds of each prompt, unless they are supplied. A fitted
    propensity p_jk(x) enters as pi_jk(x) = c_jk max(p_jk(x), r_jk / 10), where r_jk is the share of prompts on which the
    pair is labelled, and c_jk makes the mean of S_jk / pi_jk over all prompts one. Where F needs logarithms, mu is
-   raised to a floor between 0.001 and 0.1, which the log-loss of held-out labels selects, and renormalised. Where no
-   feature tells prompts apart there are no folds: mu is the frequencies of the pair's labels, and pi_jk = r_jk.
+   raised to a floor between 0.001 and 0.1, which the log-loss of held-out labels selects, and renormalised. Where
+   neither features nor verdicts nor style tell prompts apart there are no folds: mu is the frequencies of the pair's
+   labels, and pi_jk = r_jk.
 3. **Correct** (:func:`repeat`). The plug-in mean of F(mu(x_i)) has the error of the learner. One step removes it to
    first order: with the derivative J_jk of F in mu_jk, the influence value of prompt i is
 
        phi_i = F(mu(x_i)) + sum_jk  S_i,jk / pi_jk(x_i)  J_jk(mu(x_i)) (Y_i,jk - mu_jk(x_i)),
 
-   a sum over ordered pairs (unordered ones where display order does not matter), and the estimate is the mean of phi_i
+   a sum over ordered pairs (unordered ones where display order is ignored), and the estimate is the mean of phi_i
    (:func:`dmlrank.estimation.one_step.one_step`). The assignment to folds is repeated ``n_rep`` times and averaged.
    What remains has the order of the product of the errors of mu and pi, and, where F is curved, of the squared error
    of mu. The steps that some fits add to this one:
 
    - *Judge.* Verdicts on judged pairs (R = 1, with propensity rho) give m = P(Y | x, verdict), and mu is fitted again
      with m as the label of judged pairs without a vote. S / pi (Y - mu) becomes g R / rho (m - mu) + S / pi (Y - m),
-     with g the share of labelled pairs that were judged; a label without a verdict keeps Y - mu. With
-     ``judge_as="features"`` all pairs have a verdict, which is a part of x, so that phi stays as it is.
+     with g the share of labelled pairs that were judged, which must not depend on x; a label without a verdict keeps
+     Y - mu. With ``judge_as="features"`` all pairs have a verdict, which is a part of x, so that phi stays as it is.
    - *Second order.* Bradley-Terry scores whose mu is learnt from features, without a judge or an adjustment for style,
      get u = E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2 added, with F = sum_jk D_jk logit s_jk and e_jk the error of the
-     fitted log-odds. Products of the residuals of different prompts, or clusters, estimate e^2
+     fitted log-odds. Products of the residuals of two different prompts, or clusters, estimate e^2
      (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals of win shares, the bias -u is
      reported.
    - *Mean preferences.* ``average="preferences"`` estimates F(E mu(X)). Let t be the mean of mu + S / pi (Y - mu), and
-     t+ the same table without negative entries, and with pairs whose shares are too near 0 or 1 raised to
-     1 / (2 l + 2), l being the labels of a pair. The step is that of the linear functional F(t+) - b + J(t+) (mu - t),
-     with b half the trace of the second derivative of F times the covariance of t, so that the estimate is F(t+) - b.
-   - *Weights* w_i with mean one multiply F(mu(x_i)) and the correction. With ``subsample``, F(mu) is averaged over a
-     random sample of the prompts, and the correction over all.
+     t+ the same table without negative entries, and with pairs whose shares are too near 0 or 1 raised to 1 / (2 l +
+     2), at most 0.1, l being the labels of a pair. The step is that of the linear functional F(t+) - b + J(t+) (mu -
+     t), with b half the trace of the second derivative of F times the covariance of t, so that the estimate is F(t+) -
+     b.
+   - *Weights* w_i with mean one multiply F(mu(x_i)) and the correction, and in the covariance the distances of both
+     from their means. With ``subsample``, F(mu) has the weight n / m in a random sample of m prompts and 0 elsewhere.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)'; with G clusters phi is summed by cluster, times
    G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Where
    all tasks count the same, phi is taken less its mean in the task. With ``prompts="fixed"`` phi is the correction
    without F(mu), and variances are at most those for new prompts. Scores that use pairs without a label have no
-   intervals. To this are added, in this order:
+   intervals, unless propensities of all pairs are supplied. To this are added, in this order:
 
-   - *Unanimous pairs.* Labels of a pair that all agree show no variance: each of l such labels gets at most
-     (3 / 1.96)^2 / l, less what phi contains (:mod:`dmlrank.estimation.unanimous_pairs`).
+   - *Unanimous pairs.* Where all l labels of a pair agree they show no variance; each gets at most the
+     variance (3 / 1.96)^2 / l, less that in phi phi' (:mod:`dmlrank.estimation.unanimous_pairs`).
    - *Variance correction.* A mu that is shrunk towards the middle has too small a derivative J. Let V_jk be the
      covariance of a label at the fitted mu, and v_jk the mean of S / pi^2, times the variance of a label relative to
      that of one vote. The derivative of sum_jk v_jk J_jk V_jk J_jk' in the mu of J, along S / pi (Y - mu), estimates
@@ -57,8 +59,8 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
      (:mod:`dmlrank.estimation.one_step`).
    - *Repetitions.* The variance of the mean of their estimates.
 
-   Where u was added, variances are at least those of phi without u plus those of u. The product of the two contains
-   the third power of a residual, whose mean has the sign of 1 - 2 s_jk, so that their sample covariance is too low.
+   Where u was added, variances are at least those of phi without u plus those of u. The sample covariance of the two
+   is too low: it contains 2 s_jk - 1 times the third power of a residual, whose mean has the other sign.
 5. **Result** (:func:`fit_with`). Intervals are theta +- q times standard errors, where q is the quantile of the largest
    of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
    calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;
@@ -69,9 +71,10 @@ Means of scores and maximum likelihood take another way (:mod:`dmlrank.fit.direc
 
 References
 ----------
-Steps 1 to 3 and the first covariance of step 4 are those of Frauen et al., arXiv 2601.21816, who use verdicts as
-features. Verdicts in the correction, the second-order step, mean preferences, what is added to the covariance, clusters
-and repetitions are not in their paper.
+Frauen et al., arXiv 2601.21816, have the estimand, the influence value and the first covariance of step 4 for complete
+graphs with propensities that are known or learnt, verdicts that are functions of x, and the intervals of step 5.
+Graphs with missing pairs, means of several votes, floors and scales, fits without folds, repetitions, clusters, and
+what is listed under steps 3 and 4 are not in their paper.
 """
 
 from __future__ import annotations
