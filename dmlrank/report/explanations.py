@@ -21,9 +21,8 @@ from .statements import (
     NO_ORDER,
     SummaryLevel,
     as_sentence,
-    certain_words,
     counted,
-    doubt_words,
+    doubt_sentence,
     features_of,
     fewest_opponents,
     gap_note,
@@ -191,8 +190,7 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
-        *[f"{doubt_words(results)}: warnings {where} say why.{certain_words(results)}"]
-        * bool(results.diagnostics.doubts),
+        *[doubt_sentence(results, f": warnings {where} say why")] * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
         f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"
         f"{'' if on_page else f' ({_how_jointly(results, level)})'}.",

@@ -17,7 +17,7 @@ from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
-from .statements import as_sentence, counted
+from .statements import as_sentence, counted, first_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
 # 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
@@ -88,12 +88,6 @@ def equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTe
 
 # Numbers of reversals, and of changes of ranks or scores, that a sentence names.
 _REVERSALS_NAMED, CHANGES_NAMED = 3, 5
-
-
-def first_of(texts: Sequence[str], n_named: int, separator: str = "; ") -> str:
-    """Return the first of several texts as one, which says how many others there are."""
-    n_others = len(texts) - n_named
-    return separator.join([*texts[:n_named], *[f"and {n_others:,} more"] * (n_others > 0)])
 
 
 # The words with which the news of a comparison begins, which pages show above its table.

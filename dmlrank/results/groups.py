@@ -421,14 +421,14 @@ class GroupResults(JointBoards, Generic[Result]):
         values = scores[:, columns].T
         return group_heat_map(names, self.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], None]:
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
         equality = self._equality()
         table = self._table(None, None, equality).with_notes(self._first_places(boards, equality))
-        return f"Leaderboards by {self.variable}", boards, [table]
+        return f"Leaderboards by {self.variable}", boards, [table], None
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
         """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""

@@ -56,7 +56,7 @@ from ..report.fit_summary import (
     tidy_frame,
 )
 from ..report.joint_tables import side_by_side_on_page
-from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
+from ..report.page.render_page import check_page_extra, write_page
 from ..report.statements import (
     doubt_note,
     enumerated,
@@ -1761,11 +1761,13 @@ class RankResults(Summarised):
         pictures = () if pareto is None else (pareto.page_section(),)
         boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha))
         boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
-        heading = page_title(boards[0]) if title is None else title
+        e = self.estimates
+        rows, part = f"{len(e.names)} {'models' if e.of_models else 'outputs'}", f": {e.part}" if e.part else ""
+        heading = f"Leaderboard of {rows}{part}" if title is None else title
         # At equal style the page begins with the three leaderboards side by side.
         style = None if self.style is None or self.style.kind == "balanced" else self.style
         tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
-        return write_page(path, render_page(heading, boards, tables))
+        return write_page(path, heading, boards, tables)
 
     def __repr__(self) -> str:
         e = self.estimates
