@@ -34,7 +34,6 @@ class SensitivityNumbers:
     names: Names of the scores, in the order of the contrasts' coefficients.
     hypothesis: The contrasts and their hypothetical values.
     estimate, std_error (J,): Estimates of the contrasts and their standard errors.
-    critical: Half-width of the intervals at gamma = 1, in standard errors.
     spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
         the variable in all labelled cells together (:mod:`dmlrank.estimation.omitted_variables`).
     curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
@@ -54,7 +53,6 @@ class SensitivityNumbers:
     hypothesis: LinearHypothesis
     estimate: FloatArray
     std_error: FloatArray
-    critical: float
     spread: FloatArray
     curve: Bounds
     gammas: tuple[float, ...]
