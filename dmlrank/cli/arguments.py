@@ -16,10 +16,7 @@ from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS
-from .read_files import (
-    FORMATS,
-    known_file,
-)
+from .read_files import FORMATS, known_file
 
 VOTES_FORMULA = '"winner ~ 1 | model_a + model_b"'
 
@@ -370,11 +367,8 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             label, equals, text = pair.rpartition("=")
             if not equals:
                 raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
-            meaning = number_or_name(text)
-            options["categories"][label] = meaning
             # A label that is a number may be a number in the file, too.
-            if math.isfinite(_number(label)):
-                options["categories"][_number(label)] = meaning
+            options["categories"] |= dict.fromkeys((label, number_or_name(label)), number_or_name(text))
     return options
 
 

@@ -248,9 +248,8 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
     parts = parse_formula(formula)
     sides = (parts.first, parts.second)
     if set(sides) <= set(column_names(frame)):
-        columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
-        cells = [cell for name in sides for cell in columns[name].unique().tolist()]
-        names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
+        columns = take_columns(frame, sides)
+        names = sorted({name_of(cell) for name in sides for cell in columns[name].dropna().unique().tolist()})
         from ..report.fit_summary import choose_models
 
         choose_models(names, range(len(names)), arguments.models)
