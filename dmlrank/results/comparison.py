@@ -371,10 +371,6 @@ class Comparison(JointBoards):
         frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        shown = choose_models(self.models, range(len(self.models)), models, top)
-        return self._side_by_side(shown=shown)
-
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
 
@@ -408,7 +404,7 @@ class Comparison(JointBoards):
         boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
         if self.as_given:
             boards = [replace(board, about=_ALL_PAIRS.format(name=board.name)) for board in boards]
-        tables = [self._side_by_side(self._intervals(alpha))]
+        tables = [self._table(None, None, self._intervals(alpha))]
         if self.samples:
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
@@ -422,8 +418,8 @@ class Comparison(JointBoards):
         estimates = [result.estimates for result in self.results]
         return changes_between(self.names, estimates, self.joint, were_recomputed=bool(self.basis))
 
-    def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
-        """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
+    def _table(self, models: Sequence[str] | None, top: int | None, intervals: ScoreIntervals | None = None) -> Summary:
+        shown = choose_models(self.models, range(len(self.models)), models, top)
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
         rank_changes = self.rank_changes * 0
@@ -449,7 +445,7 @@ class Comparison(JointBoards):
         first_notes: Sequence[str],
         further_notes: Sequence[str],
         intervals: ScoreIntervals | None,
-        shown: ShownModels | None,
+        shown: ShownModels,
     ) -> Summary:
         """Return the table with score, standard error and rank of every model (rows) in every result (columns)."""
         models, ranks, columns, heads, header = self.models, self.ranks, [], [], []
@@ -481,7 +477,6 @@ class Comparison(JointBoards):
             what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
             method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
-        shown = choose_models(models, range(len(models))) if shown is None else shown
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
         shows = "a column with the score and its standard error in brackets, and a column with the rank."
         if intervals is not None:

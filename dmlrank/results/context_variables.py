@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,7 +126,8 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)
-            else sorted(set(column), key=_sort_key)
+            # Numbers by size, before all other values by their text.
+            else sorted(set(column), key=lambda x: (0, x) if isinstance(x, int | float | np.number) else (1, str(x)))
         )
         check_unicode([name], (level for level in levels if isinstance(level, str)))
         if len(levels) > _MOST_GROUPS:
@@ -347,12 +347,6 @@ def _shown_in_a_column(steps: FitState, masks: Mapping[str, FloatArray], used: s
             if np.isin(share, (0, 1)).all() and (is_repeated or is_interval):
                 shown_masks.add(name)
     return shown_masks
-
-
-def _sort_key(value: object) -> tuple[bool, Any]:
-    """Return a key that sorts numbers by size, before all other values by their text."""
-    is_number = isinstance(value, int | float | np.number)
-    return (not is_number, value if is_number else str(value))
 
 
 # Name of the variable that groups given by masks or columns of booleans have in titles and in the names of results.

@@ -127,10 +127,9 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    covariance = replace(covariance, df=float(min(fact.n_units for fact in facts) - 1))
-    if steps.estimator is MEANS:
-        allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
-        covariance = replace(covariance, allowance=allowance)
+    allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2 if steps.estimator is MEANS else None
+    df = float(min(fact.n_units for fact in facts) - 1)
+    covariance = replace(covariance, df=df, allowance=allowance)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
@@ -216,14 +215,11 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     )
     projected = projection(None, steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
-    n_units = _effective_units(scaled, steps.units.clusters)
-    covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, n_units - 1))
-    if steps.covariance.allowance is not None:
-        of_fit = steps.covariance.allowance * scale.factor**2
-        covariance = replace(covariance, allowance=_allowance_of_projection(steps, scaled, of_fit))
-    both = np.outer(per_unit, per_unit)
-    allowance = None if covariance.allowance is None else both * covariance.allowance
-    covariance = replace(covariance, matrix=both * covariance.matrix, allowance=allowance)
+    both, allowance = np.outer(per_unit, per_unit), steps.covariance.allowance
+    if allowance is not None:
+        allowance = both * _allowance_of_projection(steps, scaled, allowance * scale.factor**2)
+    df = min(covariance.df, steps.covariance.df, _effective_units(scaled, steps.units.clusters) - 1)
+    covariance = replace(covariance, matrix=both * covariance.matrix, df=df, allowance=allowance)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
     joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)

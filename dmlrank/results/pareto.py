@@ -30,7 +30,6 @@ from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import values_of_runs
 from .requirements import ModelTable, require_steps
-from .views import alpha_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,11 +186,8 @@ def cost_digits(table: pd.DataFrame) -> int:
 
 
 @one_thread()
-def score_against_cost(
-    e: Estimates, steps: FitState | None, cost: str | Mapping[str, float], alpha: float | None
-) -> Pareto:
+def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping[str, float], alpha: float) -> Pareto:
     """Return the statuses of all models, see :meth:`RankResults.pareto`."""
-    alpha = alpha_of(e, alpha)
     n_models = len(e.models)
     covariance, values, doubt, name = e.covariance, e.estimate, "", cost if isinstance(cost, str) else "cost"
     if isinstance(cost, str):

@@ -130,6 +130,11 @@ _AS_SHOWN = "it describes votes on the answers that were shown, and scores at eq
 _NO_PREFERENCES = (
     "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
 )
+_OF_JUDGES = Needs(
+    one_look="its intervals hold for one look only",
+    data=True,
+    no_means="it compares verdicts of judges with votes, and scores have none",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -1018,6 +1023,7 @@ class RankResults(Summarised):
     @Needs(
         unadjusted=_AS_SHOWN,
         one_look="its tests of all win shares hold for one look only",
+        intervals=True,
         data=True,
         no_means=_NO_PREFERENCES,
     )
@@ -1068,11 +1074,7 @@ class RankResults(Summarised):
         e = self.estimates
         return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
-    @Needs(
-        one_look="its intervals hold for one look only",
-        data=True,
-        no_means="it compares verdicts of judges with votes, and scores have none",
-    )
+    @_OF_JUDGES
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
@@ -1101,11 +1103,7 @@ class RankResults(Summarised):
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
-    @Needs(
-        one_look="its intervals hold for one look only",
-        data=True,
-        no_means="it compares verdicts of judges with votes, and scores have none",
-    )
+    @_OF_JUDGES
     def judge_audit(
         self,
         families: Mapping[str, Sequence[str]] | None = None,
@@ -1252,7 +1250,7 @@ class RankResults(Summarised):
         >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
         [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
         """
-        return score_against_cost(self.estimates, self.steps, cost, alpha)
+        return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
 
     @Needs(
         no_style="it plans labels for scores without adjustment, and the style of answers is not known before they are "

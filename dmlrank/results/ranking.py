@@ -28,7 +28,7 @@ from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
-from .requirements import ModelTable, TitledTable, check_picture, require_intervals
+from .requirements import ModelTable, TitledTable, check_picture
 from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
@@ -553,7 +553,6 @@ def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> Cyc
             "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "
             "no cycles; use update(estimator='debiased')"
         )
-    require_intervals(estimates, "cycles()")
     data, graph = steps.data, steps.setup.graph
     first, second = np.nonzero(np.triu(graph.edges))
     margins = pair_margins(steps, first, second)
