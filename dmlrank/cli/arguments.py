@@ -6,6 +6,7 @@ import argparse
 import copy
 import math
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -352,6 +353,13 @@ def refuse_fit_options(arguments: argparse.Namespace) -> None:
                 f"--{option.replace('_', '-')} is an option of a fit, but a stored result is read, and nothing is "
                 f"fitted; leave the option out"
             )
+
+
+def typed_options(arguments: argparse.Namespace, names: Sequence[str]) -> str:
+    """Return the options of these names that are given as they are typed, each after a blank."""
+    given = {name: getattr(arguments, name, None) for name in names}
+    words = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
+    return "".join(f" --{name} {shlex.join(values)}" for name, values in words.items())
 
 
 def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

@@ -375,10 +375,7 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> 
     rows = (
         "their rows alone, those without a model too" if arguments.from_scratch else "their rows and those of this file"
     )
-    words_of_options = ""
-    for name in ("context", "run", "groups", "weights", "tasks"):
-        if value := getattr(arguments, name):
-            words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
+    words_of_options = words.typed_options(arguments, ("context", "run", "groups", "weights", "tasks"))
     words_of_options += f" --missing {arguments.missing:g}" if isinstance(arguments.missing, float) else ""
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
     hint = "" if path else " (write the plan with --out plan.json)"
