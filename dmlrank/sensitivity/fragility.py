@@ -156,20 +156,14 @@ class RefitFrames:
                 "fragility() with comparisons made from scores or rankings: these data have no row per vote that could "
                 "be dropped; fit a frame of battles"
             )
-        arrays = {
-            "mu": options.mu is not None,
-            "weights": options.weights is not None and not isinstance(options.weights, str),
-            "propensity": not isinstance(options.propensity, str),
-            "edge_weights": not isinstance(options.edge_weights, str),
-            "graph": not isinstance(options.graph, str),
-            "judge": options.judge is not None,
-        }
-        for name, is_array in arrays.items():
-            if is_array:
-                raise OptionError(
-                    f"fragility() of a fit with {name}=: a refit without some rows needs {name} in a form that follows "
-                    f"the rows; give a column, or one of the words that {name} allows, or leave {name} out"
-                )
+        may_be_words = ("mu", "weights", "propensity", "edge_weights", "graph")
+        given = [name for name in may_be_words if not isinstance(getattr(options, name), str | None)]
+        given += ["judge"] * (options.judge is not None)
+        if given:
+            raise OptionError(
+                f"fragility() of a fit with {given[0]}=: a refit without some rows needs {given[0]} in a form that "
+                f"follows the rows; give a column, or one of the words that {given[0]} allows, or leave {given[0]} out"
+            )
         data = take_columns(source.data, column_names(source.data))
         formula = parse_formula(source.formula)
         roles = (*formula.outcomes, *formula.items)
