@@ -176,15 +176,13 @@ _COLUMN_HEADS = (
 
 
 def build_style_summary(
-    results: Estimates, table: pd.DataFrame | None, changes: pd.DataFrame | None, alpha: float
+    results: Estimates, style: StyleEstimates, boards: tuple[pd.DataFrame, pd.DataFrame] | None, alpha: float
 ) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes."""
-    style = results.style
-    assert style is not None
+    """Build the table of scores before and after the adjustment, with rank changes; None for balanced style."""
     functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
     header = (("Functional:", functional, "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
-    if table is None or changes is None:
+    if boards is None:
         digits, errors = decimals(results.std_errors, fewest=2), results.std_errors
         balanced = tuple(
             (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({errors[j]:.{digits}f})")
@@ -192,6 +190,7 @@ def build_style_summary(
         )
         names = ("balanced", "balanced std err")
         return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
+    table, changes = boards
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
     heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
     moved = changes.loc[table.index]

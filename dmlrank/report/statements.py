@@ -211,9 +211,8 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         name, bias, error = results.diagnostics.largest_second_order
         size = f"{bias:+.1f} standard errors (own error {error:.1f})"
         sentences.append(f"A bias of up to {size} was estimated and subtracted ({name}).")
-    if results.diagnostics.bias_subtracted:
-        size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
-        sentences.append(f"A bias of up to {size} was estimated and subtracted.")
+    if bias := results.diagnostics.bias_subtracted:
+        sentences.append(f"A bias of up to {bias:.1f} standard errors was estimated and subtracted.")
     d = results.description
     sentences += [*what_became_of_rows(results), *scores_there(results)]
     if results.are_means and d.n_dropped:

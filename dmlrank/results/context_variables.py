@@ -254,11 +254,7 @@ def values_of_runs(steps: FitState, models: Sequence[str], column: str, advice: 
 
 
 def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
-    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores.
-
-    A run without a cost has the mean cost of the others' on the prompt, times what the model costs elsewhere relative
-    to this mean. A model without any cost is one of no scores, a candidate.
-    """
+    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
     if steps.estimator is not MEANS:
         if newdata is None:
             given = context_table(steps, [column], "costs of a plan")[column]
@@ -281,6 +277,7 @@ def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata
             f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
             f"a run there is not known: fill the gaps, or give costs= as numbers"
         )
+    # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
     mean = total / n_there
     of_model = np.where(is_there, values, 0.0).sum(axis=0)
     elsewhere = (is_there * mean).sum(axis=0)
@@ -357,10 +354,7 @@ _FEWEST_LABELLED = 2
 
 
 def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
-    """Return groups of contexts that may overlap.
-
-    Groups without enough labels, or whose labels do not connect the models that have any, are left out with a reason.
-    """
+    """Return groups of contexts that may overlap; those without enough labels are left out, with the reason."""
     check_type("by", groups, Mapping | list | tuple, "columns, or a mapping of names to columns of booleans or masks")
     entries = list(groups)
     if not entries:

@@ -229,12 +229,11 @@ class JointBoards(JointResults, ModelTable):
         check_page_extra()
         heading, boards, tables, weighting = self._page(alpha)
         if pareto is not None:
-            has_costs = [pareto.is_of(board.results) for board in boards]
-            if not any(has_costs):
+            place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
+            if place is None:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            place = has_costs.index(True)
             boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
         return write_page(path, heading if title is None else title, boards, tables, weighting=weighting)
 

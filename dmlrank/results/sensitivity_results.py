@@ -381,16 +381,14 @@ class FragilityResults(TitledTable):
             for name, number, share, before, after, confirmed in frame.itertuples(index=False, name=None)
         )
         columns = tuple((head, 1) for head in ("dropped", "share", "before", "after", "confirmed"))
+        result, turned = "sign of the difference", "the difference changes its sign"
+        if self.target == "significance":
+            result, turned = "significance", "the simultaneous interval contains the hypothetical value"
         header = (
             ("Dropped unit:", self.unit, "No. Units:", f"{self.n_units:,}"),
-            ("Result:", {"sign": "sign of the difference"}.get(self.target, "significance"), "Confirmed by:", "refits"),
+            ("Result:", result, "Confirmed by:", "refits"),
         )
         units = {"vote": "labels", "context": "prompts"}.get(self.unit, f"values of {self.unit!r}")
-        turned = (
-            "the difference changes its sign"
-            if self.target == "sign"
-            else "the simultaneous interval contains the hypothetical value"
-        )
         notes = (
             f"dropped: the number of {units} that have to be left out until {turned}. The most influential ones are "
             f"left out first. Influence values predict the number; refits of the whole model with the same options and "

@@ -18,7 +18,7 @@ from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...data.preferences import FloatArray, IntArray
-from ...exceptions import MissingExtraError, OptionError
+from ...exceptions import MissingExtraError
 from ...fit.estimates import Estimates
 from ...inference.ranks import rank_bounds
 from ...inference.simultaneous import PairTests
@@ -87,12 +87,6 @@ class Board:
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     about: str = ""
-
-    def __post_init__(self) -> None:
-        if self.tests is not None:
-            first, second = np.triu_indices(len(self.order), 1)
-            if not (self.tests.first == self.order[first]).all() or not (self.tests.second == self.order[second]).all():
-                raise OptionError("tests of a page must compare all models, the best first")
 
     @property
     def order(self) -> IntArray:
