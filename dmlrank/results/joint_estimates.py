@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import check_type
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
@@ -21,12 +22,10 @@ from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, 
 from ..report.fit_summary import INTERVAL_KINDS
 from ..report.page.render_page import Board, Weighting, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
+from .pareto import Pareto
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults
 from .views import alpha_or_default
-
-if TYPE_CHECKING:
-    from .pareto import Pareto
 
 
 def score_label(estimates: Estimates) -> str:
@@ -227,6 +226,7 @@ class JointBoards(JointResults, ModelTable):
             The path; the text of the page where ``path`` is None.
         """
         check_page_extra()
+        check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
         heading, boards, tables, weighting = self._page(alpha)
         if pareto is not None:
             place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
