@@ -6,6 +6,7 @@ import argparse
 import copy
 import math
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,10 +18,7 @@ from ..inference.bootstrap_and_max_t import MULTIPLIERS
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS
-from .read_files import (
-    FORMATS,
-    known_file,
-)
+from .read_files import FORMATS, known_file
 
 VOTES_FORMULA = '"winner ~ 1 | model_a + model_b"'
 
@@ -359,6 +357,13 @@ def refuse_fit_options(arguments: argparse.Namespace) -> None:
             )
 
 
+def typed_options(arguments: argparse.Namespace, names: Sequence[str]) -> str:
+    """Return the options of these names that are given as they are typed, each after a blank."""
+    given = {name: getattr(arguments, name, None) for name in names}
+    words = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
+    return "".join(f" --{name} {shlex.join(values)}" for name, values in words.items())
+
+
 def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     """Return keyword arguments of the API for the options on the command line; the others keep their defaults."""
     options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
@@ -372,11 +377,8 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             label, equals, text = pair.rpartition("=")
             if not equals:
                 raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
-            meaning = number_or_name(text)
-            options["categories"][label] = meaning
             # A label that is a number may be a number in the file, too.
-            if math.isfinite(_number(label)):
-                options["categories"][_number(label)] = meaning
+            options["categories"] |= dict.fromkeys((label, number_or_name(label)), number_or_name(text))
     return options
 
 

@@ -67,6 +67,7 @@ _FILES = (
     f"end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, models, prompts, "
     "clusters and labels are read as text, other columns as numbers where all cells are."
 )
+_TITLE = "title of the page of --report"
 _INDEPENDENT = "no prompt is in two of the results, such as those of two months: test changes between them"
 
 _Formats: TypeAlias = dict[str, Callable[[str], object]]
@@ -198,17 +199,7 @@ def _add_fit_options(command: argparse.ArgumentParser) -> None:
         sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
-    _add_title(command)
-
-
-def _add_title(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--title", metavar="TEXT", help="title of the page of --report")
-
-
-def _check_title(arguments: argparse.Namespace) -> None:
-    """Refuse a title without a page."""
-    if arguments.title is not None and arguments.report is None:
-        raise OptionError("--title is the title of the page of --report; give --report FILE.html, too")
+    command.add_argument("--title", metavar="TEXT", help=_TITLE)
 
 
 def _fit(arguments: argparse.Namespace) -> None:
@@ -216,7 +207,6 @@ def _fit(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file])
     words.check_rows(arguments)
     words.check_statements(arguments)
-    _check_title(arguments)
     if (arguments.functional or "").startswith("pass"):
         raise OptionError(
             f"--functional {arguments.functional} is no functional; give --pass-at K, such as --pass-at 4"
@@ -247,21 +237,19 @@ def _fit(arguments: argparse.Namespace) -> None:
     if groups is not None:
         summary = _without_python(groups.summary(**rows))
         tables.append(summary.as_text(_GROUPS_WIDTH))
+    pareto = results.pareto(words.costs_of(arguments.cost)) if arguments.cost else None
     others: _Writers = [
         (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
-        (arguments.report, partial(shown.report, title=arguments.title)),
+        (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title)),
     ]
     csv: Callable[[str], object] = lambda path: files.write_table(path, shown.tidy(method=arguments.method))  # noqa: E731
     draw: Callable[[], Axes] = shown.plot
     if groups is not None and len(groups.joint.estimate) >= _MOST_INTERVALS:
         draw = partial(groups.plot, "heat_map")
-    pareto = None
-    if arguments.cost:
-        pareto = results.pareto(words.costs_of(arguments.cost))
+    if pareto is not None:
         of_costs = _without_python(pareto.summary(**rows))
         tables.append(of_costs)
-        others[-1] = (arguments.report, partial(shown.report, pareto=pareto, title=arguments.title))
         if groups is None:
             summary, draw = of_costs, pareto.plot
             csv = lambda path: files.write_table(path, files.rows_of_models(view, arguments.method, pareto))  # noqa: E731
@@ -387,10 +375,7 @@ def _how_to_fit(arguments: argparse.Namespace, formula: str, leave_out: str) -> 
     rows = (
         "their rows alone, those without a model too" if arguments.from_scratch else "their rows and those of this file"
     )
-    words_of_options = ""
-    for name in ("context", "run", "groups", "weights", "tasks"):
-        if value := getattr(arguments, name):
-            words_of_options += f" --{name} {shlex.join([value] if isinstance(value, str) else value)}"
+    words_of_options = words.typed_options(arguments, ("context", "run", "groups", "weights", "tasks"))
     words_of_options += f" --missing {arguments.missing:g}" if isinstance(arguments.missing, float) else ""
     path = next((path for path in arguments.out or () if path.lower().endswith(".json")), "")
     hint = "" if path else " (write the plan with --out plan.json)"
@@ -415,13 +400,12 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
         pair_changes="changes of the differences between models, with tests, as CSV",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
-    _add_title(command)
+    command.add_argument("--title", metavar="TEXT", help=_TITLE)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
     """Compare stored results, fits of files or functionals of one fit, and print the table."""
     _check_outputs(arguments, arguments.inputs)
-    _check_title(arguments)
     words.check_rows(arguments)
     if "~" in arguments.inputs[0]:
         comparison = _compared_fits(arguments)
@@ -631,9 +615,11 @@ def _add_outputs(command: argparse.ArgumentParser, out: tuple[str, str] | None =
 
 
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: str = "result") -> None:
-    """Check before a fit that the files of a command can be written."""
+    """Check before a fit that the files of a command can be written, and that a title is that of a page."""
     sources = [*inputs, *judge_files(arguments.judge_file or ()).values()]
     files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
+    if getattr(arguments, "title", None) is not None and arguments.report is None:
+        raise OptionError(f"--title is the {_TITLE}; give --report FILE.html, too")
 
 
 def _fitted(

@@ -68,14 +68,11 @@ _INT64 = np.iinfo(np.int64)
 
 
 def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
-    """Read several files about the same models and prompts, each with the roles of its columns.
-
-    Cells of csv have no type, and names in csv are text. If some files are csv and others have types, names that are
-    whole numbers in the others become text, so that the names agree.
-    """
+    """Read several files about the same models and prompts, each with the roles of its columns."""
     if list(paths.values()).count(STANDARD_INPUT) > 1:
         raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
     frames = {key: _read(path, roles[key]) for key, path in paths.items()}
+    # Cells of csv have no type: whole numbers that are names in the other files become text, so that names agree.
     all_of_one_kind = len({has_types for _, has_types in frames.values()}) < 2
     if all_of_one_kind:
         return {key: frame for key, (frame, _) in frames.items()}

@@ -23,7 +23,7 @@ from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import MissingDataError, OptionError, listed
 from ..options import EqualTasks
 from ..storage.json_format import FORMAT
-from .arguments import FORMULA_OF_SCORES, LOG_OPTIONS, NO_FORMULA, PASSED_ON, VOTES_FORMULA, api_options
+from .arguments import FORMULA_OF_SCORES, LOG_OPTIONS, NO_FORMULA, PASSED_ON, VOTES_FORMULA, api_options, typed_options
 from .plain_formula import check_plain
 from .read_files import (
     STANDARD_INPUT,
@@ -75,9 +75,7 @@ def _formula_of_table(arguments: argparse.Namespace, path: str) -> str:
         arguments.context = prompts or None
     if found[0] == _FORMULA_OF_RUNS and arguments.run is None and "run" in columns:
         arguments.run = "run"
-    options = {"context": " ".join(arguments.context or ()), "run": arguments.run}
-    words = "".join(f" --{name} {value}" for name, value in options.items() if value)
-    print(f"read as: {found[0]!r}{words}\n", file=sys.stderr)
+    print(f"read as: {found[0]!r}{typed_options(arguments, ('context', 'run'))}\n", file=sys.stderr)
     return found[0]
 
 
@@ -105,12 +103,10 @@ def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[s
     options = {"context": [fit["context"]], "run": fit.get("run"), "groups": fit.get("cov_kwds", {}).get("groups")}
     options |= {} if formula else {"functional": fit.get("functional")}
     formula = formula or fit["formula"]
-    words = ""
-    for name in ("context", "run", "groups", "functional"):
-        if getattr(arguments, name, None) is None and name in options:
-            setattr(arguments, name, options[name])
-        if value := getattr(arguments, name, None):
-            words += f" --{name} {' '.join([value] if isinstance(value, str) else value)}"
+    for name, value in options.items():
+        if getattr(arguments, name, None) is None:
+            setattr(arguments, name, value)
+    words = typed_options(arguments, ("context", "run", "groups", "functional"))
     print(f"{report}\nread as: {formula!r}{words}\n", file=sys.stderr)
     return formula, table
 
@@ -248,9 +244,8 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
     parts = parse_formula(formula)
     sides = (parts.first, parts.second)
     if set(sides) <= set(column_names(frame)):
-        columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
-        cells = [cell for name in sides for cell in columns[name].unique().tolist()]
-        names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
+        columns = take_columns(frame, sides)
+        names = sorted({name_of(cell) for name in sides for cell in columns[name].dropna().unique().tolist()})
         from ..report.fit_summary import choose_models
 
         choose_models(names, range(len(names)), arguments.models)

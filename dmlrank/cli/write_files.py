@@ -115,9 +115,7 @@ def rows_of_models(view: RankResults, method: str, pareto: Pareto | None) -> pd.
     if view.estimates.has_intervals:
         sets = {"lower": "rank_low", "upper": "rank_high"}
         table = table.join(view.ranks().result_frame.rename(columns=sets), on="model")
-    if pareto is None:
-        return table
-    return pareto.table.merge(table, on="model")
+    return table if pareto is None else pareto.table.merge(table, on="model")
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:

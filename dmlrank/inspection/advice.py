@@ -10,7 +10,7 @@ import pandas as pd
 from ..data.formula.parse import parse_formula
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
-from ..report.statements import AS_MET, as_sentence, counted, percentage
+from ..report.statements import AS_MET, as_sentence, counted, first_of, percentage
 from ..tables.display_text import p_value_clause
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
 from .time_check import TimeCheck
@@ -167,15 +167,12 @@ def _pair_problems(check: Check, has_few_labels: pd.Series) -> Iterator[str]:
     requirement = f"min_labels={check.min_labels} labelled prompts in {orders}"
     left_out = check.pairs[(check.pairs["contexts"] > 0) & ~check.pairs["compared"]]
     if len(left_out):
-        largest = left_out.sort_values("contexts", ascending=False).head(_PAIRS_NAMED)
-        pairs = "; ".join(
-            f"{r.first} - {r.second}: {r.shown_first} and {r.shown_second}" for r in largest.itertuples(index=False)
-        )
-        others = "; and others" if len(left_out) > _PAIRS_NAMED else ""
+        largest = left_out.sort_values("contexts", ascending=False).itertuples(index=False)
+        pairs = [f"{r.first} - {r.second}: {r.shown_first} and {r.shown_second}" for r in largest]
         yield (
             f"{len(left_out)} of {len(check.pairs)} pairs have labels, but fewer than {requirement}, and a fit "
-            f"leaves them out. Labelled prompts in each of the two orders: {pairs}{others}. A smaller min_labels= "
-            f"keeps these pairs. The frame .pairs lists all pairs."
+            f"leaves them out. Labelled prompts in each of the two orders: {first_of(pairs, _PAIRS_NAMED)}. A smaller "
+            f"min_labels= keeps these pairs. The frame .pairs lists all pairs."
         )
     n_weak = int((check.pairs["compared"] & has_few_labels).sum())
     if n_weak:
@@ -274,7 +271,7 @@ def _unavailable_pairs(time: TimeCheck) -> Iterator[str]:
     """Report pairs that were never available at the same time, or for less than half of the prompts."""
     never = time.never_together
     if len(never):
-        shown = _named([f"{row.first} - {row.second}" for row in never.itertuples(index=False)])
+        shown = first_of([f"{row.first} - {row.second}" for row in never.itertuples(index=False)], MOST_NAMED)
         yield (
             f"{len(never):,} of {len(time.pairs):,} pairs were never available at the same time, by first and last "
             f"vote: {shown}. The propensity of such a pair is zero for every prompt, and no vote can say who wins. The "
@@ -285,7 +282,8 @@ def _unavailable_pairs(time: TimeCheck) -> Iterator[str]:
     rare = voted[voted["share_prompts"] < SMALL_SHARE].sort_values("share_prompts", kind="stable")
     if len(rare):
         columns = rare[["first", "second", "share_prompts"]].to_numpy(dtype=object)
-        shown = _named([f"{first} - {second} for {percentage(share)}" for first, second, share in columns])
+        named = [f"{first} - {second} for {percentage(share)}" for first, second, share in columns]
+        shown = first_of(named, MOST_NAMED)
         yield (
             f"{len(rare):,} of {len(voted):,} pairs with votes were available together for less than half of the "
             f"prompts, by first and last vote: {shown}. For the other prompts the propensity of these pairs is zero: "
@@ -318,16 +316,9 @@ def _drift(time: TimeCheck) -> Iterator[str]:
 def _changes(time: TimeCheck, tests: pd.DataFrame, noun: str, form: str, unit: str) -> str:
     """Return the significant tests with the largest z as text; empty where none is significant."""
     drifting = tests[tests["p_adjusted"] < DRIFT_ALPHA].sort_values("z", key=lambda z: -abs(z), kind="stable")
-    return _named(
-        [
-            f"{row[noun]} {row['difference']:{form}}{unit} in the {time.period} {row['period']} (adjusted p "
-            f"{p_value_clause(row['p_adjusted'])})"
-            for row in drifting.to_dict("records")
-        ]
-    )
-
-
-def _named(cases: list[str]) -> str:
-    """Return the first cases, and how many others there are."""
-    others = f"; and {counted(len(cases) - MOST_NAMED, 'other')}" if len(cases) > MOST_NAMED else ""
-    return "; ".join(cases[:MOST_NAMED]) + others
+    changes = [
+        f"{row[noun]} {row['difference']:{form}}{unit} in the {time.period} {row['period']} (adjusted p "
+        f"{p_value_clause(row['p_adjusted'])})"
+        for row in drifting.to_dict("records")
+    ]
+    return first_of(changes, MOST_NAMED)

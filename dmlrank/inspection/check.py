@@ -15,7 +15,7 @@ from ..data.formula.parse import Formula
 from ..data.graph import Graph
 from ..exceptions import listed
 from ..report.fit_summary import choose_models
-from ..report.page.render_page import render_page, write_page
+from ..report.page.render_page import write_page
 from ..report.statements import AS_MET, counted
 from ..tables.display_text import fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
@@ -434,9 +434,8 @@ class Check(Summarised):
         FileWriteError
             If the file cannot be written. An earlier file stays as it was.
         """
-        heading = _TITLE if title is None else title
         tables = [replace(self.summary("Models"), notes=()), *_page_tables(self)]
-        return write_page(path, render_page(heading, [], tables, problems=self.problems))
+        return write_page(path, _TITLE if title is None else title, [], tables, problems=self.problems)
 
     def __repr__(self) -> str:
         return self.as_text()

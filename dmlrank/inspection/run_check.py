@@ -300,10 +300,7 @@ def score_variances(labelled: NDArray[np.int64], rule: PairRule, edge_weights: s
 
 
 def settings_table(labelled: NDArray[np.int64], votes: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
-    """Return votes and precision by ``position_bias``, ``min_labels`` (as given, and 1) and ``edge_weights``.
-
-    Shapes: labelled, votes (K, K).
-    """
+    """Return votes and precision by ``position_bias``, ``min_labels`` (as given, and 1) and ``edge_weights``."""
     connected = Graph.observed(labelled, 1, ordered=False).connected
     likelihood_covariance = laplacian_inverse((labelled + labelled.T).astype(float)) if connected else None
     rows: list[tuple[object, ...]] = []

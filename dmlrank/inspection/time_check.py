@@ -242,11 +242,7 @@ class Periods:
 
 
 def divide_time(times: Times, kind: str) -> Periods:
-    """Return the periods of a kind, without gaps.
-
-    "auto" takes hours for up to 4 days, days for up to 4 weeks, weeks for up to 2 years, months for up to 10 years, and
-    years for longer.
-    """
+    """Return the periods of a kind, without gaps."""
     if kind == "auto":
         days = (times.max() - times.min()) / np.timedelta64(1, "D")
         kind = next((name for limit, name in _SPANS if days <= limit), "year")

@@ -21,9 +21,8 @@ from .statements import (
     NO_ORDER,
     SummaryLevel,
     as_sentence,
-    certain_words,
     counted,
-    doubt_words,
+    doubt_sentence,
     features_of,
     fewest_opponents,
     gap_note,
@@ -192,8 +191,7 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     held = f"all {n_rows} intervals contain {true} at the same time"
     looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
-        *[f"{doubt_words(results)}: warnings {where} say why.{certain_words(results)}"]
-        * bool(results.diagnostics.doubts),
+        *[doubt_sentence(results, f": warnings {where} say why")] * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
         f"{held if n_rows > 1 else 'the interval contains the true value'}{looks}"
         f"{'' if on_page else f' ({_how_jointly(results, level)})'}.",
@@ -347,12 +345,12 @@ def _assumptions(results: Estimates) -> list[str]:
         choice += "formula has no features of the prompts"
     is_linear = results.averages_preferences or (results.functional in FUNCTIONALS and results.kind.linear)
     squares = "" if is_linear else ", and of squares of the errors of the preference probabilities"
-    normal = "Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
-    normal += f"the equivalent of at least {np.floor(d.effective_contexts):,.0f} prompts."
+    normal = f"prompts: every standard error rests on the equivalent of at least {np.floor(d.effective_contexts):,.0f} "
+    normal += "prompts"
     if description.clusters:
         numbers = zip(results.covariance.n_clusters, description.clusters, strict=True)
-        normal = "Errors of the scores are normally distributed, which needs many clusters, none of which has much of "
-        normal += f"the votes: there are {' and '.join(f'{n:,} of “{name}”' for n, name in numbers)}."
+        counts = " and ".join(f"{n:,} of “{name}”" for n, name in numbers)
+        normal = f"clusters, none of which has much of the votes: there are {counts}"
     return [
         sampling,
         f"{choice}.",
@@ -360,7 +358,8 @@ def _assumptions(results: Estimates) -> list[str]:
         f"{results.counts} is {d.min_propensity:.3g}.",
         "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
         f"product of the errors of the preference probabilities and of the propensities{squares}.",
-        *[normal] * bool(np.isfinite(d.effective_contexts)),
+        *[f"Errors of the scores are normally distributed, which needs many {normal}."]
+        * bool(np.isfinite(d.effective_contexts)),
     ]
 
 

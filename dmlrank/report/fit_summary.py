@@ -12,7 +12,7 @@ import pandas as pd
 
 from .._utils.argument_checks import check_text, check_whole, names_or_all, places_of
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
@@ -261,11 +261,8 @@ def rank_set_text(best: int, worst: int) -> str:
 # --- the summary ------------------------------------------------------------------------------------------------------
 
 
-def build_summary(
-    results: Estimates, level: SummaryLevel, p_adjusted: FloatArray, shown: ShownModels | None = None
-) -> Summary:
+def build_summary(results: Estimates, level: SummaryLevel, p_adjusted: FloatArray, shown: ShownModels) -> Summary:
     """Build the summary of a fit."""
-    shown = rows_to_show(results) if shown is None else shown
     found = leaderboard_columns(results, level, p_adjusted)
     rank = "rank_set" if results.has_intervals else "rank"
     wanted = ("name", "score", "std_error", "z", "p", "interval", rank, "share")
@@ -399,13 +396,7 @@ INTERVAL_KINDS = {"max-t": "simultaneous", "bonferroni": "simultaneous (Bonferro
 
 
 def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind: str) -> pd.DataFrame:
-    """Return one row per score, with its test, interval and votes.
-
-    Columns: term, estimate, std_error, statistic, p_value, p_adjusted, conf_low, conf_high, interval, votes. ``kind``
-    says what the intervals are. A further column ``votes_left_out`` counts the votes on pairs that are not compared.
-    Outputs that are not scores of models have no columns of votes, and means of scores have a column ``scores`` in
-    their place. Standard errors, tests and limits are NaN in a result without intervals.
-    """
+    """Return one row per score, with its test, interval and votes; ``kind`` says what the intervals are."""
     lower, upper = results.intervals(critical)
     frame = pd.DataFrame(
         {
@@ -465,11 +456,8 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
 
 
 def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
-    """Return one row per labelled cell, with its first stages and the influence of its context.
-
-    For means of scores, a row has the score of a model on a prompt, and its influence.
-    """
-    data, cells = steps.data, steps.data.cells
+    """Return one row per labelled cell, or score of a model on a prompt, with the influence of its context."""
+    data, cells, context = steps.data, steps.data.cells, steps.data.cells.context
     columns: dict[str, object]
     if data.scores is not None and steps.estimator is MEANS:
         n, k = data.scores.mean.shape
@@ -478,27 +466,23 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
         arrays = {"score": data.scores.mean, "n_runs": data.scores.n_runs, "influence": phi}
         columns = {"model": np.tile(np.array(models, dtype=object)[chosen], n)}
         columns |= {name: array[:, chosen].ravel() for name, array in arrays.items()}
-        return _with_identifiers(steps, context, columns)
-    names = np.array(data.items, dtype=object)
-    columns = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
-    columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
-    if steps.likelihood:
-        columns["fitted"] = steps.likelihood.cell_probabilities(data)
     else:
-        columns["fold"] = steps.first.folds.fold[cells.context]
-        columns |= {f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
-        columns["propensity"] = steps.first.propensity.cells
-        columns["weight"] = 1 / steps.first.propensity.cells
-    if model is None:
-        columns |= {f"influence_{name}": phi[cells.context, j] for j, name in enumerate(models)}
-    else:
-        columns["influence"] = phi[cells.context, models.index(model)]
-    return _with_identifiers(steps, cells.context, columns)
-
-
-def _with_identifiers(steps: FitState, context: IntArray, columns: dict[str, object]) -> pd.DataFrame:
-    """Return columns after those that identify their contexts, which get a prefix if another column has their name."""
-    ids, names_of_ids = steps.data.context_ids[context], steps.options.context or ("context",)
+        names = np.array(data.items, dtype=object)
+        columns = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
+        columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
+        if steps.likelihood:
+            columns["fitted"] = steps.likelihood.cell_probabilities(data)
+        else:
+            mu, propensity = steps.first.one_step_result.cell_mu, steps.first.propensity.cells
+            columns["fold"] = steps.first.folds.fold[context]
+            columns |= {f"prob_{name}": mu[:, c] for c, name in enumerate(data.categories)}
+            columns |= {"propensity": propensity, "weight": 1 / propensity}
+        if model is None:
+            columns |= {f"influence_{name}": phi[context, j] for j, name in enumerate(models)}
+        else:
+            columns["influence"] = phi[context, models.index(model)]
+    # Columns that identify the context come first, with a prefix where another column has their name.
+    ids, names_of_ids = data.context_ids[context], steps.options.context or ("context",)
     parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names_of_ids) > 1 else [ids]
     labels = (f"context_{name}" if name in columns else name for name in names_of_ids)
     return pd.DataFrame({label: list(part) for label, part in zip(labels, parts, strict=True)} | columns)

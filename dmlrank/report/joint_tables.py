@@ -17,7 +17,7 @@ from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
-from .statements import as_sentence, counted
+from .statements import as_sentence, counted, first_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
 # 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
@@ -88,12 +88,6 @@ def equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTe
 
 # Numbers of reversals, and of changes of ranks or scores, that a sentence names.
 _REVERSALS_NAMED, CHANGES_NAMED = 3, 5
-
-
-def first_of(texts: Sequence[str], n_named: int, separator: str = "; ") -> str:
-    """Return the first of several texts as one, which says how many others there are."""
-    n_others = len(texts) - n_named
-    return separator.join([*texts[:n_named], *[f"and {n_others:,} more"] * (n_others > 0)])
 
 
 # The words with which the news of a comparison begins, which pages show above its table.
@@ -182,15 +176,13 @@ _COLUMN_HEADS = (
 
 
 def build_style_summary(
-    results: Estimates, table: pd.DataFrame | None, changes: pd.DataFrame | None, alpha: float
+    results: Estimates, style: StyleEstimates, boards: tuple[pd.DataFrame, pd.DataFrame] | None, alpha: float
 ) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes."""
-    style = results.style
-    assert style is not None
+    """Build the table of scores before and after the adjustment, with rank changes; None for balanced style."""
     functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
     header = (("Functional:", functional, "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
-    if table is None or changes is None:
+    if boards is None:
         digits, errors = decimals(results.std_errors, fewest=2), results.std_errors
         balanced = tuple(
             (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({errors[j]:.{digits}f})")
@@ -198,6 +190,7 @@ def build_style_summary(
         )
         names = ("balanced", "balanced std err")
         return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
+    table, changes = boards
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
     heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
     moved = changes.loc[table.index]

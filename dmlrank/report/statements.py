@@ -16,6 +16,7 @@ from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import JudgeFigures
+from ..inference.bootstrap_and_max_t import differences
 from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
 from ..options import OPTIONS
@@ -193,8 +194,7 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         all_warnings = results.diagnostics.warnings
         numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
         places = f"warning{'s' * (len(numbers) > 1)} {enumerated(numbers)}" if len(all_warnings) > 1 else "the warning"
-        doubtful = [f"{doubt_words(results)} (see {places} below).{certain_words(results)}"]
-        doubtful += bootstrap_sentence(level)
+        doubtful = [doubt_sentence(results, f" (see {places} below)"), *bootstrap_sentence(level)]
     labels = ["Warning"] if n_warnings == 1 else [f"Warning {n} of {n_warnings}" for n in range(1, n_warnings + 1)]
     return (
         *[" ".join(news)] * bool(news),
@@ -226,9 +226,8 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
                 f"Scores may have a bias, estimated as up to {size} ({name}); intervals are reliable up to {limit:g}. "
                 f"Collect more {results.counts}s, or use functional='borda', which has no such bias."
             )
-    if results.diagnostics.bias_subtracted:
-        size = f"{results.diagnostics.bias_subtracted:.1f} standard errors"
-        sentences.append(f"A bias of up to {size} was estimated and subtracted.")
+    if bias := results.diagnostics.bias_subtracted:
+        sentences.append(f"A bias of up to {bias:.1f} standard errors was estimated and subtracted.")
     d = results.description
     sentences += [*what_became_of_rows(results), *scores_there(results)]
     if results.are_means and d.n_dropped:
@@ -259,10 +258,9 @@ def runs_or_prompts(results: Estimates) -> list[str]:
     gain = results.diagnostics.gain_of_runs
     if gain is None:
         return []
-    first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
-    contrast = np.zeros(len(results.models))
-    contrast[[results.models.index(first), results.models.index(second)]] = 1.0, -1.0
-    error = float(np.sqrt(contrast @ results.covariance.matrix @ contrast))
+    best = np.argsort(-results.estimate, kind="stable")[:2]
+    first, second = (results.models[j] for j in best)
+    error = float(differences(results.covariance, best[:1], best[1:]).std_error[0])
     # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
     digits = decimals(np.array([error / 2]), fewest=fewest_decimals(results.scale.natural))
     now, runs, prompts = (
@@ -521,6 +519,12 @@ def some_of(names: Sequence[str]) -> str:
     return enumerated(names if few else [*names[:_NAMED_IN_VERDICT], f"{len(names) - _NAMED_IN_VERDICT} others"])
 
 
+def first_of(texts: Sequence[str], n_named: int, separator: str = "; ") -> str:
+    """Return the first of several texts as one, which says how many others there are."""
+    n_others = len(texts) - n_named
+    return separator.join([*texts[:n_named], *[f"and {n_others:,} more"] * (n_others > 0)])
+
+
 def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -> str:
     """Say by how much the leader is above the best model that may be first as well, or else the second one."""
     place = first.rival
@@ -672,8 +676,8 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
 
 def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
     """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
-    first, separation, d = level.first, level.separation, results.description
-    if first is None or separation is None or first.decided or results.sequence is not None or d.prompts == "fixed":
+    first = level.first
+    if first is None or first.decided or results.sequence is not None or results.description.prompts == "fixed":
         return []
     error = float(first.std_error[first.rival])
     if not error > 0:
@@ -699,24 +703,20 @@ def sequential_note(results: Estimates) -> list[str]:
     return [] if results.sequence is None else [results.sequence.promise]
 
 
-def doubt_words(results: Estimates) -> str:
-    """Say that intervals, tests and ranks may not hold, and of which models where this is known; no full stop."""
-    names = results.diagnostics.doubtful_models
-    return f"Intervals, tests and ranks {f'of {enumerated(names)} ' if names else ''}may not hold for these data"
-
-
-def certain_words(results: Estimates) -> str:
-    """Say after a blank that warnings are not about the other models; empty where they are."""
+def doubt_sentence(results: Estimates, reason: str = "") -> str:
+    """Say that intervals, tests and ranks may not hold, and of which models where this is known."""
     names = results.diagnostics.doubtful_models
     n_others = len(results.names) - len(names) if names else 0
-    return f" This does not concern comparisons among the other {n_others} models." if n_others else ""
+    others = f" This does not concern comparisons among the other {n_others} models." if n_others else ""
+    doubted = f"Intervals, tests and ranks {f'of {enumerated(names)} ' if names else ''}may not hold for these data"
+    return f"{doubted}{reason}.{others}"
 
 
 def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    doubts = f"{doubt_words(results)}: {reasons}.{certain_words(results)}{_IN_SUMMARY}"
+    doubts = doubt_sentence(results, f": {reasons}") + _IN_SUMMARY
     return [doubts] * bool(n_warnings and results.has_intervals)
 
 

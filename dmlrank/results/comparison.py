@@ -30,13 +30,14 @@ from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
 from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
-from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, first_of, move_sentence, reversal_note
+from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
 from ..report.statements import (
     as_sentence,
     counted,
     enumerated,
     few_votes_note,
+    first_of,
     functional_unit,
     percentage,
     score_words,
@@ -370,10 +371,6 @@ class Comparison(JointBoards):
         frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        shown = choose_models(self.models, range(len(self.models)), models, top)
-        return self._side_by_side(shown=shown)
-
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
 
@@ -402,17 +399,17 @@ class Comparison(JointBoards):
         title = f"Ranks by score within each result, {models_words(len(chosen), len(self.models))}"
         return bump_chart(chosen, self.names, ranks, ax, title=title)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
         results = zip(self.names, self.as_given or self.results, strict=True)
         boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
         if self.as_given:
             boards = [replace(board, about=_ALL_PAIRS.format(name=board.name)) for board in boards]
-        tables = [self._side_by_side(self._intervals(alpha))]
+        tables = [self._table(None, None, self._intervals(alpha))]
         if self.samples:
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
                 tables.append(self._changes_table(level, changes))
-        return f"Leaderboards: {', '.join(self.names)}", boards, tables
+        return f"Leaderboards: {', '.join(self.names)}", boards, tables, None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.names)}; {len(self.models)} models>"
@@ -421,31 +418,26 @@ class Comparison(JointBoards):
         estimates = [result.estimates for result in self.results]
         return changes_between(self.names, estimates, self.joint, were_recomputed=bool(self.basis))
 
-    def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
-        """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
-        joint, further_notes = self.joint_or_reason, [self.samples]
-        alpha = self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha
+    def _table(self, models: Sequence[str] | None, top: int | None, intervals: ScoreIntervals | None = None) -> Summary:
+        shown = choose_models(self.models, range(len(self.models)), models, top)
+        alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
-        rank_changes, news = (
-            self.rank_changes * 0,
-            arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank()),
-        )
+        rank_changes = self.rank_changes * 0
+        news = arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank())
         if all(result.estimates.has_intervals for result in self.results):
             moves = self.moves()
             moves = moves[(moves["conf_low"] > 0) | (moves["conf_high"] < 0)]
             for result, model, change in moves[["result", "model", "change"]].to_numpy():
                 rank_changes.loc[model, result] = change
-            if self.samples or isinstance(joint, str):
-                news.insert(0, move_sentence(moves, self.names, 1 - self.results[0].estimates.alpha))
+            if self.samples or isinstance(self.joint_or_reason, str):
+                news.insert(0, move_sentence(moves, self.names, 1 - alpha))
         if self.samples:
             changed, *further = self._change_notes()
             news.append(changed)
             further_notes += further
-        first_notes = [note for note in (" ".join(news), self.basis) if note]
         for name, result in zip(self.names, self.results, strict=True):
             further_notes += few_votes_note(result.estimates, f" in {name!r}")
-        further_notes = [note for note in further_notes if note]
-        return self._scores_and_ranks(rank_changes, first_notes, further_notes, intervals, shown)
+        return self._scores_and_ranks(rank_changes, [" ".join(news), self.basis], further_notes, intervals, shown)
 
     def _scores_and_ranks(
         self,
@@ -453,17 +445,16 @@ class Comparison(JointBoards):
         first_notes: Sequence[str],
         further_notes: Sequence[str],
         intervals: ScoreIntervals | None,
-        shown: ShownModels | None,
+        shown: ShownModels,
     ) -> Summary:
         """Return the table with score, standard error and rank of every model (rows) in every result (columns)."""
         models, ranks, columns, heads, header = self.models, self.ranks, [], [], []
         results = [result.estimates for result in self.results]
         for name, e in zip(self.names, results, strict=True):
-            std_errors = e.std_errors
-            digits = decimals(std_errors, fewest=fewest_decimals(e.scale.natural))
+            digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
             cells = {
                 model: score_text(score, error if intervals is None else np.nan, digits)
-                for model, score, error in zip(e.models, e.estimate, std_errors, strict=True)
+                for model, score, error in zip(e.models, e.estimate, e.std_errors, strict=True)
             }
             columns.append([cells.get(model, "") for model in models])
             heads.append((name, 1))
@@ -486,7 +477,6 @@ class Comparison(JointBoards):
             what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
             method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
-        shown = choose_models(models, range(len(models))) if shown is None else shown
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
         shows = "a column with the score and its standard error in brackets, and a column with the rank."
         if intervals is not None:
@@ -508,9 +498,8 @@ class Comparison(JointBoards):
         ]
         joint = self.joint_or_reason
         reversals = joint if isinstance(joint, str) else self.reversals()
-        alpha = self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha
-        reversed_pairs = reversal_note(self.names, results, reversals, alpha)
-        notes = (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)
+        reversed_pairs = reversal_note(self.names, results, reversals, results[0].alpha)
+        notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
         together = 2 if intervals is None else 3
         table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
@@ -524,15 +513,10 @@ class Comparison(JointBoards):
             said = [f"score {fixed_text(score, digits)}" for score in e.estimate]
             if e.has_intervals:
                 sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha).above), strict=True)
-                n = len(e.models)
-                said = [
-                    f"{text}, rank set {rank_set_text(*ends)} of {n}" for text, ends in zip(said, sets, strict=True)
-                ]
-            few = e.diagnostics.models_with_few_prompts
-            of_models = zip(e.models, said, strict=True)
-            places.append(
-                {model: f"too few {e.counts}s for a rank" if model in few else text for model, text in of_models}
-            )
+                of = f"of {len(e.models)}"
+                said = [f"{text}, rank set {rank_set_text(*ends)} {of}" for text, ends in zip(said, sets, strict=True)]
+            few = dict.fromkeys(e.diagnostics.models_with_few_prompts, f"too few {e.counts}s for a rank")
+            places.append(dict(zip(e.models, said, strict=True)) | few)
         return places
 
     def _reasons_for_no_rank(self) -> list[dict[str, str]]:
@@ -608,21 +592,17 @@ class Comparison(JointBoards):
     def _intervals(self, alpha: float | None) -> ScoreIntervals:
         """Return the intervals of all scores by result, the head of their columns, and what they hold for."""
         alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
-        confidence = f"{100 * (1 - alpha):g} %"
-        if isinstance(self.joint_or_reason, JointEstimates):
-            limits = self.conf_int(alpha)
-            of_result: dict[str, pd.DataFrame] = {
-                name: pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
-                for name, result in zip(self.names, self.results, strict=True)
-            }
-            note = f"The {confidence} intervals hold for all scores of all results at once."
-        else:
-            of_result = {
-                name: result.conf_int(alpha) if result.estimates.has_intervals else pd.DataFrame()
-                for name, result in zip(self.names, self.results, strict=True)
-            }
-            note = f"The {confidence} intervals hold for all scores of one result at once, not across results."
-        return of_result, f"{confidence} interval", note
+        confidence, of_result = f"{100 * (1 - alpha):g} %", {}
+        hold = "all scores of one result at once, not across results"
+        is_joint = isinstance(self.joint_or_reason, JointEstimates)
+        if is_joint:
+            limits, hold = self.conf_int(alpha), "all scores of all results at once"
+        for name, result in zip(self.names, self.results, strict=True):
+            if is_joint:
+                of_result[name] = pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
+            else:
+                of_result[name] = result.conf_int(alpha) if result.estimates.has_intervals else pd.DataFrame()
+        return of_result, f"{confidence} interval", f"The {confidence} intervals hold for {hold}."
 
     def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
@@ -740,11 +720,9 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
     or why nothing could be done.
     """
     estimates = [result.estimates for result in results]
-    if all(not why_not_comparable(estimates[0], other) for other in estimates[1:]):
-        return results, ""
-    if any(r.steps is None or not r.estimates.estimated_by.has_first_stages for r in results):
-        return results, ""
-    if any(e.part or not e.scale.natural for e in estimates):
+    are_comparable = all(not why_not_comparable(estimates[0], other) for other in estimates[1:])
+    are_fits = all(r.steps is not None and r.estimates.estimated_by.has_first_stages for r in results)
+    if are_comparable or not are_fits or any(e.part or not e.scale.natural for e in estimates):
         return results, ""
     models = [name for name in estimates[0].models if all(name in e.models for e in estimates)]
     places = [[e.models.index(name) for name in models] for e in estimates]
@@ -964,16 +942,13 @@ class Criteria(Comparison):
             raise OptionError("all weights are zero; give at least one criterion a positive weight")
         return np.asarray(values / values.sum())
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
-        heading, boards, tables = Comparison._page(self, alpha)
-        return heading.replace("Leaderboards", "Criteria"), boards, tables
-
-    def _weighting(self, alpha: float | None) -> Weighting:
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
+        heading, boards, tables, _ = Comparison._page(self, alpha)
         possible = self.first_for_some_weighting(alpha)
         blocks = _blocks(self.joint.max_t.covariance, len(self.names))
         errors = np.sqrt(np.maximum(np.einsum("jmm->jm", blocks), 0.0))
         level = alpha_or_default(alpha, self.joint.alpha)
-        return Weighting(
+        weighting = Weighting(
             criteria=self.names,
             models=tuple(self.results[0].models),
             scores=self.joint.estimate.reshape(len(self.names), -1),
@@ -987,6 +962,7 @@ class Criteria(Comparison):
                 f"{listed(possible.index[~possible['possible']], 25) or 'none'}."
             ),
         )
+        return heading.replace("Leaderboards", "Criteria"), boards, tables, weighting
 
 
 def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:

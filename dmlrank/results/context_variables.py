@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,7 +126,8 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)
-            else sorted(set(column), key=_sort_key)
+            # Numbers by size, before all other values by their text.
+            else sorted(set(column), key=lambda x: (0, x) if isinstance(x, int | float | np.number) else (1, str(x)))
         )
         check_unicode([name], (level for level in levels if isinstance(level, str)))
         if len(levels) > _MOST_GROUPS:
@@ -253,11 +253,7 @@ def values_of_runs(steps: FitState, models: Sequence[str], column: str, advice: 
 
 
 def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
-    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores.
-
-    A run without a cost has the mean cost of the others' on the prompt, times what the model costs elsewhere relative
-    to this mean. A model without any cost is one of no scores, a candidate.
-    """
+    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
     if steps.estimator is not MEANS:
         if newdata is None:
             given = context_table(steps, [column], "costs of a plan")[column]
@@ -280,6 +276,7 @@ def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata
             f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
             f"a run there is not known: fill the gaps, or give costs= as numbers"
         )
+    # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
     mean = total / n_there
     of_model = np.where(is_there, values, 0.0).sum(axis=0)
     elsewhere = (is_there * mean).sum(axis=0)
@@ -348,12 +345,6 @@ def _shown_in_a_column(steps: FitState, masks: Mapping[str, FloatArray], used: s
     return shown_masks
 
 
-def _sort_key(value: object) -> tuple[bool, Any]:
-    """Return a key that sorts numbers by size, before all other values by their text."""
-    is_number = isinstance(value, int | float | np.number)
-    return (not is_number, value if is_number else str(value))
-
-
 # Name of the variable that groups given by masks or columns of booleans have in titles and in the names of results.
 VARIABLE = "tag"
 # Words that stand for booleans in text columns.
@@ -362,10 +353,7 @@ _FEWEST_LABELLED = 2
 
 
 def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
-    """Return groups of contexts that may overlap.
-
-    Groups without enough labels, or whose labels do not connect the models that have any, are left out with a reason.
-    """
+    """Return groups of contexts that may overlap; those without enough labels are left out, with the reason."""
     check_type("by", groups, Mapping | list | tuple, "columns, or a mapping of names to columns of booleans or masks")
     entries = list(groups)
     if not entries:

@@ -421,14 +421,13 @@ class GroupResults(JointBoards, Generic[Result]):
         values = scores[:, columns].T
         return group_heat_map(names, self.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], None]:
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
-            estimates, max_t = drawn(self._of_group(number))
-            boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
+            boards.append(make_board(*drawn(self._of_group(number)), fact.name, alpha=alpha, is_explained=False))
         equality = self._equality()
         table = self._table(None, None, equality).with_notes(self._first_places(boards, equality))
-        return f"Leaderboards by {self.variable}", boards, [table]
+        return f"Leaderboards by {self.variable}", boards, [table], None
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
         """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
@@ -496,10 +495,7 @@ class GroupResults(JointBoards, Generic[Result]):
         )
 
     def _differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Return every score minus its mean over groups, and half-widths of simultaneous intervals, (G, K) each.
-
-        The intervals hold for all groups and models at once, by max-t. The mean is weighted by the groups' shares.
-        """
+        """Return each score minus its mean over groups by their shares, and max-t half-widths for all, (G, K) each."""
         scores, covariance = self.joint.estimate.reshape(len(self), -1), self.joint.covariance
         shares = np.array([fact.share for fact in self.facts])
         from_mean = np.eye(len(shares)) - shares / shares.sum()
@@ -800,11 +796,9 @@ class Projection(JointResults, ModelTable):
 def equality_test(
     estimate: FloatArray, covariance: FloatArray, n_units: Sequence[int] = ()
 ) -> tuple[float, float, float]:
-    """Return statistic, degrees of freedom and p-value of a chi-squared test of equal means; NaN without variation.
+    """Return statistic, degrees of freedom and p-value of a test of equal means, (G,); NaN without variation.
 
-    With ``n_units`` the p-value is that of F for means of independent groups of so many units.
-
-    Shapes: estimate (G,), covariance (G, G).
+    The test is chi-squared; with ``n_units`` it is F for means of independent groups of so many units.
     """
     df = len(estimate) - 1
     between = np.eye(df + 1)[1:] - np.eye(df + 1)[0]
@@ -823,10 +817,7 @@ def equality_test(
 def group_facts(
     steps: FitState, groups: ContextGroups, influence: InfluenceInGroups, plugin: FloatArray
 ) -> tuple[GroupFacts, ...]:
-    """Return size and composition of every group; raise for groups without labels, and warn of small groups.
-
-    Shapes: plugin (G, K).
-    """
+    """Return the facts on every group; raise for groups without labels, warn of small ones. Shapes: plugin (G, K)."""
     data, edges, units, weight = steps.data, steps.setup.graph.edges, steps.units, steps.influence.weight
     if steps.likelihood:
         shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]

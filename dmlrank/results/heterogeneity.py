@@ -60,22 +60,20 @@ def influence_values(steps: FitState, scale: Scale) -> FloatArray:
 @one_thread()
 def scores_of_prompts(estimates: Estimates, steps: FitState, newdata: object) -> pd.DataFrame:
     """Return F(mu(x)) of prompts, (n, d), see :meth:`RankResults.predict`."""
-    index: pd.Index | None = None
     if newdata is not None:
         feature_map = steps.data.feature_map
         require_columns(feature_map.variables, column_names(newdata), "newdata")
         table = take_columns(newdata, feature_map.variables)
         scores = scores_at(steps, new_features(feature_map, table, keep_missing=steps.options.missing == "keep"))
+        return pd.DataFrame(estimates.scale.of(scores), columns=list(estimates.names))
+    if steps.repetitions and steps.first.mean is not None:
+        contexts, value = scores_of_contexts(steps)
+    elif steps.sample is None:
+        contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
     else:
-        if steps.repetitions and steps.first.mean is not None:
-            contexts, value = scores_of_contexts(steps)
-        elif steps.sample is None:
-            contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
-        else:
-            contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
-        scores = value[contexts]
-        index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
-    return pd.DataFrame(estimates.scale.of(scores), index=index, columns=list(estimates.names))
+        contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
+    index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
 
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.
@@ -127,10 +125,9 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    covariance = replace(covariance, df=float(min(fact.n_units for fact in facts) - 1))
-    if steps.estimator is MEANS:
-        allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
-        covariance = replace(covariance, allowance=allowance)
+    allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2 if steps.estimator is MEANS else None
+    df = float(min(fact.n_units for fact in facts) - 1)
+    covariance = replace(covariance, df=df, allowance=allowance)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
@@ -167,9 +164,8 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
         if len(by_repetition) > 1:
             repeated = [repetition.part(place).estimate for repetition in by_repetition]
             covariance = covariance.with_repetition_variance(np.stack(repeated))
-        n_votes = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
-        style = replace(estimates.style, estimate=single.estimate, covariance=covariance)
-        style = replace(style, n_votes=n_votes, n_votes_left=n_votes)
+        n = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
+        style = replace(estimates.style, n_votes=n, n_votes_left=n, estimate=single.estimate, covariance=covariance)
         groups.append(style.rescaled(estimates.scale.factor, estimates.scale.shift))
     return tuple(groups)
 
@@ -216,14 +212,11 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     )
     projected = projection(None, steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
-    n_units = _effective_units(scaled, steps.units.clusters)
-    covariance = replace(covariance, df=min(covariance.df, steps.covariance.df, n_units - 1))
-    if steps.covariance.allowance is not None:
-        of_fit = steps.covariance.allowance * scale.factor**2
-        covariance = replace(covariance, allowance=_allowance_of_projection(steps, scaled, of_fit))
-    both = np.outer(per_unit, per_unit)
-    allowance = None if covariance.allowance is None else both * covariance.allowance
-    covariance = replace(covariance, matrix=both * covariance.matrix, allowance=allowance)
+    both, allowance = np.outer(per_unit, per_unit), steps.covariance.allowance
+    if allowance is not None:
+        allowance = both * _allowance_of_projection(steps, scaled, allowance * scale.factor**2)
+    df = min(covariance.df, steps.covariance.df, _effective_units(scaled, steps.units.clusters) - 1)
+    covariance = replace(covariance, matrix=both * covariance.matrix, df=df, allowance=allowance)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
     joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)

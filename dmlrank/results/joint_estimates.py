@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import check_type
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
@@ -18,14 +20,12 @@ from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test, z_tests
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, Weighting, check_page_extra, render_page, write_page
+from ..report.page.render_page import Board, Weighting, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
+from .pareto import Pareto
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults
 from .views import alpha_or_default
-
-if TYPE_CHECKING:
-    from .pareto import Pareto
 
 
 def score_label(estimates: Estimates) -> str:
@@ -226,22 +226,16 @@ class JointBoards(JointResults, ModelTable):
             The path; the text of the page where ``path`` is None.
         """
         check_page_extra()
-        heading, boards, tables = self._page(alpha)
+        check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
+        heading, boards, tables, weighting = self._page(alpha)
         if pareto is not None:
-            has_costs = [pareto.is_of(board.results) for board in boards]
-            if not any(has_costs):
+            place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
+            if place is None:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            place = has_costs.index(True)
             boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
-        page = render_page(heading if title is None else title, boards, tables, weighting=self._weighting(alpha))
-        return write_page(path, page)
+        return write_page(path, heading if title is None else title, boards, tables, weighting=weighting)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
-        """Return the default title, the leaderboards and the tables of the first tab."""
-        raise NotImplementedError
-
-    def _weighting(self, alpha: float | None) -> Weighting | None:
-        """Return the scores of criteria that a reader of the page may weight; None where there are none."""
-        return None
+    # The default title, the leaderboards, the tables of the first tab, and scores of criteria that a reader may weight.
+    _page: Callable[[float | None], tuple[str, list[Board], list[Summary], Weighting | None]]

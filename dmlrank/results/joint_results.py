@@ -473,9 +473,8 @@ def changes_between(
     return Changes(changes, scores[0], after, level_note)
 
 
-def why_not_comparable(first: Estimates, other: Estimates) -> str:
+def why_not_comparable(a: Estimates, b: Estimates) -> str:
     """Return why the scores of two results are different quantities; an empty text where they are the same quantity."""
-    a, b = first, other
     weights = [{name: f"{name} {numbers}" for name, *numbers in e.description.tie_weights} for e in (a, b)]
     in_both = [name for name in weights[0] if name in weights[1]]
     weights_of_shared = [", ".join(of[name] for name in in_both) for of in weights]

@@ -36,7 +36,6 @@ _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
 
 _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
-_COLUMNS = tuple((head, 1) for head in _HEADS)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -146,7 +145,8 @@ class JudgeReport(TitledTable):
             rows.append((name, *agreed[0], *agreed[1], *shares))
             rows.append(("  human votes", *[""] * 6, *of_humans))
         header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
-        return Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
+        columns = tuple((head, 1) for head in _HEADS)
+        return Summary("Judges", header, columns, tuple(rows), tuple(self._notes()), row_head="judge")
 
     def _notes(self) -> list[str]:
         """Return the notes: columns, precision gained, consistency between display orders, log-loss."""

@@ -25,12 +25,11 @@ from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differen
 from ..plotting.front_chart import STATUSES, front_chart
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.page.svg import front_svg
-from ..report.statements import counted, functional_unit
+from ..report.statements import counted, first_of, functional_unit
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import values_of_runs
 from .requirements import ModelTable, require_steps
-from .views import alpha_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +95,7 @@ class Pareto(ModelTable):
                 for column in (of, f"{of}_low", f"{of}_high")
             ]
             by = row["dominated_by"].split(", ") if row["dominated_by"] else []
-            more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
-            rows.append((str(name), *cells, row["status"], ", ".join(by[:_NAMED]) + more))
+            rows.append((str(name), *cells, row["status"], first_of(by, _NAMED, ", ")))
         header = (
             ("Score:", functional_unit(e), "No. Prompts:", f"{e.description.n_contexts:,}"),
             ("Cost:", self.cost, "Models:", f"{len(self.table)}"),
@@ -155,8 +153,7 @@ class Pareto(ModelTable):
         by_status = []
         for status, head in heads.items():
             names = list(frame["model"][frame["status"] == status])
-            more = [f"and {len(names) - _ON_PAGE} more"] * (len(names) > _ON_PAGE)
-            by_status.append(f"{head}: {', '.join([*names[:_ON_PAGE], *more]) or 'none'}.")
+            by_status.append(f"{head}: {first_of(names, _ON_PAGE, ', ') or 'none'}.")
         picture = front_svg(frame, digits=digits, across=self._axis, up=unit)
         return "Score against cost", picture, (self.sentence(), *by_status)
 
@@ -189,11 +186,8 @@ def cost_digits(table: pd.DataFrame) -> int:
 
 
 @one_thread()
-def score_against_cost(
-    e: Estimates, steps: FitState | None, cost: str | Mapping[str, float], alpha: float | None
-) -> Pareto:
+def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping[str, float], alpha: float) -> Pareto:
     """Return the statuses of all models, see :meth:`RankResults.pareto`."""
-    alpha = alpha_of(e, alpha)
     n_models = len(e.models)
     covariance, values, doubt, name = e.covariance, e.estimate, "", cost if isinstance(cost, str) else "cost"
     if isinstance(cost, str):

@@ -56,7 +56,7 @@ from ..report.fit_summary import (
     tidy_frame,
 )
 from ..report.joint_tables import side_by_side_on_page
-from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
+from ..report.page.render_page import check_page_extra, write_page
 from ..report.statements import (
     doubt_note,
     enumerated,
@@ -129,6 +129,11 @@ _ORDER = "puts models in an order"
 _AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
 _NO_PREFERENCES = (
     "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
+)
+_OF_JUDGES = Needs(
+    one_look="its intervals hold for one look only",
+    data=True,
+    no_means="it compares verdicts of judges with votes, and scores have none",
 )
 
 
@@ -1018,6 +1023,7 @@ class RankResults(Summarised):
     @Needs(
         unadjusted=_AS_SHOWN,
         one_look="its tests of all win shares hold for one look only",
+        intervals=True,
         data=True,
         no_means=_NO_PREFERENCES,
     )
@@ -1068,11 +1074,7 @@ class RankResults(Summarised):
         e = self.estimates
         return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
-    @Needs(
-        one_look="its intervals hold for one look only",
-        data=True,
-        no_means="it compares verdicts of judges with votes, and scores have none",
-    )
+    @_OF_JUDGES
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
@@ -1101,11 +1103,7 @@ class RankResults(Summarised):
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
-    @Needs(
-        one_look="its intervals hold for one look only",
-        data=True,
-        no_means="it compares verdicts of judges with votes, and scores have none",
-    )
+    @_OF_JUDGES
     def judge_audit(
         self,
         families: Mapping[str, Sequence[str]] | None = None,
@@ -1252,7 +1250,7 @@ class RankResults(Summarised):
         >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
         [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
         """
-        return score_against_cost(self.estimates, self.steps, cost, alpha)
+        return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
 
     @Needs(
         no_style="it plans labels for scores without adjustment, and the style of answers is not known before they are "
@@ -1761,11 +1759,13 @@ class RankResults(Summarised):
         pictures = () if pareto is None else (pareto.page_section(),)
         boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha))
         boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
-        heading = page_title(boards[0]) if title is None else title
+        e = self.estimates
+        rows, part = f"{len(e.names)} {'models' if e.of_models else 'outputs'}", f": {e.part}" if e.part else ""
+        heading = f"Leaderboard of {rows}{part}" if title is None else title
         # At equal style the page begins with the three leaderboards side by side.
         style = None if self.style is None or self.style.kind == "balanced" else self.style
         tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
-        return write_page(path, render_page(heading, boards, tables))
+        return write_page(path, heading, boards, tables)
 
     def __repr__(self) -> str:
         e = self.estimates

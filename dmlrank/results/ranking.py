@@ -28,7 +28,7 @@ from ..report.page.render_page import Board
 from ..report.statements import counted, functional_unit, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
-from .requirements import ModelTable, TitledTable, check_picture, require_intervals
+from .requirements import ModelTable, TitledTable, check_picture
 from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
@@ -456,6 +456,8 @@ _MOST_ROWS = 30
 class CycleResults(TitledTable):
     """Triples of models a > b > c > a; :meth:`RankResults.cycles` returns an object of this class.
 
+    The table of a report has at most 30 triples, those with the smallest p-values.
+
     Attributes
     ----------
     result_frame : DataFrame
@@ -503,19 +505,7 @@ class CycleResults(TitledTable):
     def __repr__(self) -> str:
         return f"<CycleResults: {len(self)} certified of {self.n_raw} in the estimates>"
 
-    def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report; with more than 30 triples, the 30 with the smallest p-values.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
+    def _table(self) -> Summary:
         triples = self.result_frame[["a", "b", "c"]].head(_MOST_ROWS).to_numpy(dtype=object)
         shares = self.shares[list(_SHARES)].head(_MOST_ROWS).to_numpy(dtype=float)
         p_values = self.result_frame["p_adjusted"].head(_MOST_ROWS).to_numpy(dtype=float)
@@ -530,7 +520,7 @@ class CycleResults(TitledTable):
             ("Level:", f"{100 * (1 - self.alpha):g} %", "Compared triples:", f"{self.n_triples:,}"),
         )
         columns = (("a beats b", 1), ("b beats c", 1), ("c beats a", 1), ("adj. P", 1))
-        return Summary("Cycles of preferences", header, columns, tuple(rows), self._notes()).with_title(title)
+        return Summary("Cycles of preferences", header, columns, tuple(rows), self._notes())
 
     def _notes(self) -> tuple[str, ...]:
         """Return the notes: what a certified cycle is, what the raw number means, and the closest triple."""
@@ -563,7 +553,6 @@ def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> Cyc
             "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "
             "no cycles; use update(estimator='debiased')"
         )
-    require_intervals(estimates, "cycles()")
     data, graph = steps.data, steps.setup.graph
     first, second = np.nonzero(np.triu(graph.edges))
     margins = pair_margins(steps, first, second)

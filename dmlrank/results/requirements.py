@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from .._utils.argument_checks import check_type
-from ..exceptions import (
-    DataNotStoredError,
-    DmlrankError,
-    NoIntervalError,
-    OptionError,
-    check_choice,
-    listed,
-)
+from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
@@ -41,9 +34,8 @@ class TitledTable(Summarised):
         """
         return self._table().with_title(title)
 
-    def _table(self) -> Summary:
-        """Return the table under its default title."""
-        raise NotImplementedError
+    # The table under its default title.
+    _table: Callable[[], Summary]
 
 
 class ModelTable(Summarised):
@@ -75,9 +67,8 @@ class ModelTable(Summarised):
         """
         return self._table(models, top).with_title(title)
 
-    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
-        """Return the table of some models under its default title."""
-        raise NotImplementedError
+    # The table of some models under its default title.
+    _table: Callable[[Sequence[str] | None, int | None], Summary]
 
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:

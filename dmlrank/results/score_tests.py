@@ -274,9 +274,7 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
     return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws, estimates.scale.natural)
 
 
-def t_test_of_scores(
-    estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
-) -> ZTestResults:
+def t_test_of_scores(estimates: Estimates, hypothesis: HypothesisLike, *, delta: float, side: str) -> ZTestResults:
     """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
     contrasts = named.hypothesis(hypothesis)

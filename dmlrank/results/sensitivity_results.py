@@ -21,14 +21,7 @@ from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import Influence
 from ..estimation.omitted_variables import robustness_value
-from ..exceptions import (
-    HypothesisError,
-    IntervalWarning,
-    OptionError,
-    OptionTypeError,
-    check_choice,
-    shown,
-)
+from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitState
@@ -388,16 +381,14 @@ class FragilityResults(TitledTable):
             for name, number, share, before, after, confirmed in frame.itertuples(index=False, name=None)
         )
         columns = tuple((head, 1) for head in ("dropped", "share", "before", "after", "confirmed"))
+        result, turned = "sign of the difference", "the difference changes its sign"
+        if self.target == "significance":
+            result, turned = "significance", "the simultaneous interval contains the hypothetical value"
         header = (
             ("Dropped unit:", self.unit, "No. Units:", f"{self.n_units:,}"),
-            ("Result:", {"sign": "sign of the difference"}.get(self.target, "significance"), "Confirmed by:", "refits"),
+            ("Result:", result, "Confirmed by:", "refits"),
         )
         units = {"vote": "labels", "context": "prompts"}.get(self.unit, f"values of {self.unit!r}")
-        turned = (
-            "the difference changes its sign"
-            if self.target == "sign"
-            else "the simultaneous interval contains the hypothetical value"
-        )
         notes = (
             f"dropped: the number of {units} that have to be left out until {turned}. The most influential ones are "
             f"left out first. Influence values predict the number; refits of the whole model with the same options and "
@@ -494,7 +485,6 @@ def analyse_sensitivity(
         hypothesis=contrasts,
         estimate=scale.factor * estimate + shift,
         std_error=scale.factor * std_error,
-        critical=float(bounds.critical[0]),
         spread=scale.factor * spread,
         curve=shown_bounds,
         gammas=gammas,
@@ -660,9 +650,6 @@ def _free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[L
     return contrasts, (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
 
 
-TARGETS = ("sign", "significance")
-
-
 @one_thread()
 def analyse_fragility(
     estimates: Estimates,
@@ -673,18 +660,8 @@ def analyse_fragility(
     target: str,
 ) -> FragilityResults:
     """Return how few units turn results, see :meth:`RankResults.fragility`."""
-    check_choice(target, TARGETS, "target")
+    check_choice(target, ("sign", "significance"), "target")
     check_type("unit", unit, str, "'context', 'vote', 'cluster' or the name of a column")
-    if unit == "vote" and steps.options.average != "scores":
-        raise OptionError(
-            f"unit='vote' with average={steps.options.average!r}: the influence of single votes is known for "
-            f"average='scores'; use unit='context'"
-        )
-    if unit == "vote" and steps.options.adjust is not None:
-        raise OptionError(
-            "unit='vote' with adjust=: the influence of single votes is known without an adjustment for style; use "
-            "unit='context', or update(adjust=None)"
-        )
     frames = RefitFrames.of(steps)
     units = units_of(steps, unit)
     by_significance, critical = target == "significance", 0.0
@@ -695,13 +672,13 @@ def analyse_fragility(
         if by_significance:
             critical = _critical_of_pairs(estimates, simultaneous)
         questions = [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
-        answers = [answer_of_nearest(steps, frames, units, questions)]
+        answers = [answer_of_nearest(frames, units, questions)]
     else:
         contrasts, value = _free_contrasts(estimates, hypothesis)
         if by_significance:
             critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
         rows = zip(contrasts.labels, contrasts.matrix, value.tolist(), strict=True)
-        answers = [answer(steps, frames, units, Question(*row, critical)) for row in rows]
+        answers = [answer(frames, units, Question(*row, critical)) for row in rows]
     scale, numbers, identifiers, errors, notes = estimates.scale, [], {}, [], list[str]()
     for one in answers:
         label, contrast, dropped = one.question.label, one.question.contrast, one.dropped

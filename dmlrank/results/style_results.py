@@ -225,9 +225,8 @@ class StyleResults(JointResults):
             A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
         """
         alpha = alpha_or_default(alpha, self.estimates.alpha)
-        if self.kind == "balanced":
-            return build_style_summary(self.estimates, None, None, alpha)
-        return build_style_summary(self.estimates, self.table, self.rank_changes(alpha), alpha)
+        boards = None if self.kind == "balanced" else (self.table, self.rank_changes(alpha))
+        return build_style_summary(self.estimates, self._style, boards, alpha)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the three leaderboards side by side, with a line per model.

@@ -53,7 +53,6 @@ class Units:
     identifiers: NDArray[np.object_]
     influence: FloatArray
     weight: FloatArray
-    n_contexts: int
 
     def __len__(self) -> int:
         return len(self.identifiers)
@@ -93,17 +92,24 @@ def units_of(steps: FitState, unit: str) -> Units:
 def _of_contexts(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of contexts, from the unit of each context, (n,); those without one are left out."""
     present, code = np.unique(code, return_inverse=True)
-    of_units, n = np.bincount(code, steps.influence.weight).astype(float), steps.data.n_contexts
-    return Units(name, False, code, identifiers[present], steps.influence.sums_by(code), of_units, n)
+    of_units = np.bincount(code, steps.influence.weight).astype(float)
+    return Units(name, False, code, identifiers[present], steps.influence.sums_by(code), of_units)
 
 
 def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of votes, from the unit of each vote, (v,)."""
-    if not steps.estimator.is_unrestricted_one_step:
-        raise OptionError(
-            f"unit={name!r} with estimator={steps.options.estimator!r}: the influence of single votes is known for "
-            f"estimator='debiased'; use unit='context' or a column that is the same in all rows of a context"
-        )
+    options, is_linear = steps.options, steps.setup.functional.linear
+    refusals = (
+        (not steps.estimator.is_unrestricted_one_step, f"estimator={options.estimator!r}", "for estimator='debiased'"),
+        (options.average != "scores" and not is_linear, f"average={options.average!r}", "for average='scores'"),
+        (options.adjust is not None, "adjust=", "without an adjustment for style, update(adjust=None)"),
+    )
+    for is_refused, option, where in refusals:
+        if is_refused:
+            raise OptionError(
+                f"unit={name!r} with {option}: the influence of single votes is known {where}; use unit='context' or a "
+                f"column that is the same in all rows of a context"
+            )
     present, code = np.unique(code, return_inverse=True)
     # A block contains the votes of one unit on one context; blocks of no unit have the number -1.
     blocks, unit = blocks_by_group(steps.data, code)
@@ -122,7 +128,7 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
     corrections = influence.weight[influence.block_context, None] * influence.correction
     total = np.zeros((len(present), influence.n_scores))
     np.add.at(total, unit[unit >= 0], corrections[unit >= 0])
-    return Units(name, True, code, identifiers[present], total, np.zeros(len(present)), steps.data.n_contexts)
+    return Units(name, True, code, identifiers[present], total, np.zeros(len(present)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,20 +156,14 @@ class RefitFrames:
                 "fragility() with comparisons made from scores or rankings: these data have no row per vote that could "
                 "be dropped; fit a frame of battles"
             )
-        arrays = {
-            "mu": options.mu is not None,
-            "weights": options.weights is not None and not isinstance(options.weights, str),
-            "propensity": not isinstance(options.propensity, str),
-            "edge_weights": not isinstance(options.edge_weights, str),
-            "graph": not isinstance(options.graph, str),
-            "judge": options.judge is not None,
-        }
-        for name, is_array in arrays.items():
-            if is_array:
-                raise OptionError(
-                    f"fragility() of a fit with {name}=: a refit without some rows needs {name} in a form that follows "
-                    f"the rows; give a column, or one of the words that {name} allows, or leave {name} out"
-                )
+        may_be_words = ("mu", "weights", "propensity", "edge_weights", "graph")
+        given = [name for name in may_be_words if not isinstance(getattr(options, name), str | None)]
+        given += ["judge"] * (options.judge is not None)
+        if given:
+            raise OptionError(
+                f"fragility() of a fit with {given[0]}=: a refit without some rows needs {given[0]} in a form that "
+                f"follows the rows; give a column, or one of the words that {given[0]} allows, or leave {given[0]} out"
+            )
         data = take_columns(source.data, column_names(source.data))
         formula = parse_formula(source.formula)
         roles = (*formula.outcomes, *formula.items)
@@ -272,25 +272,24 @@ def predicted_set(steps: FitState, units: Units, question: Question) -> IntArray
         return np.array([], dtype=np.intp)
     effect = sign * (units.influence @ contrast)
     order = np.argsort(-effect, kind="stable")
-    n_left = units.n_contexts - np.cumsum(units.weight[order])
+    n = steps.data.n_contexts
+    n_left = n - np.cumsum(units.weight[order])
     reduced = sign * (estimate - question.value) - np.cumsum(effect[order]) / np.where(n_left > 0, n_left, np.nan)
     margin: FloatArray | float = 0.0
     if question.critical:
         left = np.maximum(1 - np.cumsum(np.square(effect[order])) / float(np.square(effect).sum()), 0.0)
-        margin = question.critical * std_error * np.sqrt(left) * units.n_contexts / np.maximum(n_left, 1e-9)
+        margin = question.critical * std_error * np.sqrt(left) * n / np.maximum(n_left, 1e-9)
     reached = np.flatnonzero(reduced < margin)
     return order[: reached[0] + 1] if len(reached) and reached[0] + 1 <= len(effect) // 2 else None
 
 
-def answer(
-    steps: FitState, frames: RefitFrames, units: Units, question: Question, fewer_than: int | None = None
-) -> Answer:
+def answer(frames: RefitFrames, units: Units, question: Question, fewer_than: int | None = None) -> Answer:
     """Return how many units turn a result, confirmed by refits; sets of ``fewer_than`` units or more are not tried."""
-    before = float(question.contrast @ steps.influence.estimate)
-    predicted = predicted_set(steps, units, question)
+    before = float(question.contrast @ frames.steps.influence.estimate)
+    predicted = predicted_set(frames.steps, units, question)
     if predicted is not None and not len(predicted):
         return Answer(question, predicted, before, before, confirmed=True, n_refits=0)
-    sign = question.sign(steps)
+    sign = question.sign(frames.steps)
     effect = sign * (units.influence @ question.contrast)
     order = np.argsort(-effect, kind="stable")
     largest = min(len(units) // 2, int((effect > 0).sum()), len(units) if fewer_than is None else fewer_than - 1)
@@ -315,15 +314,15 @@ def answer(
     return Answer(question, dropped, before, refit.estimate, turned is not None, n_refits, refit.failure)
 
 
-def answer_of_nearest(steps: FitState, frames: RefitFrames, units: Units, questions: list[Question]) -> Answer:
+def answer_of_nearest(frames: RefitFrames, units: Units, questions: list[Question]) -> Answer:
     """Return the answer with the fewest units among the questions that need the fewest by influence values."""
-    sets = [predicted_set(steps, units, question) for question in questions]
+    sets = [predicted_set(frames.steps, units, question) for question in questions]
     numbers = [len(units) if dropped is None else len(dropped) for dropped in sets]
     nearest, *others = np.argsort(numbers, kind="stable")[:_RIVALS]
-    best = answer(steps, frames, units, questions[nearest])
+    best = answer(frames, units, questions[nearest])
     for place in others:
         fewest = len(best.dropped) if best.confirmed and best.dropped is not None else None
         if fewest is None or fewest > 1:
-            other = answer(steps, frames, units, questions[place], fewest)
+            other = answer(frames, units, questions[place], fewest)
             best = other if other.confirmed else best
     return best

@@ -34,7 +34,6 @@ class SensitivityNumbers:
     names: Names of the scores, in the order of the contrasts' coefficients.
     hypothesis: The contrasts and their hypothetical values.
     estimate, std_error (J,): Estimates of the contrasts and their standard errors.
-    critical: Half-width of the intervals at gamma = 1, in standard errors.
     spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
         the variable in all labelled cells together (:mod:`dmlrank.estimation.omitted_variables`).
     curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
@@ -54,7 +53,6 @@ class SensitivityNumbers:
     hypothesis: LinearHypothesis
     estimate: FloatArray
     std_error: FloatArray
-    critical: float
     spread: FloatArray
     curve: Bounds
     gammas: tuple[float, ...]
@@ -201,10 +199,7 @@ class BoundEvaluation:
 
     @property
     def is_sharp(self) -> bool:
-        """Whether no distribution of the votes that were not cast gives a contrast outside of the bounds.
-
-        Otherwise this holds to first order in gamma - 1.
-        """
+        """Whether no votes that were not cast give a contrast outside of the bounds; else to first order in gamma."""
         return _has_pair_terms(self.steps) or self.steps.setup.functional.linear
 
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
@@ -268,11 +263,8 @@ GRID = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50
 def extend_to_tipping_points(
     bounds: Bounds, value: FloatArray, evaluate: Callable[[Sequence[float]], Bounds]
 ) -> Bounds:
-    """Return the bounds with those values of the grid that tipping points need.
-
-    Larger values are added until every bound has reached its value, (J,), or gamma is 100, then those between the two
-    values that enclose a tipping point.
-    """
+    """Return the bounds with those values of the grid that tipping points need; value (J,)."""
+    # Until every bound has reached its value, or gamma is 100; then between the values that enclose a tipping point.
     for gamma in GRID:
         if gamma > bounds.gamma[-1] and (distances(bounds, value)[0][-1] > 0).any():
             bounds = bounds.joined(evaluate([gamma]))

@@ -440,7 +440,7 @@ def test_weights_of_criteria_give_the_numbers_of_python(open_page):
     table = from_benchmarks("decisions").table_of_criteria(300, np.random.default_rng(3))
     criteria = dr.dml_rank("right + style + safety ~ 1 | model", table, context="prompt", rng=0)
     page = open_page(criteria)
-    digits = criteria._weighting(None).digits
+    digits = criteria._page(None)[3].digits
     for values in ([50, 50, 50], [100, 0, 0], [13, 70, 31], [1, 100, 3], [0, 0, 77]):
         page.evaluate(
             """values => document.querySelectorAll(".weighting input").forEach((slider, m) => {

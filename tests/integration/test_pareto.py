@@ -261,6 +261,8 @@ def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
     groups = fit(table).by("half")
     with pytest.raises(OptionError, match="no leaderboard of this page has its scores"):
         groups.report(pareto=fit(a_table(study, 1)).pareto("tokens"))
+    with pytest.raises(OptionTypeError, match="pareto="):
+        groups.report(pareto="tokens")
     assert main([*arguments, "--by", "half", "--verdict"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("2 groups were tested, each at 5 %.\n\nFirst place")

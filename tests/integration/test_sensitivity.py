@@ -452,6 +452,15 @@ def test_clusters_and_likelihood(battles):
         res.fragility(unit="vote")
 
 
+@pytest.mark.parametrize("unit", ["vote", "judge"])
+def test_votes_have_no_influence_on_scores_of_mean_preferences(res, unit):
+    with pytest.raises(OptionError, match="average='preferences'"):
+        res.update(average="preferences").fragility("bee - ant", unit=unit)
+    linear = res.update(functional="borda")
+    frames = [r.fragility("bee - ant", unit).result_frame for r in (linear, linear.update(average="preferences"))]
+    assert frames[0].equals(frames[1])
+
+
 def test_units_and_targets_that_do_not_exist_are_refused(res):
     with pytest.raises(ColumnError, match="judge"):
         res.fragility(unit="judgee")

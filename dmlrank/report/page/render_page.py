@@ -18,7 +18,7 @@ from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...data.preferences import FloatArray, IntArray
-from ...exceptions import MissingExtraError, OptionError
+from ...exceptions import MissingExtraError
 from ...fit.estimates import Estimates
 from ...inference.ranks import rank_bounds
 from ...inference.simultaneous import PairTests
@@ -31,9 +31,8 @@ from ..statements import (
     SummaryLevel,
     as_sentence,
     bootstrap_sentence,
-    certain_words,
     counted,
-    doubt_words,
+    doubt_sentence,
     fit_warnings,
     models_to_mark,
     part_note,
@@ -89,12 +88,6 @@ class Board:
     pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     about: str = ""
 
-    def __post_init__(self) -> None:
-        if self.tests is not None:
-            first, second = np.triu_indices(len(self.order), 1)
-            if not (self.tests.first == self.order[first]).all() or not (self.tests.second == self.order[second]).all():
-                raise OptionError("tests of a page must compare all models, the best first")
-
     @property
     def order(self) -> IntArray:
         """Places of the estimates in the order of the page: the best model first; outputs keep their order.
@@ -126,11 +119,6 @@ class Weighting:
     digits: int
     note: str
 
-    def data(self) -> dict[str, object]:
-        """Return the numbers for the page's script, in full precision."""
-        arrays = {"scores": self.scores.tolist(), "covariance": self.covariance.tolist()}
-        return arrays | {"critical": self.critical, "digits": self.digits}
-
 
 def check_page_extra() -> None:
     """Raise where the library that fills templates is not installed."""
@@ -140,15 +128,8 @@ def check_page_extra() -> None:
         raise MissingExtraError("a page needs Jinja2: pip install 'dmlrank[report]'") from None
 
 
-def write_page(path: str | os.PathLike[str] | None, text: str) -> str:
-    """Write the text of a page and return the path, or return the text where the path is None."""
-    if path is None:
-        return text
-    write_file(path, text)
-    return os.fsdecode(path)
-
-
-def render_page(
+def write_page(
+    path: str | os.PathLike[str] | None,
     title: str,
     boards: Sequence[Board],
     overview: Sequence[Summary] = (),
@@ -156,8 +137,9 @@ def render_page(
     problems: Sequence[str] | None = None,
     weighting: Weighting | None = None,
 ) -> str:
-    """Return one HTML file with leaderboards; several leaderboards stand behind tabs.
+    """Write one HTML file with leaderboards and return its path, or its text where the path is None.
 
+    Several leaderboards stand behind tabs.
     The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
     nothing else. Names are escaped. Without JavaScript all tables, plots and explanations can be read.
     """
@@ -174,7 +156,8 @@ def render_page(
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     if weighting is not None:
-        data["weighting"] = weighting.data()
+        arrays = {"scores": weighting.scores.tolist(), "covariance": weighting.covariance.tolist()}
+        data["weighting"] = arrays | {"critical": weighting.critical, "digits": weighting.digits}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
@@ -197,14 +180,11 @@ def render_page(
         version=__version__,
     )
     # A browser reads a carriage return as the end of a line, unless a reference stands for the character.
-    return printable(text).replace("\r", "&#13;")
-
-
-def page_title(board: Board) -> str:
-    """Return the title of a page about one leaderboard: number of models, kind of score, part of the prompts."""
-    results = board.results
-    rows = f"{len(results.names)} {'models' if results.of_models else 'outputs'}"
-    return f"Leaderboard of {rows}" + (f": {results.part}" if results.part else "")
+    text = printable(text).replace("\r", "&#13;")
+    if path is None:
+        return text
+    write_file(path, text)
+    return os.fsdecode(path)
 
 
 def _asset(name: str) -> str:
@@ -244,9 +224,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
-        "doubted": f"{doubt_words(results)}.{certain_words(results)}"
-        if results.diagnostics.doubts and results.has_intervals
-        else "",
+        "doubted": doubt_sentence(results) if results.diagnostics.doubts and results.has_intervals else "",
         "are_some": bool(results.diagnostics.doubtful_models),
         "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "verdict": [_said(text) for text in verdict_sentences(results, level, on_page=True)],

@@ -54,7 +54,7 @@ def forest_svg(
     digits: int,
     label: str,
     description: str,
-    few: Sequence[bool] = (),
+    few: Sequence[bool],
 ) -> str:
     """Draw intervals as SVG beside their names, one row per name; rows of models with few votes are grey.
 
@@ -71,7 +71,7 @@ def forest_svg(
         return f"{100 * (value - start) / (end - start):.2f}%"
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
-    kinds = [' class="few"' * is_few for is_few in few or [False] * len(names)]
+    kinds = [' class="few"' * is_few for is_few in few]
     labels = "".join(f"<div{kind}>{_label(name, _LABEL_LENGTH)}</div>" for name, kind in zip(names, kinds, strict=True))
     grid = "".join(_line(position(x), position(x), ROWS_TOP, bottom) for x in ticks)
     numbers = "".join(

@@ -16,11 +16,12 @@ def made_up(seed, n_units=N_UNITS, **influence):
     weight = rng.integers(1, 4, n_units).astype(float)
     values = influence.get("influence", rng.normal(0.05, 1.0, (n_units, 2)) @ [[1.0, 0.2], [0.0, 0.6]])
     steps = SimpleNamespace(
+        data=SimpleNamespace(n_contexts=int(weight.sum())),
         influence=SimpleNamespace(estimate=np.array([0.09, 0.01])),
         covariance=SimpleNamespace(matrix=values.T @ values / weight.sum() ** 2),
     )
     names = np.array([f"unit {i}" for i in range(n_units)], dtype=object)
-    return steps, Units("cluster", False, np.arange(n_units), names, values, weight, int(weight.sum()))
+    return steps, Units("cluster", False, np.arange(n_units), names, values, weight)
 
 
 def one_at_a_time(steps, units, question):
@@ -29,12 +30,13 @@ def one_at_a_time(steps, units, question):
     error = float(np.sqrt(question.contrast @ steps.covariance.matrix @ question.contrast))
     sign = 1.0 if estimate >= question.value else -1.0
     effect = sign * units.influence @ question.contrast
-    n_left, moved, square, dropped = float(units.n_contexts), 0.0, (effect**2).sum(), []
+    n = steps.data.n_contexts
+    n_left, moved, square, dropped = float(n), 0.0, (effect**2).sum(), []
     for unit in sorted(range(len(effect)), key=lambda i: -effect[i]):
         dropped.append(unit)
         n_left, moved, square = n_left - units.weight[unit], moved + effect[unit], square - effect[unit] ** 2
         distance = sign * (estimate - question.value) - moved / n_left
-        std_error = error * np.sqrt(square / (effect**2).sum()) * units.n_contexts / n_left
+        std_error = error * np.sqrt(square / (effect**2).sum()) * n / n_left
         if distance < question.critical * std_error:
             return dropped
     return None
@@ -59,7 +61,8 @@ def test_the_predicted_set_is_that_of_a_loop(seed, value, critical):
 def test_more_than_half_of_the_units_is_no_answer(needed, is_found):
     """Each unit has one context and moves the contrast by the same amount."""
     steps, units = made_up(0, influence=np.tile([[0.1, 0.0]], (N_UNITS, 1)))
-    units = Units("context", False, units.code, units.identifiers, units.influence, np.ones(N_UNITS), N_UNITS)
+    units = Units("context", False, units.code, units.identifiers, units.influence, np.ones(N_UNITS))
+    steps.data.n_contexts = N_UNITS
     value = 0.09 - 0.1 * (needed - 0.5) / (N_UNITS - needed + 0.5)
     found = predicted_set(steps, units, Question("a", np.array([1.0, 0.0]), value))
     assert (found is not None) == is_found
@@ -69,7 +72,9 @@ def test_more_than_half_of_the_units_is_no_answer(needed, is_found):
 def test_no_refit_drops_more_than_half_of_the_units():
     steps, units = made_up(0, influence=np.tile([[0.1, 0.0]], (N_UNITS, 1)))
     sizes = []
-    frames = SimpleNamespace(without=lambda units, dropped, contrast: sizes.append(len(dropped)) or Refit(1.0, 0.1))
-    result = answer(steps, frames, units, Question("a", np.array([1.0, 0.0]), -5.0))
+    frames = SimpleNamespace(
+        steps=steps, without=lambda units, dropped, contrast: sizes.append(len(dropped)) or Refit(1.0, 0.1)
+    )
+    result = answer(frames, units, Question("a", np.array([1.0, 0.0]), -5.0))
     assert not result.confirmed
     assert sizes == [N_UNITS // 2]

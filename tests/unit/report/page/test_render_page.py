@@ -21,7 +21,7 @@ from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation
-from dmlrank.report.page.render_page import Board, render_page
+from dmlrank.report.page.render_page import Board, write_page
 from dmlrank.report.page.svg import interval_text, matrix_svg, number_text
 from dmlrank.report.statements import SummaryLevel, without_code
 
@@ -259,7 +259,7 @@ def test_the_page_of_300_models_is_below_one_megabyte(arena_result):
     above[first, second] = np.where(difference > 4.5 * std_error, 0.01, 1.0)
     separation = Separation(above, 4.5, 0.05)
     level = SummaryLevel(0.05, 3.8, separation, letter_groups(separation.separated, scores))
-    page = render_page("Three hundred models", [Board("Leaderboard", estimates, level, tests)])
+    page = write_page(None, "Three hundred models", [Board("Leaderboard", estimates, level, tests)])
     assert names_in(page) == list(names)
     assert 500_000 < len(page.encode()) < 1_000_000
     # A display of letters would have too many groups, so that the page has none.
