@@ -457,8 +457,8 @@ class DesignProblem:
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
-        information = self.label_information(metric)
-        return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair, self.before)
+        rates = CellRates(np.sqrt(self.label_information(metric) / self.cost))
+        return propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
@@ -538,7 +538,7 @@ def drawn_together(propensity: FloatArray, cost: FloatArray, rng: np.random.Gene
 def pass_over(
     problem: DesignProblem,
     work: Callable[..., T],
-    arguments_of: Callable[[slice], tuple[object, ...]] = lambda part: (),
+    arguments_of: Callable[[slice], tuple[object, ...]],
 ) -> Iterator[tuple[slice, T]]:
     """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
@@ -626,8 +626,8 @@ class RestrictedDesignProblem(DesignProblem):
         """
         propensity = np.full(self.shape, 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
-            information = self.label_information(metric, propensity)
-            new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
+            rates = CellRates(np.sqrt(self.label_information(metric, propensity) / self.cost))
+            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
             change = np.abs(np.log(new / propensity)).max(initial=0.0)
             propensity = new
             if change < _TOLERANCE:

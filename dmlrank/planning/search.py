@@ -196,11 +196,13 @@ class SearchStart(NamedTuple):
     """Where a search by steps begins.
 
     labelling (K, K): The labelling covariance.
-    level: Level of an allocation near the optimum, see :mod:`dmlrank.planning.allocation`.
+    level: Level of an allocation near the optimum (:mod:`dmlrank.planning.allocation`), infinite where there is none.
+    rates: Rates of the cells, where the objective is linear: they do not depend on the budget.
     """
 
     labelling: FloatArray
-    level: float | None = None
+    level: float = np.inf
+    rates: CellRates | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,9 +229,8 @@ def optimise(
     *,
     lower: float,
     budget: float,
-    rates: CellRates | None = None,
     start: SearchStart | None = None,
-    certify: bool = True,
+    certify: bool,
 ) -> Optimum:
     """Find the propensities of at least ``lower`` that minimise the criterion within a budget.
 
@@ -240,20 +241,25 @@ def optimise(
         return _with_interdependent_labels(problem, precision, constraints)
     if not precision.linear:
         return _by_steps(problem, precision, constraints, start, certify)
-    metric = precision.metric(precision.between_covariance)
-    rates = problem.label_rates(metric) if rates is None else rates
+    rates = None if start is None else start.rates
+    if rates is None:
+        rates = problem.label_rates(precision.metric(precision.between_covariance))
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
-    return _optimum(precision, allocation, labelling, residual, 1)
+    return _optimum(precision, allocation, labelling, residual, 1, rates)
 
 
 def _optimum(
-    precision: Precision, allocation: Allocation, labelling: FloatArray, residual: float, n_steps: int
+    precision: Precision,
+    allocation: Allocation,
+    labelling: FloatArray,
+    residual: float,
+    n_steps: int,
+    rates: CellRates | None = None,
 ) -> Optimum:
-    level = None if allocation.multiplier == 0 else level_of(allocation.multiplier)
-    sigma, metric = precision.sigma(labelling), precision.metric(labelling)
-    return Optimum(allocation, sigma, metric, residual, n_steps, SearchStart(labelling, level))
+    start = SearchStart(labelling, level_of(allocation.multiplier), rates)
+    return Optimum(allocation, precision.sigma(labelling), precision.metric(labelling), residual, n_steps, start)
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
@@ -288,7 +294,7 @@ def _by_steps(
             if residual <= _NEARLY_STATIONARY:
                 return replace(accepted, kkt_residual=residual)
         allocation = allocate(rates, constraints, start=level)
-        level = None if allocation.multiplier == 0 else level_of(allocation.multiplier)
+        level = level_of(allocation.multiplier)
         labelling = problem.labelling_covariance(allocation.propensities)
         objective = precision.objective(labelling)
         if objective > best + 1e-12 * max(1.0, abs(best)) and state is not reached:
@@ -533,17 +539,12 @@ class PlanSolution:
 
 
 def solve(
-    specification: PlanSpecification,
-    budget: float,
-    *,
-    rates: CellRates | None = None,
-    start: SearchStart | None = None,
-    certify: bool = True,
+    specification: PlanSpecification, budget: float, *, start: SearchStart | None = None, certify: bool = True
 ) -> PlanSolution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision, explore = specification.problem, specification.precision, specification.explore
     lower = specification.smallest_propensity(budget)
-    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
+    best = optimise(problem, precision, lower=lower, budget=budget, start=start, certify=certify)
     largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
     if best.kkt_residual > largest:
         warn(
