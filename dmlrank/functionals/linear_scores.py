@@ -34,8 +34,19 @@ _ROOM = 0.2
 _MOVES = 1e-9
 
 
+class LinearInMu(Functional):
+    """A functional that is linear in the probabilities, and therefore the derivative of itself."""
+
+    interior = False
+    linear = True
+    pair_local = True
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value(delta)
+
+
 @dataclass(frozen=True, eq=False)
-class PositionEffect(Functional):
+class PositionEffect(LinearInMu):
     """Mean of s1 - s2 over the ordered pairs of the graph, (n, 1), which is zero where display order does not matter.
 
     s1 and s2 are the preferences for the item shown first and for the item shown second, by ``weights`` that are
@@ -44,9 +55,6 @@ class PositionEffect(Functional):
 
     weights: CategoryWeights = field()
     graph: Graph = field()
-    interior = False
-    linear = True
-    pair_local = True
 
     def value(self, mu: FloatArray) -> FloatArray:
         # Category by category, because most have no part in the gap.
@@ -60,12 +68,9 @@ class PositionEffect(Functional):
         gap = delta @ np.subtract(self.weights.first, self.weights.second)
         return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))
 
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self.value(delta)
-
 
 @dataclass(frozen=True, eq=False)
-class PairScores(Functional):
+class PairScores(LinearInMu):
     """One number for each of P pairs of items, (n, P), linear in the probabilities of the pair in both orders.
 
     item, opponent (P,): Codes of the two items of each pair.
@@ -76,9 +81,6 @@ class PairScores(Functional):
     opponent: IntArray
     as_first: FloatArray
     as_second: FloatArray
-    interior = False
-    linear = True
-    pair_local = True
 
     @classmethod
     def win_probability(cls, weights: CategoryWeights, item: int, opponent: int) -> PairScores:
@@ -127,12 +129,9 @@ class PairScores(Functional):
         row, pair, amount = map(np.concatenate, zip(*entries, strict=True))
         return row, pair, amount
 
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self.value(delta)
-
 
 @dataclass(frozen=True, eq=False)
-class Linearised(Functional):
+class Linearised(LinearInMu):
     """The linear approximation F(m) + DF(m) [mu - c] of a functional F at a table m of preferences.
 
     The scores of mean preferences, F(E mu(X)), have the influence values DF(m) [mu(x) + S / pi (Y - mu(x)) - m] with
@@ -152,9 +151,6 @@ class Linearised(Functional):
     jacobian: FloatArray
     scores: FloatArray
     name: str = ""
-    interior = False
-    linear = True
-    pair_local = True
 
     @classmethod
     def at(

@@ -25,13 +25,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
-from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
 from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, Functional
+from ..functionals.base import edge_matrix
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import (
     CellArray,
@@ -75,9 +75,7 @@ class Pairs:
     @classmethod
     def of(cls, functional: Functional, n_items: int, ordered: bool) -> Pairs:
         """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
-        edges = (functional.graph or Graph.all_pairs(n_items)).edges
-        if functional.edge_weights is not None:
-            edges = edges & (functional.edge_weights > 0)
+        edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
         first, second = np.nonzero(edges if ordered else np.triu(edges))
         return cls(first, second, n_items, ordered)
 

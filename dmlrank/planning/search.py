@@ -219,7 +219,6 @@ class Optimum:
     sigma: FloatArray
     metric: FloatArray
     kkt_residual: float
-    n_steps: int
     start: SearchStart
 
 
@@ -247,7 +246,7 @@ def optimise(
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
-    return _optimum(precision, allocation, labelling, residual, 1, rates)
+    return _optimum(precision, allocation, labelling, residual, rates)
 
 
 def _optimum(
@@ -255,11 +254,10 @@ def _optimum(
     allocation: Allocation,
     labelling: FloatArray,
     residual: float,
-    n_steps: int,
     rates: CellRates | None = None,
 ) -> Optimum:
     start = SearchStart(labelling, level_of(allocation.multiplier), rates)
-    return Optimum(allocation, precision.sigma(labelling), precision.metric(labelling), residual, n_steps, start)
+    return Optimum(allocation, precision.sigma(labelling), precision.metric(labelling), residual, start)
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
@@ -301,7 +299,7 @@ def _by_steps(
             state, past = reached, []
             continue
         best, reached = min(best, objective), basis.T @ labelling @ basis
-        accepted = _optimum(precision, allocation, labelling, np.nan, step)
+        accepted = _optimum(precision, allocation, labelling, np.nan)
         if is_slow and not past:
             # The bound takes no pass over the probabilities.
             residual = _largest_change(basis.T @ metric @ basis, basis.T @ accepted.metric @ basis)
@@ -316,10 +314,12 @@ def _by_steps(
             break
         past = [*past[1 - _HISTORY :], (of_eigenvalues(state, np.log), of_eigenvalues(reached, np.log))]
         state = _extrapolate(past) if len(past) > 1 else reached
-    optimum = _optimum(precision, allocation, labelling, np.nan, step)
+    # The last step was accepted.
+    assert accepted is not None
     if not certify:
-        return optimum
-    return replace(optimum, kkt_residual=kkt_residual(problem.label_rates(optimum.metric), constraints, allocation))
+        return accepted
+    residual = kkt_residual(problem.label_rates(accepted.metric), constraints, accepted.allocation)
+    return replace(accepted, kkt_residual=residual)
 
 
 def _largest_change(before: FloatArray, after: FloatArray) -> float:
@@ -402,7 +402,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
         is_better = precision.objective(third[2]) < precision.objective(second[2])
         allocation, propensity, labelling = third if is_better else second
         residual = kkt_residual(rates_at(propensity, labelling), constraints, allocation)
-    return _optimum(precision, allocation, labelling, residual, 3 * cycle)
+    return _optimum(precision, allocation, labelling, residual)
 
 
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: float) -> FloatArray:

@@ -100,7 +100,6 @@ def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     monkeypatch.setattr(search, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(specification, 60)
-    assert solution.optimum.n_steps == 1
     assert solution.optimum.kkt_residual > 1e-4
 
 
