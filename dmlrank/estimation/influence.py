@@ -731,10 +731,6 @@ class InfluenceInGroups:
         """Return phi_g in the contexts of a group, (n_g, d)."""
         return self.part(group).centred * (self.n_contexts / len(self.contexts[group]))
 
-    def given_prompts(self) -> InfluenceInGroups:
-        """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
-        return self.changed(Influence.given_prompts)
-
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (G d, G d).
 
