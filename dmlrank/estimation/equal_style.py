@@ -59,11 +59,6 @@ class StyleMeans:
         """beta, (r,), the solution of the one-step equation H beta = G."""
         return np.asarray(np.linalg.solve(self.variance, self.cross), dtype=np.float64)
 
-    @property
-    def equal(self) -> FloatArray:
-        """Scores at equal style, (K,)."""
-        return self.averaged - self.style @ self.slopes
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleInfluence:

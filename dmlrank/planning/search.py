@@ -139,21 +139,18 @@ class Precision:
     earlier: EarlierLabels | None = None
 
     @property
-    def beside(self) -> EarlierLabels | None:
-        """The earlier labels that are not in the labelling covariance."""
-        return None if self.earlier is None or self.earlier.joined else self.earlier
-
-    @property
     def linear(self) -> bool:
         """Whether the objective is linear in the labelling covariance, so that one allocation finds the optimum."""
-        return self.criterion.kind == "A" and (self.beside is None or self.beside.share is not None)
+        earlier = self.earlier
+        return self.criterion.kind == "A" and (earlier is None or earlier.joined or earlier.share is not None)
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
         """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""
-        between, earlier = self.between_covariance, self.beside
+        between, earlier = self.between_covariance, self.earlier
         if earlier is None:
-            share = self.earlier.share if self.earlier else None
-            return between * (share or 1.0) + labelling
+            return between + labelling
+        if earlier.joined:
+            return between * (earlier.share or 1.0) + labelling
         if earlier.share is not None:
             return (1 - earlier.share) ** 2 * earlier.sigma + earlier.share**2 * (between + labelling)
         beyond = self._beyond(earlier)
@@ -172,8 +169,8 @@ class Precision:
 
     def metric(self, labelling: FloatArray) -> FloatArray:
         """Return the derivative of the objective by the labelling covariance, (K, K)."""
-        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.beside
-        if earlier is None:
+        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.earlier
+        if earlier is None or earlier.joined:
             return metric
         # Sigma changes by G' dL G with this slope G, and with the weight of dependent labels.
         if earlier.share is not None:
