@@ -278,10 +278,9 @@ def test_influence_by_part_is_the_influence_of_each_part(make_data):
     link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
     terms = terms_of(population, link, make_data, True)
     indicators = [(population.prompt == x).astype(float) for x in range(N_PROMPTS)]
-    joint = terms.influence(indicators).equal
     for indicator in indicators:
-        weight = terms.weight * indicator
-        raw = joint.value + joint.correction
+        part, weight = terms.influence(indicator).equal, terms.weight * indicator
+        raw = part.value + part.correction
         np.testing.assert_allclose(weight @ raw / weight.sum(), at_equal_style(terms.means(indicator)), rtol=1e-10)
 
 
