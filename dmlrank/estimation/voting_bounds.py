@@ -47,6 +47,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._utils.computation import report
+from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
@@ -340,8 +341,8 @@ class _AdditiveTask:
         """Write the corrections of all blocks, lower and upper bound, to ``total``, (q, 2 J)."""
         data = self.inputs.data
         total[...] = 0.0
-        for start in range(0, len(all_rows.block), _ROWS):
-            rows = all_rows.only(slice(start, start + _ROWS))
+        for part in row_slices(len(all_rows.block), 1, _ROWS):
+            rows = all_rows.only(part)
             # Probabilities and directions that are best and worst for the item shown first.
             high, low = (rows.directions(ExtremeShares(order, gamma)) for order in (self.order, self.order[::-1]))
             orders = [(rows.first, rows.second, high, low)]

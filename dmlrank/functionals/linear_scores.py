@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from ..data.arrays import row_slices
 from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
@@ -168,9 +169,6 @@ class Linearised(LinearInMu):
         """Name and short description of the functional."""
         return self.functional.label
 
-    def neutral(self, n_items: int) -> float | None:
-        return self.functional.neutral(n_items)
-
     def gauge(self, n_items: int) -> Gauge:
         return self.functional.gauge(n_items)
 
@@ -270,13 +268,12 @@ def curvature_bias(
     if functional.pair_local:
         # The derivative at a pair depends on this pair alone.
         delta = share[:, None] * direction
-        orders, step = [(first, second, delta)], max(1, _CHUNK // len(table))
+        orders = [(first, second, delta)]
         if not ordered:
             orders.append((second, first, delta[:, exchanged_wins(delta.shape[1])]))
         sums = list[FloatArray]()
         for j, k, change in orders:
-            for start in range(0, len(j), step):
-                part = slice(start, start + step)
+            for part in row_slices(len(j), len(table), _CHUNK):
                 mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
                 second_difference = functional.derivative_at(mu + change[part], change[part], *rows)
                 second_difference = second_difference - functional.derivative_at(mu - change[part], change[part], *rows)
@@ -285,9 +282,7 @@ def curvature_bias(
     if 2 * len(first) * table.size > _MOST_ENTRIES:
         return np.full(n_scores, np.nan)
     at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
-    step = max(1, _CHUNK // table.size)
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
+    for part in row_slices(len(first), table.size, _CHUNK):
         delta = np.zeros((len(first[part]), *table.shape))
         delta[np.arange(len(delta)), first[part], second[part]] = share[part, None] * direction[part]
         if not ordered:

@@ -24,6 +24,7 @@ import scipy
 from numpy.typing import NDArray
 
 from .._utils.computation import current, in_order
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def propensity_table(propensities: Propensities) -> FloatArray:
     if isinstance(propensities, np.ndarray):
         return propensities
     table = np.empty(propensities.shape)
-    for block in cached_blocks(slice(0, len(table)), table.shape[1]):
+    for block in row_slices(len(table), table.shape[1], CACHED_CELLS):
         table[block] = propensities[block]
     return table
 
@@ -115,12 +116,11 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
     """
     n_rows, n_pairs = shape
-    rows_of_task = max(1, _TASK_CELLS // n_pairs)
-    tasks = [slice(start, min(start + rows_of_task, n_rows)) for start in range(0, n_rows, rows_of_task)]
 
     def work_on(task: slice) -> list[T]:
         return [work(block) for block in cached_blocks(task, n_pairs)]
 
+    tasks = list(row_slices(n_rows, n_pairs, _TASK_CELLS))
     return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
+from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -136,7 +137,7 @@ def design_fit(
     if np.prod(tables.shape, dtype=float) <= STORED_NUMBERS:
         # Larger tables are predicted anew in every pass.
         stored = np.empty(tables.shape)
-        for part in _chunks(tables):
+        for part in row_slices(len(tables), int(np.prod(tables.shape[1:])), _CHUNK_NUMBERS):
             stored[part] = tables[part]
         tables = stored
     if mean is not None:
@@ -379,16 +380,10 @@ def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> ND
     return above
 
 
-def _chunks(tables: Tables) -> list[slice]:
-    """Return ranges of tables with about two million probabilities each."""
-    size = max(1, _CHUNK_NUMBERS // int(np.prod(tables.shape[1:])))
-    return [slice(start, start + size) for start in range(0, len(tables), size)]
-
-
 def _linearised_at(steps: FitState, tables: Tables, row: IntArray) -> Linearised:
     """Return the functional of mean preferences, linearised at the mean over new prompts, (n,)."""
     share, total = np.bincount(row, minlength=len(tables)) / len(row), np.zeros(tables.shape[1:])
-    for part in _chunks(tables):
+    for part in row_slices(len(tables), total.size, _CHUNK_NUMBERS):
         total += np.tensordot(share[part], tables[part], 1)
     # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
     many_labels = np.full(total.shape[:2], _MANY_LABELS)

@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
@@ -543,8 +544,8 @@ def pass_over(
     The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Ranges
     depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
     """
-    size, cells = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:]))), problem.mu.shape[1] ** 2
-    parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
+    parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), problem.chunk_size))
+    cells = problem.mu.shape[1] ** 2
     tasks = _Tasks(parts, cells, arguments_of)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
