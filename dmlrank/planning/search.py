@@ -206,15 +206,11 @@ class SearchStart(NamedTuple):
 class Optimum:
     """An optimal allocation, the covariance that it leads to, and how far it is from the optimality conditions.
 
-    sigma (K, K): n times the covariance of the scores.
-    metric (K, K): Derivative of the objective by the labelling covariance, at the optimum.
     kkt_residual: Largest relative violation of the optimality conditions; NaN where it was not computed.
-    start: Where the search for the optimum of a similar problem begins.
+    start: The labelling covariance at the optimum, where the search for the optimum of a similar problem begins.
     """
 
     allocation: Allocation
-    sigma: FloatArray
-    metric: FloatArray
     kkt_residual: float
     start: SearchStart
 
@@ -243,18 +239,7 @@ def optimise(
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
-    return _optimum(precision, allocation, labelling, residual, rates)
-
-
-def _optimum(
-    precision: Precision,
-    allocation: Allocation,
-    labelling: FloatArray,
-    residual: float,
-    rates: CellRates | None = None,
-) -> Optimum:
-    start = SearchStart(labelling, level_of(allocation.multiplier), rates)
-    return Optimum(allocation, precision.sigma(labelling), precision.metric(labelling), residual, start)
+    return Optimum(allocation, residual, SearchStart(labelling, level_of(allocation.multiplier), rates))
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
@@ -296,10 +281,10 @@ def _by_steps(
             state, past = reached, []
             continue
         best, reached = min(best, objective), basis.T @ labelling @ basis
-        accepted = _optimum(precision, allocation, labelling, np.nan)
+        accepted = Optimum(allocation, np.nan, SearchStart(labelling, level))
         if is_slow and not past:
             # The bound takes no pass over the probabilities.
-            residual = _largest_change(basis.T @ metric @ basis, basis.T @ accepted.metric @ basis)
+            residual = _largest_change(basis.T @ metric @ basis, basis.T @ precision.metric(labelling) @ basis)
             if residual <= _NEARLY_STATIONARY:
                 return replace(accepted, kkt_residual=residual)
         move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
@@ -315,8 +300,8 @@ def _by_steps(
     assert accepted is not None
     if not certify:
         return accepted
-    residual = kkt_residual(problem.label_rates(accepted.metric), constraints, accepted.allocation)
-    return replace(accepted, kkt_residual=residual)
+    rates = problem.label_rates(precision.metric(accepted.start.labelling))
+    return replace(accepted, kkt_residual=kkt_residual(rates, constraints, accepted.allocation))
 
 
 def _largest_change(before: FloatArray, after: FloatArray) -> float:
@@ -399,7 +384,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
         is_better = precision.objective(third[2]) < precision.objective(second[2])
         allocation, propensity, labelling = third if is_better else second
         residual = kkt_residual(rates_at(propensity, labelling), constraints, allocation)
-    return _optimum(precision, allocation, labelling, residual)
+    return Optimum(allocation, residual, SearchStart(labelling))
 
 
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: float) -> FloatArray:
@@ -549,7 +534,7 @@ def solve(
             f"than {largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
             f"be optimal",
         )
-    propensities, sigma = best.allocation.propensities, best.sigma
+    propensities, sigma = best.allocation.propensities, precision.sigma(best.start.labelling)
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
         mixed = partial(_mixed, propensities, explore, specification.uniform(budget))

@@ -22,9 +22,10 @@ def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
     near = fit.design(1000)
     assert len(steps) < 2 * n_exact
     optimum, design = near.solution.optimum, near.specification.problem
-    rates = design.label_rates(optimum.metric)
+    precision = near.specification.precision
+    rates = design.label_rates(precision.metric(optimum.start.labelling))
     limits = design.constraints(near.solution.smallest_propensity, 1000)
     # The search ends at a bound on the violation, which takes no pass over the probabilities.
     assert 1e-5 < kkt_residual(rates, limits, optimum.allocation) < optimum.kkt_residual <= 0.03
-    values = [np.trace(plan.solution.optimum.sigma) for plan in (near, exact)]
+    values = [np.trace(precision.sigma(plan.solution.optimum.start.labelling)) for plan in (near, exact)]
     assert values[0] == pytest.approx(values[1], rel=2e-4)
