@@ -179,12 +179,13 @@ def design_fit(
     present, weights_follow = functional.edge_weights, False
     if steps.setup.edge_weights == "counts" and isinstance(functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if specification.earlier is None else present
-        most = _by_context(specification, counts).max() + specification.smallest_propensity(options.budget)
+        # Labels of each pair by context of the plan, from those of both display orders.
+        before = pairs.take(counts[None]) / ((2 if pairs.ordered else 1) * n_contexts)
         # Where a pair has a label for every prompt, no propensity says what further labels add.
-        weights_follow = most < 1
+        weights_follow = bool(before.max() + specification.smallest_propensity(options.budget) < 1)
     solution = None
     if weights_follow:
-        earlier, before = specification.earlier, _by_context(specification, counts)
+        earlier = specification.earlier
         joined = replace(
             specification,
             problem=replace(specification.problem, before=before),
@@ -354,13 +355,6 @@ def _weighted(problem: DesignProblem, weights: FloatArray) -> DesignProblem:
 def _both_orders(pairs: Pairs, table: FloatArray) -> FloatArray:
     """Return the sums of the entries (j, k) and (k, j), (K, K), where display orders have entries of their own."""
     return table + table.T if pairs.ordered else table
-
-
-def _by_context(specification: PlanSpecification, counts: FloatArray) -> FloatArray:
-    """Return the labels of each pair by context of a plan, (1, m), from those of both display orders, (K, K)."""
-    problem = specification.problem
-    orders = 2 if problem.pairs.ordered else 1
-    return np.asarray(problem.pairs.take(counts[None]) / (orders * problem.n_contexts))
 
 
 def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> NDArray[np.bool_] | None:
