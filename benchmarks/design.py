@@ -307,7 +307,7 @@ def speed(n: int = 100_000, n_items: int = 20) -> pd.DataFrame:
                 start, cpu = time.perf_counter(), time.process_time()
                 plan = dr.design(mu, functional, budget=n / 2, criterion=criterion)
                 row = {"seconds": time.perf_counter() - start, "cpu seconds": time.process_time() - cpu}
-            row |= {"GB": memory.peak, "kkt": plan.kkt_residual, "steps": plan.solution.optimum.n_steps}
+            row |= {"GB": memory.peak, "kkt": plan.kkt_residual}
             rows.append({"functional": functional, "criterion": criterion} | row)
             print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
             del plan

@@ -330,7 +330,6 @@ class Options:
         1,
         "votes, or scores, that a model needs to be ranked (default 1); models with fewer are left out with them",
         check=at_least(1),
-        used_by=_EVERY,
         metavar="N",
         parse=partial(_number_or_word, kind=int),
     )

@@ -56,11 +56,6 @@ class BradleyTerryFit:
     mean_z: FloatArray
     log_loss: float
 
-    @property
-    def scores(self) -> FloatArray:
-        """Mean over all contexts of the scores r(x), (K,)."""
-        return self.coefficients @ self.mean_z
-
     def z(self, x: FloatArray) -> FloatArray:
         """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""
         return _design(x[:, : len(self.centre)], self.centre, self.spread)

@@ -59,11 +59,6 @@ class StyleMeans:
         """beta, (r,), the solution of the one-step equation H beta = G."""
         return np.asarray(np.linalg.solve(self.variance, self.cross), dtype=np.float64)
 
-    @property
-    def equal(self) -> FloatArray:
-        """Scores at equal style, (K,)."""
-        return self.averaged - self.style @ self.slopes
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleInfluence:
@@ -178,33 +173,31 @@ class EqualStyleTerms:
         m, variation = self.stages.m, np.square(self.style_residual)
         return np.asarray(variation[np.abs(np.log(m / (1 - m))) > log_odds].sum(axis=0) / variation.sum(axis=0))
 
-    def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
-        """Return the influence of contexts on the estimates; with parts, on the estimates of the part of each context.
+    def influence(self, selected: FloatArray | None = None) -> StyleInfluence:
+        """Return the influence of contexts on the estimates, or on those of contexts with weights ``selected``, (n,).
 
-        Shapes: part (n,).
+        The influence of contexts with a weight of zero is left at zero.
         """
-        parts = [np.ones(len(self.weight))] if part is None else part
         n_items, n_estimates = self.link.n_items, 2 * self.link.n_items + self.rows.style.shape[1]
         values = np.zeros((len(self.weight), n_estimates))
-        corrections = np.zeros((len(self.block_context), n_estimates))
-        for indicator in parts:
-            inside = np.flatnonzero(indicator > 0)
-            inside_blocks = np.flatnonzero(indicator[self.block_context] > 0)
-            means = self.means(None if part is None else indicator)
-            # In each context: equal, averaged, slopes.
-            beta, inverse = means.slopes, np.linalg.inv(means.variance)
-            # The values of T, and of E beta, by context.
-            of_scores, of_style = (np.empty((len(inside), n_items)) for _ in range(2))
-            for f, maps in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
-                in_fold = np.flatnonzero(self.stages.fold[inside] == f)
-                design = self.stages.design[inside[in_fold]]
-                of_scores[in_fold] = self.link.constant + self._map_items(maps[0], design, np.ones(1))
-                of_style[in_fold] = self._map_items(maps[1], design, beta)
-            cross, variance = (table[inside] for table in self._moments_by_context())
-            of_slopes = (cross - variance @ beta) @ inverse.T
-            at_equal_style = of_scores - of_style - of_slopes @ means.style.T
-            values[inside] = np.hstack([at_equal_style, of_scores, beta + of_slopes])
-            corrections[inside_blocks] = self._corrections(means)[inside_blocks]
+        inside = np.flatnonzero(np.ones(len(values)) if selected is None else selected)
+        means = self.means(selected)
+        # In each context: equal, averaged, slopes.
+        beta, inverse = means.slopes, np.linalg.inv(means.variance)
+        # The values of T, and of E beta, by context.
+        of_scores, of_style = (np.empty((len(inside), n_items)) for _ in range(2))
+        for f, maps in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
+            in_fold = np.flatnonzero(self.stages.fold[inside] == f)
+            design = self.stages.design[inside[in_fold]]
+            of_scores[in_fold] = self.link.constant + self._map_items(maps[0], design, np.ones(1))
+            of_style[in_fold] = self._map_items(maps[1], design, beta)
+        cross, variance = (table[inside] for table in self._moments_by_context())
+        of_slopes = (cross - variance @ beta) @ inverse.T
+        at_equal_style = of_scores - of_style - of_slopes @ means.style.T
+        values[inside] = np.hstack([at_equal_style, of_scores, beta + of_slopes])
+        corrections = self._corrections(means)
+        if selected is not None:
+            corrections[selected[self.block_context] == 0] = 0.0
         blocks = (self.block_context, self.block_weight, self.weight)
         bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
         equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)

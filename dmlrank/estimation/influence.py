@@ -8,10 +8,10 @@ depend on each other, the votes of one annotator on one context (:mod:`dmlrank.e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +61,7 @@ class InfluenceBlocks:
 
         A cell with votes in several blocks counts in each of them by the share of its votes there.
         """
-        total: FloatArray = np.zeros(len(self.context))
-        np.add.at(total, self.entry_block, self.entry_share)
+        total: FloatArray = np.bincount(self.entry_block, self.entry_share, len(self.context)).astype(float)
         return total
 
 
@@ -169,36 +168,32 @@ class TargetPopulation:
 T = TypeVar("T")
 
 
-class HasCentred(Protocol):
-    """A class that stores the influence values of every context."""
-
-    @property
-    def centred(self) -> FloatArray:
-        """phi, (n, d), with mean zero."""
-        ...
-
-
 class CentredValues:
-    """Sums over the influence values of all contexts, for classes that store these as ``centred``, (n, d)."""
+    """Sums over the influence values of all contexts, for classes that have these."""
 
     __slots__ = ()
 
     @property
-    def n_contexts(self: HasCentred) -> int:
+    def centred(self) -> FloatArray:
+        """phi, (n, d), with mean zero."""
+        raise NotImplementedError
+
+    @property
+    def n_contexts(self) -> int:
         """Number of contexts, n."""
         return len(self.centred)
 
-    def second_moment(self: HasCentred) -> FloatArray:
+    def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (d, d)."""
         phi = self.centred
         return phi.T @ phi
 
-    def power_sums(self: HasCentred) -> tuple[FloatArray, FloatArray]:
+    def power_sums(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         phi = self.centred
         return np.square(phi).sum(axis=0), np.square(np.square(phi)).sum(axis=0)
 
-    def sums_by(self: HasCentred, unit: IntArray) -> FloatArray:
+    def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         return unit_sums(self.centred, unit)
 
@@ -569,26 +564,31 @@ class KnownValues:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProjectedInfluence(CentredValues):
-    """P coefficients of each of K scores with their influence values.
+class StackedInfluence(CentredValues):
+    """Influence values of several estimates side by side, stored for every context.
 
-    Coordinate p K + k is coefficient p of score k.
-
-    estimate, plugin (P K,): Debiased coefficients, and the coefficients of F(mu) without the correction.
-    centred (n, P K): Influence values of the coefficients, with mean zero.
-    centred_correction (q, P K): Corrections by influence block, centred.
-    block_context (q,): Context of each block.
+    centred (n, d): Influence values, with mean zero.
+    centred_correction (q, d), block_context (q,): Corrections by influence block, centred, and the context of each
+        block; a correction is zero in the columns of other estimates.
     """
 
-    estimate: FloatArray
-    plugin: FloatArray
-    centred: FloatArray
+    centred: FloatArray = field()
     centred_correction: FloatArray
     block_context: IntArray
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ProjectedInfluence(StackedInfluence):
+    """P coefficients of each of K scores with their influence values.
+
+    estimate (P K,): Debiased coefficients; coordinate p K + k is coefficient p of score k.
+    """
+
+    estimate: FloatArray
+
+
 def project_influence(
-    influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_blocks: bool = True
+    influence: Influence, design: FloatArray, fixed_prompts: bool = False, *, with_blocks: bool
 ) -> ProjectedInfluence:
     """Regress the values F(mu(x)) + correction of the contexts, phi_raw, on functions v of the context.
 
@@ -622,15 +622,14 @@ def project_influence(
         residual = residual + value_weight[:, None] * (influence.value - design @ value_coefficients)
     centred = _row_products(scaled_design, residual)
     estimate = np.asarray(value_coefficients + correction_coefficients, dtype=float).ravel()
-    plugin = np.asarray(value_coefficients, dtype=float).ravel()
     if not with_blocks:
         no_blocks = np.empty((0, centred.shape[1]))
-        return ProjectedInfluence(estimate, plugin, centred, no_blocks, np.empty(0, dtype=np.intp))
+        return ProjectedInfluence(centred, no_blocks, np.empty(0, dtype=np.intp), estimate)
     context, n_cells = influence.block_context, influence.block_weight[:, None]
     weighted = weight[context, None] * influence.correction
     bias = np.linalg.lstsq(_gram(design[context], n_cells[:, 0]), design[context].T @ weighted, rcond=None)[0]
     blocks = _row_products(scaled_design[context], weighted - n_cells * (design[context] @ bias))
-    return ProjectedInfluence(estimate, plugin, centred, blocks, context)
+    return ProjectedInfluence(centred, blocks, context, estimate)
 
 
 def column_units(design: FloatArray) -> FloatArray:
@@ -732,10 +731,6 @@ class InfluenceInGroups:
         """Return phi_g in the contexts of a group, (n_g, d)."""
         return self.part(group).centred * (self.n_contexts / len(self.contexts[group]))
 
-    def given_prompts(self) -> InfluenceInGroups:
-        """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
-        return self.changed(Influence.given_prompts)
-
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (G d, G d).
 
@@ -799,7 +794,7 @@ class InfluenceInGroups:
             np.add.at(sums[:, group], unit[contexts], self.centred_in(group))
         return sums.reshape(len(sums), -1)
 
-    def by_context(self) -> ProjectedInfluence:
+    def by_context(self) -> StackedInfluence:
         """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""
         n_groups, size = len(self.contexts), self.n_scores
         centred, correction = np.zeros((self.n_contexts, n_groups, size)), np.zeros((self.n_blocks, n_groups, size))
@@ -808,13 +803,8 @@ class InfluenceInGroups:
             centred[contexts, group] = self.centred_in(group)
             correction[blocks, group] = part.centred_correction * (self.n_contexts / len(contexts))
             block_context[blocks] = contexts[part.block_context]
-        return ProjectedInfluence(
-            self.estimate,
-            self.plugin,
-            centred.reshape(self.n_contexts, -1),
-            correction.reshape(self.n_blocks, -1),
-            block_context,
-        )
+        of_blocks = correction.reshape(self.n_blocks, -1)
+        return StackedInfluence(centred.reshape(self.n_contexts, -1), of_blocks, block_context)
 
 
 def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:

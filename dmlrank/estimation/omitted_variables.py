@@ -146,7 +146,7 @@ def bias_scale(
     )
 
 
-def robustness_value(distance: FloatArray, scale: FloatArray, rho: float = 1.0) -> FloatArray:
+def robustness_value(distance: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the strength of an omitted variable that can explain an estimate's distance from a value, (J,).
 
     This is the share RV such that C_Y^2 = RV and C_D^2 = RV / (1 - RV) give a bias of this distance. C_D^2 = R / (1 -
@@ -155,10 +155,9 @@ def robustness_value(distance: FloatArray, scale: FloatArray, rho: float = 1.0) 
 
     Shapes: distance (J,), scale (J,), the B of the strengths.
     """
-    # (sqrt(f^4 + 4 f^2) - f^2) / 2 with f = distance / largest, in a form that divides by no zero and has no difference
+    # (sqrt(f^4 + 4 f^2) - f^2) / 2 with f = distance / scale, in a form that divides by no zero and has no difference
     # of large numbers.
-    largest = abs(rho) * scale
-    return np.asarray(2 * distance / np.maximum(np.hypot(distance, 2 * largest) + distance, np.finfo(float).tiny))
+    return np.asarray(2 * distance / np.maximum(np.hypot(distance, 2 * scale) + distance, np.finfo(float).tiny))
 
 
 def squared_error(mu: FloatArray, cell_y: FloatArray, worth: FloatArray) -> FloatArray:

@@ -372,17 +372,15 @@ def evaluate_identical_contexts(
         )
 
     influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}
-    n_entries = 0
-    if any(score.interior for score in estimands.values()):
-        n_entries = n * data.n_items * (data.n_items - 1) * data.n_categories
+    needs_floor = any(score.interior for score in estimands.values())
     report(n, n, "scores, contexts")
     return OneStepResult(
         influences,
         np.take(cell_mu, kinds.row, axis=0),
         held_out,
         HeldOutLabels.of(nuisances.mu, data, held_out),
-        n_below if n_entries else 0,
-        n_entries,
+        n_below * needs_floor,
+        n * data.n_items * (data.n_items - 1) * data.n_categories * needs_floor,
     )
 
 

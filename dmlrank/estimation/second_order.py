@@ -144,17 +144,13 @@ def second_order(
         return None
     labels = Labels.of(data, mu, floor, functions=functions, worth=worth, blocks=blocks, weight=weight)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    information, total_weight = labels.information(n_items), float(labels.weight.sum())
     directions = functional.label_directions(n_items)
     # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s. Where
     # order does not matter, both orders of a pair have the same term, and one of them counts twice.
     directions = 2 * directions if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None] * directions
     change, correction = np.zeros(n_items), np.zeros((len(blocks.context), n_items))
-    for fold, share in enumerate(shares):
-        mine = labels.only(np.flatnonzero(mu.folds.fold[labels.context] == fold))
-        if not len(mine.first):
-            continue
-        scaled = information * (float(mine.weight.sum()) / total_weight)
+    for fold, rows, scaled in labels.by_fold(mu.folds.fold, n_items):
+        mine, share = labels.only(rows), shares[fold]
         error = ErrorOfMu.of(mine, scaled, [(sign, unit[mine.block]) for sign, unit in units], n_items)
         if error.n_units < 2:
             continue
@@ -204,15 +200,11 @@ def reported_alone(
     np.minimum.at(first_context, unit, data.seed_order)
     group = (first_context[unit] % _N_GROUPS)[labels.context]
     fold_weight = np.bincount(mu.folds.fold, weight, len(shares)) / weight.sum()
-    information, total_weight = labels.information(data.n_items), float(labels.weight.sum())
     average, factor = weight[contexts] / weight[contexts].sum(), _N_GROUPS / (_N_GROUPS - 1)
     change, variance = np.zeros(len(functional.names(data.items))), np.zeros(len(functional.names(data.items)))
-    for fold, (table, share) in enumerate(zip(tables, shares, strict=True)):
-        mine = np.flatnonzero(mu.folds.fold[labels.context] == fold)
-        if not len(mine):
-            continue
-        scaled = information * (float(labels.weight[mine].sum()) / total_weight)
-        scores = labels.only(mine).scores(group[mine], data.n_items, _N_GROUPS).toarray()
+    for fold, rows, scaled in labels.by_fold(mu.folds.fold, data.n_items):
+        table, share = tables[fold], shares[fold]
+        scores = labels.only(rows).scores(group[rows], data.n_items, _N_GROUPS).toarray()
         terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T
         log_odds = labels.as_column(share)
         errors = [_error_of(b, functions[contexts], log_odds) for b in terms]
@@ -292,6 +284,13 @@ class Labels:
         order = np.argsort(code, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
+
+    def by_fold(self, fold: IntArray, n_items: int) -> Iterator[tuple[int, IntArray, FloatArray]]:
+        """Yield the folds, (n,), that have labels, with the rows of these and the information scaled to them."""
+        information, total_weight, of_rows = self.information(n_items), float(self.weight.sum()), fold[self.context]
+        for number in np.unique(of_rows).tolist():
+            rows = np.flatnonzero(of_rows == number)
+            yield number, rows, information * (float(self.weight[rows].sum()) / total_weight)
 
     def information(self, n_items: int) -> FloatArray:
         """Return the weighted sum of v z z', (K q + 1, K q + 1)."""

@@ -40,13 +40,14 @@ confounding, JASA.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TypeAlias
 
 import numpy as np
 
 from .._utils.computation import report
+from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
@@ -58,32 +59,12 @@ from .one_step import Residuals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShownRows:
-    """Shown battles as rows, with the residual of the vote that each of them got or did not get.
-
-    context, block, first, second (b,): Context, influence block and ordered pair of each battle.
-    rate (b,): v at the battle's context and pair.
-    residual (b,): (V - v) / r, divided by the number of battles on the same shown cell. V is 1 if the battle got a
-        vote, else 0.
-    mu (b, C): mu at the battle's context and pair, not clipped.
-    """
-
-    context: IntArray
-    block: IntArray
-    first: IntArray
-    second: IntArray
-    rate: FloatArray
-    residual: FloatArray
-    mu: FloatArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class VotingStage:
     """Probabilities of a vote and shown battles, from which the bounds for votes not cast are computed.
 
     rates: v of all pairs.
     cell_rate (m,): v at the labelled cells.
-    shown: The shown battles; None where every pair counts as shown.
+    shown: The shown battles, with mu not clipped; None where every pair counts as shown.
     block_context (q,): Context of each influence block: the blocks of the fit, followed by blocks for shown battles
         that belong to none of them.
     block_weight (q,): Number of shown cells in each block; labelled cells where every pair counts as shown.
@@ -93,7 +74,7 @@ class VotingStage:
 
     rates: PairPropensity
     cell_rate: FloatArray
-    shown: ShownRows | None
+    shown: CorrectionRows | None
     block_context: IntArray
     block_weight: FloatArray
     annotator: IntArray | None
@@ -117,49 +98,34 @@ class ExtremeShares:
 
     def of(self, mu: FloatArray) -> FloatArray:
         """Return the extreme probabilities u, (..., C), for probabilities ``mu``, (..., C), of votes that were cast."""
-        extreme = by_category_first(mu.shape)
-        best = below = np.zeros(mu.shape[:-1])
-        for category in self._categories(mu):
-            best = best + _get(mu, category)
-            share = np.minimum(self.gamma * best, 1 - (1 - best) / self.gamma)
-            _put(extreme, category, share - below)
-            below = share
-        return extreme
+        best = self._sums_over_best(mu)
+        return self._of_categories(np.minimum(self.gamma * best, 1 - (1 - best) / self.gamma))
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the derivative of u along ``delta``, (..., C), a direction that sums to zero over the categories."""
-        derivative = by_category_first(mu.shape)
-        best = change = below = np.zeros(mu.shape[:-1])
-        for category in self._categories(mu):
-            best, change = best + _get(mu, category), change + _get(delta, category)
-            slope = np.where(best * (self.gamma + 1) < 1, self.gamma, 1 / self.gamma) * change
-            _put(derivative, category, slope - below)
-            below = slope
-        return derivative
+        best, change = self._sums_over_best(mu), self._sums_over_best(delta)
+        return self._of_categories(np.where(best * (self.gamma + 1) < 1, self.gamma, 1 / self.gamma) * change)
 
-    def _categories(self, mu: FloatArray) -> Iterator[int | IntArray]:
-        """Yield the best category, the second best and so on: one for all probabilities, or one for each of them."""
-        yield from self.order.tolist() if self.order.ndim == 1 else np.moveaxis(self.order, -1, 0)
+    def _sums_over_best(self, values: FloatArray) -> FloatArray:
+        """Return the sums of values, (..., C), over the best category, the best two and so on, (C, ...)."""
+        sums = np.moveaxis(values, -1, 0)
+        if self.order.ndim == 1:
+            sums = sums[self.order]
+        else:
+            sums = np.take_along_axis(sums, np.moveaxis(self.order, -1, 0), axis=0)
+        for number in range(1, len(sums)):
+            sums[number] += sums[number - 1]
+        return sums
 
-
-def _get(values: FloatArray, category: int | IntArray) -> FloatArray:
-    """Return the values, (...), of one category, or of the category that is given for each place."""
-    if isinstance(category, int):
-        return values[..., category]
-    return np.take_along_axis(values, category[..., None], axis=-1)[..., 0]
-
-
-def _put(values: FloatArray, category: int | IntArray, new: FloatArray) -> None:
-    """Replace the values that :func:`_get` returns."""
-    if isinstance(category, int):
-        values[..., category] = new
-    else:
-        np.put_along_axis(values, category[..., None], new[..., None], axis=-1)
-
-
-def by_category_first(shape: tuple[int, ...]) -> FloatArray:
-    """Return memory for probabilities, (..., C), in which those of one category lie side by side."""
-    return np.moveaxis(np.empty((shape[-1], *shape[:-1])), 0, -1)
+    def _of_categories(self, sums: FloatArray) -> FloatArray:
+        """Return the values of the categories, (..., C), from sums over the best ones, (C, ...)."""
+        values, own = np.empty_like(sums), sums.copy()
+        own[1:] -= sums[:-1]
+        if self.order.ndim == 1:
+            values[self.order] = own
+        else:
+            np.put_along_axis(values, np.moveaxis(self.order, -1, 0), own, axis=0)
+        return np.moveaxis(values, 0, -1)
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.
@@ -214,7 +180,8 @@ class CorrectionRows:
     mu (r, C): mu at the pair, clipped at the floor for functionals that need a floor.
     rate (r,): v at the pair.
     label (r, C): Weighted residual of the votes, S/pi (Y - mu); zero in rows of shown battles.
-    vote (r,): Weighted residual of voting, R/r (V - v); zero in rows of votes, unless every pair counts as shown.
+    vote (r,): Weighted residual of voting, R/r (V - v), divided by the number of battles on the same shown cell; zero
+        in rows of votes, unless every pair counts as shown.
     """
 
     context: IntArray
@@ -232,23 +199,15 @@ class CorrectionRows:
         blocks, voting = inputs.blocks, inputs.voting
         votes = Residuals.of(inputs.data, inputs.nuisances, blocks, inputs.nuisances.mu.at(inputs.data.cells))
         label = votes.weighted(slice(None), interior)
-        rate = voting.cell_rate[blocks.entry_cell]
-        shown = voting.shown
+        rate, shown = voting.cell_rate[blocks.entry_cell], voting.shown
+        # With r = 1, the term R/r (V - v) has the part V at labelled pairs, which the rows contain, and the part -v at
+        # every pair, which the value of each context contains.
+        vote = blocks.entry_share.astype(float) if shown is None else np.zeros(len(label))
+        rows = cls(votes.context, votes.block, votes.first, votes.second, votes.mu[interior], rate, label, vote)
         if shown is None:
-            # With r = 1, the term R/r (V - v) has the part V at labelled pairs, which the rows contain, and the part -v
-            # at every pair, which the value of each context contains.
-            vote = blocks.entry_share.astype(float)
-            return cls(votes.context, votes.block, votes.first, votes.second, votes.mu[interior], rate, label, vote)
-        return cls(
-            context=np.concatenate([votes.context, shown.context]),
-            block=np.concatenate([votes.block, shown.block]),
-            first=np.concatenate([votes.first, shown.first]),
-            second=np.concatenate([votes.second, shown.second]),
-            mu=np.concatenate([votes.mu[interior], inputs.mu(shown.mu, interior)]),
-            rate=np.concatenate([rate, shown.rate]),
-            label=np.concatenate([label, np.zeros_like(shown.mu)]),
-            vote=np.concatenate([np.zeros(len(label)), shown.residual]),
-        )
+            return rows
+        shown = replace(shown, mu=inputs.mu(shown.mu, interior))
+        return cls(*(np.concatenate([getattr(part, name) for part in (rows, shown)]) for name in cls.__slots__))
 
     def only(self, rows: IntArray | slice) -> CorrectionRows:
         """Return some of the rows."""
@@ -382,8 +341,8 @@ class _AdditiveTask:
         """Write the corrections of all blocks, lower and upper bound, to ``total``, (q, 2 J)."""
         data = self.inputs.data
         total[...] = 0.0
-        for start in range(0, len(all_rows.block), _ROWS):
-            rows = all_rows.only(slice(start, start + _ROWS))
+        for part in row_slices(len(all_rows.block), 1, _ROWS):
+            rows = all_rows.only(part)
             # Probabilities and directions that are best and worst for the item shown first.
             high, low = (rows.directions(ExtremeShares(order, gamma)) for order in (self.order, self.order[::-1]))
             orders = [(rows.first, rows.second, high, low)]

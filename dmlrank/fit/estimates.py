@@ -425,7 +425,9 @@ class Estimates:
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
         z = z_statistics(*self.against_neutral())
-        return two_sided_p_values(z, self.covariance) if self.sequence is None else self.sequence.p_values(z)
+        if self.sequence is not None:
+            return self.sequence.boundary().p_values(z)
+        return two_sided_p_values(z, self.covariance)
 
 
 def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:

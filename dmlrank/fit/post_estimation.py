@@ -248,7 +248,7 @@ def _at_equal_style(
     """Return scores at equal style in groups, with the slopes of each group, alone and beside all other scores."""
     equal, every = list[InfluenceInGroups](), list[InfluenceInGroups]()
     for inside in members:
-        influence = terms.influence([inside.astype(float)])
+        influence = terms.influence(inside.astype(float))
         parts = (influence.equal, side_by_side((raw, influence.averaged, influence.equal, influence.slopes)))
         for groups, part in zip((equal, every), parts, strict=True):
             groups.append(influence_in_groups(part, inside[None]))

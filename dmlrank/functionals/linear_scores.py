@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from ..data.arrays import row_slices
 from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
@@ -34,8 +35,19 @@ _ROOM = 0.2
 _MOVES = 1e-9
 
 
+class LinearInMu(Functional):
+    """A functional that is linear in the probabilities, and therefore the derivative of itself."""
+
+    interior = False
+    linear = True
+    pair_local = True
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value(delta)
+
+
 @dataclass(frozen=True, eq=False)
-class PositionEffect(Functional):
+class PositionEffect(LinearInMu):
     """Mean of s1 - s2 over the ordered pairs of the graph, (n, 1), which is zero where display order does not matter.
 
     s1 and s2 are the preferences for the item shown first and for the item shown second, by ``weights`` that are
@@ -44,9 +56,6 @@ class PositionEffect(Functional):
 
     weights: CategoryWeights = field()
     graph: Graph = field()
-    interior = False
-    linear = True
-    pair_local = True
 
     def value(self, mu: FloatArray) -> FloatArray:
         # Category by category, because most have no part in the gap.
@@ -60,12 +69,9 @@ class PositionEffect(Functional):
         gap = delta @ np.subtract(self.weights.first, self.weights.second)
         return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))
 
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self.value(delta)
-
 
 @dataclass(frozen=True, eq=False)
-class PairScores(Functional):
+class PairScores(LinearInMu):
     """One number for each of P pairs of items, (n, P), linear in the probabilities of the pair in both orders.
 
     item, opponent (P,): Codes of the two items of each pair.
@@ -76,9 +82,6 @@ class PairScores(Functional):
     opponent: IntArray
     as_first: FloatArray
     as_second: FloatArray
-    interior = False
-    linear = True
-    pair_local = True
 
     @classmethod
     def win_probability(cls, weights: CategoryWeights, item: int, opponent: int) -> PairScores:
@@ -127,12 +130,9 @@ class PairScores(Functional):
         row, pair, amount = map(np.concatenate, zip(*entries, strict=True))
         return row, pair, amount
 
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self.value(delta)
-
 
 @dataclass(frozen=True, eq=False)
-class Linearised(Functional):
+class Linearised(LinearInMu):
     """The linear approximation F(m) + DF(m) [mu - c] of a functional F at a table m of preferences.
 
     The scores of mean preferences, F(E mu(X)), have the influence values DF(m) [mu(x) + S / pi (Y - mu(x)) - m] with
@@ -152,9 +152,6 @@ class Linearised(Functional):
     jacobian: FloatArray
     scores: FloatArray
     name: str = ""
-    interior = False
-    linear = True
-    pair_local = True
 
     @classmethod
     def at(
@@ -171,9 +168,6 @@ class Linearised(Functional):
     def label(self) -> str:
         """Name and short description of the functional."""
         return self.functional.label
-
-    def neutral(self, n_items: int) -> float | None:
-        return self.functional.neutral(n_items)
 
     def gauge(self, n_items: int) -> Gauge:
         return self.functional.gauge(n_items)
@@ -274,13 +268,12 @@ def curvature_bias(
     if functional.pair_local:
         # The derivative at a pair depends on this pair alone.
         delta = share[:, None] * direction
-        orders, step = [(first, second, delta)], max(1, _CHUNK // len(table))
+        orders = [(first, second, delta)]
         if not ordered:
             orders.append((second, first, delta[:, exchanged_wins(delta.shape[1])]))
         sums = list[FloatArray]()
         for j, k, change in orders:
-            for start in range(0, len(j), step):
-                part = slice(start, start + step)
+            for part in row_slices(len(j), len(table), _CHUNK):
                 mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
                 second_difference = functional.derivative_at(mu + change[part], change[part], *rows)
                 second_difference = second_difference - functional.derivative_at(mu - change[part], change[part], *rows)
@@ -289,9 +282,7 @@ def curvature_bias(
     if 2 * len(first) * table.size > _MOST_ENTRIES:
         return np.full(n_scores, np.nan)
     at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
-    step = max(1, _CHUNK // table.size)
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
+    for part in row_slices(len(first), table.size, _CHUNK):
         delta = np.zeros((len(first[part]), *table.shape))
         delta[np.arange(len(delta)), first[part], second[part]] = share[part, None] * direction[part]
         if not ordered:

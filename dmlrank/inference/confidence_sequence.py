@@ -125,10 +125,6 @@ class ConfidenceSequence:
         """Return the half-width, in standard errors, of intervals that hold jointly for ``n_tests`` contrasts."""
         return self.boundary(n_tests).critical(self.alpha / max(n_tests, 1))
 
-    def p_values(self, z: FloatArray) -> FloatArray:
-        """Return two-sided p-values of z statistics, (J,), for each test by itself; NaN where z is NaN."""
-        return self.boundary().p_values(z)
-
     def adjusted_p_values(self, z: FloatArray) -> FloatArray:
         """Return two-sided p-values, (J,), adjusted for the tests whose z statistic is a number (Bonferroni).
 

@@ -15,11 +15,10 @@ from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..estimation.influence import (
-    CentredValues,
     CompressedInfluence,
     Influence,
     InfluenceInGroups,
-    ProjectedInfluence,
+    StackedInfluence,
     unit_sums,
 )
 from ..exceptions import DataError, IntervalWarning
@@ -38,20 +37,8 @@ _EXACT = 1e-13
 _MAX_RATIO = 1e6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side; a correction is zero in the columns of other estimates.
-
-    Shapes: centred (n, d) and centred_correction (q, d), each with mean zero; block_context (q,).
-    """
-
-    centred: FloatArray
-    centred_correction: FloatArray
-    block_context: IntArray
-
-
 # Influence values of every context, and those that may be stored by group of contexts.
-CentredInfluence: TypeAlias = Influence | ProjectedInfluence | StackedInfluence
+CentredInfluence: TypeAlias = Influence | StackedInfluence
 CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | InfluenceInGroups
 
 

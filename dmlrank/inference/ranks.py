@@ -264,15 +264,10 @@ def closest_cycle(p_adjusted: FloatArray) -> Cycles:
 
     ``p_adjusted``, (K, K), is as in :func:`find_cycles`.
     """
-    best = Cycles(np.empty((0, 3), dtype=np.intp), np.empty(0))
-    smallest = np.inf
-    for a in range(len(p_adjusted) - 2):
-        of_triple = _largest_p_values(p_adjusted, a)
-        b, c = np.unravel_index(int(of_triple.argmin()), of_triple.shape)
-        if of_triple[b, c] < smallest:
-            smallest = float(of_triple[b, c])
-            best = Cycles(np.array([[a, b + a + 1, c + a + 1]]), np.array([smallest]))
-    return best
+    smallest = [float(_largest_p_values(p_adjusted, a).min()) for a in range(len(p_adjusted) - 2)]
+    # Where no triple is a cycle of estimates, the p-values are infinite.
+    closest = find_cycles(p_adjusted, min([*smallest, 1.0]))
+    return Cycles(closest.items[:1], closest.p_adjusted[:1])
 
 
 def _largest_p_values(p_adjusted: FloatArray, a: int) -> FloatArray:

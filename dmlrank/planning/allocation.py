@@ -24,6 +24,7 @@ import scipy
 from numpy.typing import NDArray
 
 from .._utils.computation import current, in_order
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def propensity_table(propensities: Propensities) -> FloatArray:
     if isinstance(propensities, np.ndarray):
         return propensities
     table = np.empty(propensities.shape)
-    for block in cached_blocks(slice(0, len(table)), table.shape[1]):
+    for block in row_slices(len(table), table.shape[1], CACHED_CELLS):
         table[block] = propensities[block]
     return table
 
@@ -115,12 +116,11 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
     The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
     """
     n_rows, n_pairs = shape
-    rows_of_task = max(1, _TASK_CELLS // n_pairs)
-    tasks = [slice(start, min(start + rows_of_task, n_rows)) for start in range(0, n_rows, rows_of_task)]
 
     def work_on(task: slice) -> list[T]:
         return [work(block) for block in cached_blocks(task, n_pairs)]
 
+    tasks = list(row_slices(n_rows, n_pairs, _TASK_CELLS))
     return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
 
 
@@ -166,7 +166,7 @@ class Constraints:
         return float(by_row.sum() if self.count is None else self.count[rows] @ by_row)
 
 
-def allocate(rates: CellRates, constraints: Constraints, *, start: float | None = None) -> Allocation:
+def allocate(rates: CellRates, constraints: Constraints, *, start: float = np.inf) -> Allocation:
     """Find the propensities that minimise the sum of information / propensity; ``start`` is a level near the optimum's.
 
     References
@@ -175,14 +175,7 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     """
     if constraints.one_pair and constraints.cost.shape[1] > 1:
         return _allocate_one_pair(rates, constraints)
-    lower, before = constraints.lower, constraints.before
-    # All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of
-    # at most one label is therefore a largest level of the context.
-    cap = None
-    if constraints.one_pair:
-        cap = np.concatenate(
-            map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block), before), rates.shape)
-        )
+    cap = _largest_levels(rates, constraints)
     level = _budget_level(rates, constraints, cap, start)
     propensities = Computed(rates.shape, partial(_propensities_at_level, rates, constraints, level, cap))
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
@@ -193,22 +186,12 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     return Allocation(propensities, multiplier, context_multiplier)
 
 
-def propensities_at_multiplier(
-    information: FloatArray,
-    cost: FloatArray,
-    lower: float,
-    multiplier: float,
-    one_pair: bool,
-    before: FloatArray | float = 0.0,
-) -> FloatArray:
+def propensities_at_multiplier(rates: CellRates, constraints: Constraints, multiplier: float) -> FloatArray:
     """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same lambda."""
-    if one_pair and cost.shape[1] > 1:
-        root, price = np.sqrt(information), multiplier * np.broadcast_to(cost, information.shape)
-        nu = _context_multipliers(root, price, lower, before)
-        return _at_price(root, price + nu[:, None], lower, before)
-    rate, level = np.sqrt(information / cost), level_of(multiplier)
-    most = np.minimum(level, _one_pair_level(rate, lower, before)) if one_pair else level
-    return _at_level(rate, lower, most, before)
+    if constraints.one_pair and constraints.cost.shape[1] > 1:
+        return propensity_table(_one_pair_at(rates, constraints, multiplier).propensities)
+    cap, every_row = _largest_levels(rates, constraints), slice(0, rates.shape[0])
+    return _propensities_at_level(rates, constraints, level_of(multiplier), cap, every_row)
 
 
 def level_of(multiplier: float) -> float:
@@ -243,31 +226,38 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
 # --- any number of labels, or at most one where the labels of a context cost the same ---------------------------------
 
 
+def _largest_levels(rates: CellRates, constraints: Constraints) -> FloatArray | None:
+    """Return the level at which the propensities of each row add up to one, (n,); None for any number of labels.
+
+    All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of at
+    most one label is therefore a largest level of the context.
+    """
+    if not constraints.one_pair:
+        return None
+    lower, before = constraints.lower, constraints.before
+    return np.concatenate(
+        map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block), before), rates.shape)
+    )
+
+
 def _propensities_at_level(
     rates: CellRates, constraints: Constraints, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
-    """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``."""
-    most = level if cap is None else np.minimum(level, cap[rows])
-    return _at_level(rates[rows], at_rows(constraints.lower, rows), most, constraints.before)
-
-
-def _at_level(
-    rate: FloatArray, lower: FloatArray | float, level: FloatArray | float, before: FloatArray | float
-) -> FloatArray:
-    """Return level, (b,), x rate, (b, m), minus ``before``, in [smallest propensity, 1]; overwrites ``rate``.
+    """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``.
 
     Where the level is infinite, the result is one for every label with information.
     """
+    most, rate = level if cap is None else np.minimum(level, cap[rows])[:, None], rates[rows]
     with np.errstate(invalid="ignore"):
-        rate *= level if np.ndim(level) == 0 else np.asarray(level)[:, None]
-    if not np.isfinite(level).all():
+        rate *= most
+    if not np.isfinite(most).all():
         rate[np.isnan(rate)] = 0.0  # infinity times the rate of a label without information
-    rate -= before
-    np.maximum(rate, lower, out=rate)
+    rate -= constraints.before
+    np.maximum(rate, at_rows(constraints.lower, rows), out=rate)
     return np.minimum(rate, 1.0, out=rate)
 
 
-def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | None, start: float | None) -> float:
+def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | None, start: float) -> float:
     """Find the level at which the propensities cost the budget; infinite where the budget is slack."""
     lower, budget = constraints.lower, constraints.budget
 
@@ -293,7 +283,7 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
     def is_slack() -> bool:
         return spending(np.inf)[0] <= budget * (1 + _BUDGET_PRECISION)
 
-    if start is None:
+    if np.isinf(start):
         if is_slack():
             return np.inf
         # The level at which the budget would be spent if no propensity were clipped.
@@ -353,24 +343,14 @@ def _propensities_at_price(
 
 def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost."""
-    cost, lower, budget = constraints.cost, float(np.min(constraints.lower)), constraints.budget
-
-    def allocation_at(multiplier: float) -> Allocation:
-        def nu_of(block: slice) -> FloatArray:
-            cost_of_label = np.broadcast_to(at_rows(cost, block), (block.stop - block.start, rates.shape[1]))
-            root = rates[block] * np.sqrt(cost_of_label)
-            return _context_multipliers(root, multiplier * cost_of_label, lower, constraints.before)
-
-        nu = np.concatenate(map_blocks(nu_of, rates.shape))
-        rule = partial(_propensities_at_price, rates, constraints, multiplier, nu)
-        return Allocation(Computed(rates.shape, rule), multiplier, nu)
+    lower, budget = float(np.min(constraints.lower)), constraints.budget
 
     def excess(log_multiplier: float) -> float:
-        propensities = allocation_at(float(np.exp(log_multiplier))).propensities
+        propensities = _one_pair_at(rates, constraints, float(np.exp(log_multiplier))).propensities
         return sum(map_blocks(lambda block: constraints.spent(propensities[block], block), rates.shape)) - budget
 
     if excess(-np.inf) <= budget * _BUDGET_PRECISION:
-        return allocation_at(0.0)
+        return _one_pair_at(rates, constraints, 0.0)
     largest_rate = max(map_blocks(lambda block: rates[block].max(), rates.shape))
     # For any lambda beyond ``high`` every propensity is the smallest one allowed, and the smallest propensities cost no
     # more than the budget.
@@ -378,7 +358,21 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
     low = high - 4.0
     while excess(low) <= 0:
         high, low = low, low - 4.0
-    return allocation_at(float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))))
+    log_multiplier = scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16)
+    return _one_pair_at(rates, constraints, float(np.exp(log_multiplier)))
+
+
+def _one_pair_at(rates: CellRates, constraints: Constraints, multiplier: float) -> Allocation:
+    """Return the allocation of at most one label per context with a given lambda."""
+
+    def nu_of(block: slice) -> FloatArray:
+        cost = np.broadcast_to(at_rows(constraints.cost, block), (block.stop - block.start, rates.shape[1]))
+        root, lower = rates[block] * np.sqrt(cost), float(np.min(constraints.lower))
+        return _context_multipliers(root, multiplier * cost, lower, constraints.before)
+
+    nu = np.concatenate(map_blocks(nu_of, rates.shape))
+    rule = partial(_propensities_at_price, rates, constraints, multiplier, nu)
+    return Allocation(Computed(rates.shape, rule), multiplier, nu)
 
 
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: float, before: FloatArray | float) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,6 @@ from .plan_options import (
     read_category_weights,
     read_context_weights,
     read_costs,
-    read_edge_weights,
     read_graph,
     read_names,
     specify,
@@ -219,12 +219,13 @@ def design(
     check_mu(table, names.models, names.contexts, position_bias)
     if isinstance(functional, str) and functional == Borda.name:
         functional = estimator_named(estimator).functional(functional)
-    edges = align_pairs_by_name(edge_weights, model_names, name="edge_weights")
+    # The functional checks its edge weights.
+    edges: Any = align_pairs_by_name(edge_weights, model_names, name="edge_weights")
     bound = bind_functional(
         functional,
         read_category_weights(category_weights, n_categories),
         read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
-        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
+        edge_weights=edges,
         ordered=position_bias,
     )
     pairs = Pairs.of(bound, n_items, position_bias)

@@ -8,13 +8,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
+from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -62,18 +63,9 @@ _LEAST_WORTH = 1e-4
 _ONE_AT_A_TIME = Lock()
 
 
-class Prompts(NamedTuple):
-    """The prompts that a plan from a fit is for, with identifiers, (n,), and the columns that hold these.
-
-    tables (g, K, K, C), row (n,): Tables of probabilities, which prompts may share, and the table of each prompt.
-    carried (n, 1): The column of the user's identifiers, where rows are numbered.
-    """
-
-    tables: Tables
-    row: IntArray
-    identifiers: NDArray[np.object_]
-    columns: tuple[str, ...]
-    carried: pd.DataFrame | None = None
+# The prompts that a plan from a fit is for: tables of probabilities, (g, K, K, C), the table of each prompt, (n,), and
+# names.
+Prompts: TypeAlias = tuple[Tables, IntArray, PlanNames]
 
 
 def design_table(table: pd.DataFrame, options: PlanOptions, prompts: str, candidate: str | None) -> Plan:
@@ -109,7 +101,6 @@ def design_fit(
     from_scratch: bool = False,
     *,
     candidate: str | None = None,
-    stored_numbers: int = STORED_NUMBERS,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     if steps.estimator is MEANS:
@@ -141,12 +132,12 @@ def design_fit(
             "this fit has weights=, which are not known for new prompts; leave out newdata= to plan for the prompts of "
             "the fit"
         )
-    prompts = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
-    tables, row, n_contexts = prompts.tables, prompts.row, len(prompts.row)
-    if np.prod(tables.shape, dtype=float) <= stored_numbers:
+    tables, row, names = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
+    n_contexts = len(row)
+    if np.prod(tables.shape, dtype=float) <= STORED_NUMBERS:
         # Larger tables are predicted anew in every pass.
         stored = np.empty(tables.shape)
-        for part in _chunks(tables):
+        for part in row_slices(len(tables), int(np.prod(tables.shape[1:])), _CHUNK_NUMBERS):
             stored[part] = tables[part]
         tables = stored
     if mean is not None:
@@ -157,10 +148,7 @@ def design_fit(
     # assumed to be the same on the new prompts as on the fit's. A constant that the fit adds to its scores, such as
     # 1000 Elo points, is not added to the means of F(mu).
     estimate, plugin = estimates.estimate, estimates.plugin - estimates.scale.shift
-    formula, above = parse_formula(steps.source.formula), _above(estimates, options, from_scratch)
-    names = PlanNames(
-        steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second, carried=prompts.carried
-    )
+    above = _above(estimates, options, from_scratch)
 
     def scores_of(mean: FloatArray) -> FloatArray:
         return estimate if newdata is None else estimate + mean - plugin
@@ -191,12 +179,13 @@ def design_fit(
     present, weights_follow = functional.edge_weights, False
     if steps.setup.weighting == "counts" and isinstance(functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if specification.earlier is None else present
-        most = _by_context(specification, counts).max() + specification.smallest_propensity(options.budget)
+        # Labels of each pair by context of the plan, from those of both display orders.
+        before = pairs.take(counts[None]) / ((2 if pairs.ordered else 1) * n_contexts)
         # Where a pair has a label for every prompt, no propensity says what further labels add.
-        weights_follow = most < 1
+        weights_follow = bool(before.max() + specification.smallest_propensity(options.budget) < 1)
     solution = None
     if weights_follow:
-        earlier, before = specification.earlier, _by_context(specification, counts)
+        earlier = specification.earlier
         joined = replace(
             specification,
             problem=replace(specification.problem, before=before),
@@ -368,13 +357,6 @@ def _both_orders(pairs: Pairs, table: FloatArray) -> FloatArray:
     return table + table.T if pairs.ordered else table
 
 
-def _by_context(specification: PlanSpecification, counts: FloatArray) -> FloatArray:
-    """Return the labels of each pair by context of a plan, (1, m), from those of both display orders, (K, K)."""
-    problem = specification.problem
-    orders = 2 if problem.pairs.ordered else 1
-    return np.asarray(problem.pairs.take(counts[None]) / (orders * problem.n_contexts))
-
-
 def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> NDArray[np.bool_] | None:
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
     if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
@@ -392,16 +374,10 @@ def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> ND
     return above
 
 
-def _chunks(tables: Tables) -> list[slice]:
-    """Return ranges of tables with about two million probabilities each."""
-    size = max(1, _CHUNK_NUMBERS // int(np.prod(tables.shape[1:])))
-    return [slice(start, start + size) for start in range(0, len(tables), size)]
-
-
 def _linearised_at(steps: FitState, tables: Tables, row: IntArray) -> Linearised:
     """Return the functional of mean preferences, linearised at the mean over new prompts, (n,)."""
     share, total = np.bincount(row, minlength=len(tables)) / len(row), np.zeros(tables.shape[1:])
-    for part in _chunks(tables):
+    for part in row_slices(len(tables), total.size, _CHUNK_NUMBERS):
         total += np.tensordot(share[part], tables[part], 1)
     # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
     many_labels = np.full(total.shape[:2], _MANY_LABELS)
@@ -427,9 +403,17 @@ def _own_prompts(steps: FitState) -> Prompts:
     shape = (data.n_items, data.n_items, data.n_categories)
     tables = Computed((len(contexts), *shape), partial(_out_of_fold, sources, contexts, data.n_contexts, shape))
     columns, carried = steps.options.context or ("context",), None
-    if not steps.options.context and (names := _identifiers(data.columns.available)):
-        carried = with_columns(data, steps.source.data, names).context_table(names)
-    return Prompts(tables, row.reshape(-1), data.context_ids, columns, carried)
+    if not steps.options.context and (found := _identifiers(data.columns.available)):
+        carried = with_columns(data, steps.source.data, found).context_table(found)
+    return tables, row.reshape(-1), _names(steps, data.context_ids, columns, carried)
+
+
+def _names(
+    steps: FitState, identifiers: NDArray[np.object_], columns: tuple[str, ...], carried: pd.DataFrame | None
+) -> PlanNames:
+    """Return the names of a plan; ``carried`` is the column of the user's identifiers, where rows are numbered."""
+    formula = parse_formula(steps.source.formula)
+    return PlanNames(steps.data.items, identifiers, columns, formula.first, formula.second, carried=carried)
 
 
 def _identifiers(columns: Sequence[str]) -> list[str]:
@@ -477,9 +461,9 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
-    names = _identifiers(columns)
-    carried = None if id_columns or not names else take_columns(newdata, names).reset_index(drop=True)
-    return Prompts(tables, row, np.fromiter(values, object, len(x)), id_columns or ("row",), carried)
+    found = _identifiers(columns)
+    carried = None if id_columns or not found else take_columns(newdata, found).reset_index(drop=True)
+    return tables, row, _names(steps, np.fromiter(values, object, len(x)), id_columns or ("row",), carried)
 
 
 def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> FloatArray:
@@ -490,5 +474,5 @@ def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> Floa
 
 def _predict(steps: FitState, newdata: object) -> FloatArray:
     """Return probabilities of new prompts, (n, K, K, C)."""
-    prompts = _new_prompts(steps, newdata)
-    return prompts.tables[slice(0, len(prompts.tables))][prompts.row]
+    tables, row, _ = _new_prompts(steps, newdata)
+    return tables[slice(0, len(tables))][row]

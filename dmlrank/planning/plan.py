@@ -408,7 +408,8 @@ class Plan(Summarised):
         explore, lower = specification.explore, self.solution.smallest_propensity
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
         best = self.solution.optimum
-        propensity = other.propensities_at(best.metric, lower, best.allocation.multiplier)
+        metric = specification.precision.metric(best.start.labelling)
+        propensity = other.propensities_at(metric, lower, best.allocation.multiplier)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)

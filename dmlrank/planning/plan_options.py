@@ -124,15 +124,17 @@ class Against:
 
     model: str
 
-    def rows(self, models: list[str], scores: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+    def rows(
+        self, models: list[str], scores: FloatArray, above: NDArray[np.bool_] | None = None
+    ) -> tuple[FloatArray, tuple[str, ...]]:
         """Return the coefficients of the differences and their names.
 
         Parameters
         ----------
         models : list of str
             Names of the K models.
-        scores : ndarray, shape (K,)
-            Not used; an argument because ``Top`` needs the scores.
+        scores, above : ndarray, shape (K,), and ndarray, shape (K, K), optional
+            Not used; arguments because ``Top`` needs them.
 
         Returns
         -------
@@ -200,10 +202,8 @@ def make_criterion(
     if contrasts is None:
         rows = np.eye(len(models)) if kind == "A" else free.T
         return Criterion(kind, rows), np.empty((0, len(models))), (), questions
-    if isinstance(contrasts, Top):
+    if isinstance(contrasts, Top | Against):
         targets, labels = contrasts.rows(models, scores, above)
-    elif isinstance(contrasts, Against):
-        targets, labels = contrasts.rows(models, scores)
     else:
         hypothesis = read_hypothesis(contrasts, models)
         targets, labels = hypothesis.matrix, hypothesis.labels
@@ -335,18 +335,6 @@ def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArr
             "least 0, not all of them 0"
         )
     return numbers / numbers.mean()
-
-
-def read_edge_weights(edge_weights: ArrayLike, n_items: int) -> FloatArray:
-    """Return edge weights as an array of numbers, (K, K)."""
-    numbers = array_of_numbers(edge_weights, 2)
-    if numbers is None or numbers.shape != (n_items, n_items):
-        found = shown(edge_weights, 60) if numbers is None else f"an array of shape {numbers.shape}"
-        raise OptionTypeError(
-            f"edge_weights is {found}; allowed are None and a symmetric array of numbers, (models, models) = "
-            f"{(n_items, n_items)}"
-        )
-    return numbers
 
 
 def read_category_weights(

@@ -306,6 +306,11 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
     """Return the notes below the table."""
     if specification.problem.of_scores:
         has_runs = specification.problem.spent > 0 or specification.candidate
+        thin = thin_models(specification, solution)
+        thin_note = (
+            f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
+            f"{FEWEST_PROMPTS}), where the fewest runs set the t quantiles of all intervals."
+        )
         return [
             f"Standard errors are predicted for a fit of {'all' if has_runs else 'these'} runs"
             f"{', earlier and planned' if has_runs else ' alone'}, with the propensities of the plan{FIT_WITH_PLAN}. "
@@ -317,7 +322,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"{solution.optimum.kkt_residual:.1e}.",
             *_slack_of_runs(solution),
             *[_NEW_PROMPTS] * (specification.earlier is not None),
-            *_thin_note(specification, solution),
+            *([thin_note] if thin else []),
         ]
     source, earlier = "from the planned labels alone", specification.earlier
     if earlier is not None:
@@ -378,15 +383,6 @@ def thin_models(specification: PlanSpecification, solution: PlanSolution) -> tup
     has_contrast = (specification.contrasts != 0).any(axis=0)
     names = specification.names.models
     return () if (is_thin & has_contrast).any() else tuple(names[j] for j in np.flatnonzero(is_thin))
-
-
-def _thin_note(specification: PlanSpecification, solution: PlanSolution) -> list[str]:
-    """Say which models a fit should leave out, because their few runs make the intervals of all others wide."""
-    thin = thin_models(specification, solution)
-    return [
-        f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
-        f"{FEWEST_PROMPTS}), where the fewest runs set the t quantiles of all intervals."
-    ] * bool(thin)
 
 
 def _slack_of_runs(solution: PlanSolution) -> list[str]:

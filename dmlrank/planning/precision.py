@@ -116,19 +116,14 @@ class _Solver:
     def __init__(self, specification: PlanSpecification, relative_width: Callable[[PlanSolution], float]) -> None:
         self._specification, self._relative_width = specification, relative_width
         self._latest: PlanSolution | None = None
-        problem, precision = specification.problem, specification.precision
-        # Where the objective is linear, its derivative and the information of a label do not depend on the budget.
-        self._rates = None
-        if precision.linear and not problem.interdependent:
-            self._rates = problem.label_rates(precision.metric(specification.between_covariance))
 
     def at(self, budget: float, certify: bool = False) -> PlanSolution:
         """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
         start = None
         if self._latest is not None:
-            factor, (labelling, level) = budget / self._latest.budget, self._latest.optimum.start
-            start = SearchStart(labelling / factor, None if level is None else level * factor)
-        self._latest = solve(self._specification, budget, rates=self._rates, start=start, certify=certify)
+            factor, latest = budget / self._latest.budget, self._latest.optimum.start
+            start = SearchStart(latest.labelling / factor, latest.level * factor, latest.rates)
+        self._latest = solve(self._specification, budget, start=start, certify=certify)
         return self._latest
 
     def cheapest(self, start: float, largest_log: float, margin: float) -> float:

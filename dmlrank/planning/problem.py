@@ -25,13 +25,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
-from ..data.graph import Graph
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
 from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, Functional
+from ..functionals.base import edge_matrix
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import (
     CellArray,
@@ -75,9 +76,7 @@ class Pairs:
     @classmethod
     def of(cls, functional: Functional, n_items: int, ordered: bool) -> Pairs:
         """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
-        edges = (functional.graph or Graph.all_pairs(n_items)).edges
-        if functional.edge_weights is not None:
-            edges = edges & (functional.edge_weights > 0)
+        edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
         first, second = np.nonzero(edges if ordered else np.triu(edges))
         return cls(first, second, n_items, ordered)
 
@@ -457,8 +456,8 @@ class DesignProblem:
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
-        information = self.label_information(metric)
-        return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair, self.before)
+        rates = CellRates(np.sqrt(self.label_information(metric) / self.cost))
+        return propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
@@ -538,15 +537,15 @@ def drawn_together(propensity: FloatArray, cost: FloatArray, rng: np.random.Gene
 def pass_over(
     problem: DesignProblem,
     work: Callable[..., T],
-    arguments_of: Callable[[slice], tuple[object, ...]] = lambda part: (),
+    arguments_of: Callable[[slice], tuple[object, ...]],
 ) -> Iterator[tuple[slice, T]]:
     """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
     The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Ranges
     depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
     """
-    size, cells = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:]))), problem.mu.shape[1] ** 2
-    parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
+    parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), problem.chunk_size))
+    cells = problem.mu.shape[1] ** 2
     tasks = _Tasks(parts, cells, arguments_of)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
@@ -626,8 +625,8 @@ class RestrictedDesignProblem(DesignProblem):
         """
         propensity = np.full(self.shape, 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
-            information = self.label_information(metric, propensity)
-            new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
+            rates = CellRates(np.sqrt(self.label_information(metric, propensity) / self.cost))
+            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
             change = np.abs(np.log(new / propensity)).max(initial=0.0)
             propensity = new
             if change < _TOLERANCE:

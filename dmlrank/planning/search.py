@@ -139,21 +139,18 @@ class Precision:
     earlier: EarlierLabels | None = None
 
     @property
-    def beside(self) -> EarlierLabels | None:
-        """The earlier labels that are not in the labelling covariance."""
-        return None if self.earlier is None or self.earlier.joined else self.earlier
-
-    @property
     def linear(self) -> bool:
         """Whether the objective is linear in the labelling covariance, so that one allocation finds the optimum."""
-        return self.criterion.kind == "A" and (self.beside is None or self.beside.share is not None)
+        earlier = self.earlier
+        return self.criterion.kind == "A" and (earlier is None or earlier.joined or earlier.share is not None)
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
         """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""
-        between, earlier = self.between_covariance, self.beside
+        between, earlier = self.between_covariance, self.earlier
         if earlier is None:
-            share = self.earlier.share if self.earlier else None
-            return between * (share or 1.0) + labelling
+            return between + labelling
+        if earlier.joined:
+            return between * (earlier.share or 1.0) + labelling
         if earlier.share is not None:
             return (1 - earlier.share) ** 2 * earlier.sigma + earlier.share**2 * (between + labelling)
         beyond = self._beyond(earlier)
@@ -172,8 +169,8 @@ class Precision:
 
     def metric(self, labelling: FloatArray) -> FloatArray:
         """Return the derivative of the objective by the labelling covariance, (K, K)."""
-        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.beside
-        if earlier is None:
+        metric, earlier = self.criterion.metric(self.sigma(labelling)), self.earlier
+        if earlier is None or earlier.joined:
             return metric
         # Sigma changes by G' dL G with this slope G, and with the weight of dependent labels.
         if earlier.share is not None:
@@ -196,28 +193,25 @@ class SearchStart(NamedTuple):
     """Where a search by steps begins.
 
     labelling (K, K): The labelling covariance.
-    level: Level of an allocation near the optimum, see :mod:`dmlrank.planning.allocation`.
+    level: Level of an allocation near the optimum (:mod:`dmlrank.planning.allocation`), infinite where there is none.
+    rates: Rates of the cells, where the objective is linear: they do not depend on the budget.
     """
 
     labelling: FloatArray
-    level: float | None = None
+    level: float = np.inf
+    rates: CellRates | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
     """An optimal allocation, the covariance that it leads to, and how far it is from the optimality conditions.
 
-    sigma (K, K): n times the covariance of the scores.
-    metric (K, K): Derivative of the objective by the labelling covariance, at the optimum.
     kkt_residual: Largest relative violation of the optimality conditions; NaN where it was not computed.
-    start: Where the search for the optimum of a similar problem begins.
+    start: The labelling covariance at the optimum, where the search for the optimum of a similar problem begins.
     """
 
     allocation: Allocation
-    sigma: FloatArray
-    metric: FloatArray
     kkt_residual: float
-    n_steps: int
     start: SearchStart
 
 
@@ -227,9 +221,8 @@ def optimise(
     *,
     lower: float,
     budget: float,
-    rates: CellRates | None = None,
     start: SearchStart | None = None,
-    certify: bool = True,
+    certify: bool,
 ) -> Optimum:
     """Find the propensities of at least ``lower`` that minimise the criterion within a budget.
 
@@ -240,20 +233,13 @@ def optimise(
         return _with_interdependent_labels(problem, precision, constraints)
     if not precision.linear:
         return _by_steps(problem, precision, constraints, start, certify)
-    metric = precision.metric(precision.between_covariance)
-    rates = problem.label_rates(metric) if rates is None else rates
+    rates = None if start is None else start.rates
+    if rates is None:
+        rates = problem.label_rates(precision.metric(precision.between_covariance))
     allocation = allocate(rates, constraints)
     residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
     labelling = problem.labelling_covariance(allocation.propensities)
-    return _optimum(precision, allocation, labelling, residual, 1)
-
-
-def _optimum(
-    precision: Precision, allocation: Allocation, labelling: FloatArray, residual: float, n_steps: int
-) -> Optimum:
-    level = None if allocation.multiplier == 0 else level_of(allocation.multiplier)
-    sigma, metric = precision.sigma(labelling), precision.metric(labelling)
-    return Optimum(allocation, sigma, metric, residual, n_steps, SearchStart(labelling, level))
+    return Optimum(allocation, residual, SearchStart(labelling, level_of(allocation.multiplier), rates))
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
@@ -288,17 +274,17 @@ def _by_steps(
             if residual <= _NEARLY_STATIONARY:
                 return replace(accepted, kkt_residual=residual)
         allocation = allocate(rates, constraints, start=level)
-        level = None if allocation.multiplier == 0 else level_of(allocation.multiplier)
+        level = level_of(allocation.multiplier)
         labelling = problem.labelling_covariance(allocation.propensities)
         objective = precision.objective(labelling)
         if objective > best + 1e-12 * max(1.0, abs(best)) and state is not reached:
             state, past = reached, []
             continue
         best, reached = min(best, objective), basis.T @ labelling @ basis
-        accepted = _optimum(precision, allocation, labelling, np.nan, step)
+        accepted = Optimum(allocation, np.nan, SearchStart(labelling, level))
         if is_slow and not past:
             # The bound takes no pass over the probabilities.
-            residual = _largest_change(basis.T @ metric @ basis, basis.T @ accepted.metric @ basis)
+            residual = _largest_change(basis.T @ metric @ basis, basis.T @ precision.metric(labelling) @ basis)
             if residual <= _NEARLY_STATIONARY:
                 return replace(accepted, kkt_residual=residual)
         move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
@@ -310,10 +296,12 @@ def _by_steps(
             break
         past = [*past[1 - _HISTORY :], (of_eigenvalues(state, np.log), of_eigenvalues(reached, np.log))]
         state = _extrapolate(past) if len(past) > 1 else reached
-    optimum = _optimum(precision, allocation, labelling, np.nan, step)
+    # The last step was accepted.
+    assert accepted is not None
     if not certify:
-        return optimum
-    return replace(optimum, kkt_residual=kkt_residual(problem.label_rates(optimum.metric), constraints, allocation))
+        return accepted
+    rates = problem.label_rates(precision.metric(accepted.start.labelling))
+    return replace(accepted, kkt_residual=kkt_residual(rates, constraints, accepted.allocation))
 
 
 def _largest_change(before: FloatArray, after: FloatArray) -> float:
@@ -396,7 +384,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
         is_better = precision.objective(third[2]) < precision.objective(second[2])
         allocation, propensity, labelling = third if is_better else second
         residual = kkt_residual(rates_at(propensity, labelling), constraints, allocation)
-    return _optimum(precision, allocation, labelling, residual, 3 * cycle)
+    return Optimum(allocation, residual, SearchStart(labelling))
 
 
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: float) -> FloatArray:
@@ -533,17 +521,12 @@ class PlanSolution:
 
 
 def solve(
-    specification: PlanSpecification,
-    budget: float,
-    *,
-    rates: CellRates | None = None,
-    start: SearchStart | None = None,
-    certify: bool = True,
+    specification: PlanSpecification, budget: float, *, start: SearchStart | None = None, certify: bool = True
 ) -> PlanSolution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision, explore = specification.problem, specification.precision, specification.explore
     lower = specification.smallest_propensity(budget)
-    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
+    best = optimise(problem, precision, lower=lower, budget=budget, start=start, certify=certify)
     largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
     if best.kkt_residual > largest:
         warn(
@@ -551,7 +534,7 @@ def solve(
             f"than {largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
             f"be optimal",
         )
-    propensities, sigma = best.allocation.propensities, best.sigma
+    propensities, sigma = best.allocation.propensities, precision.sigma(best.start.labelling)
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
         mixed = partial(_mixed, propensities, explore, specification.uniform(budget))

@@ -114,7 +114,7 @@ def scores_by_group(
 
     def in_groups(part: Influence | None, fixed: bool) -> InfluenceInGroups:
         scores = influence if part is None else influence_in_groups(part, groups.members)
-        return scores.given_prompts() if fixed else scores
+        return scores.changed(Influence.given_prompts) if fixed else scores
 
     covariance = _joint_covariance(
         steps,
@@ -156,7 +156,7 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
         with collected_warnings():
             # The fit has warned of few clusters already.
             covariance = clustered_covariance(
-                single.given_prompts() if fixed else single,
+                single.changed(Influence.given_prompts) if fixed else single,
                 style_gauge(steps.setup, len(estimates.style.columns), influence.n_scores),
                 steps.units.clusters,
                 steps.units.annotator,

@@ -16,7 +16,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
-from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
+from ..estimation.voting_bounds import BoundInputs, CorrectionRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
 from ..fit.fit_covariance import make_covariance
 from ..fit.stages import Draw, FirstStages, RepetitionSeed
@@ -99,7 +99,8 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     block_context, block_weight, annotator, block = _blocks(steps, battles)
     rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
     residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
-    shown_rows = ShownRows(battles.context, block, battles.first, battles.second, rate, residual, mu)
+    of_votes = np.zeros_like(mu)
+    shown_rows = CorrectionRows(battles.context, block, battles.first, battles.second, mu, rate, of_votes, residual)
     cell_rate = rates.at(data.cells.context, data.cells.first, data.cells.second)
     return VotingStage(rates, cell_rate, shown_rows, block_context, block_weight, annotator)
 

@@ -107,7 +107,7 @@ def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, bat
         ({"floor": float("nan")}, OptionError),
         ({"edge_weights": "counts"}, OptionTypeError),
         ({"edge_weights": [[1, "a"]]}, OptionTypeError),
-        ({"edge_weights": np.ones((2, 2))}, OptionTypeError),
+        ({"edge_weights": np.ones((2, 2))}, OptionError),
     ],
 )
 def test_odd_options_of_a_plan(options, error):

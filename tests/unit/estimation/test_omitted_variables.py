@@ -105,7 +105,7 @@ def test_the_robustness_value_is_found_by_a_search(distance):
     spread = np.array([0.7])
     found = brentq(lambda r: bias_bound(np.array(r), np.array(r), spread)[0] - distance, 1e-9, 1 - 1e-12, xtol=1e-14)
     assert robustness_value(np.array([distance]), spread)[0] == pytest.approx(found, rel=1e-6)
-    half = robustness_value(np.array([distance]), spread, rho=0.5)[0]
+    half = robustness_value(np.array([distance]), spread / 2)[0]
     assert half > found
 
 

@@ -251,6 +251,11 @@ def test_weighted_equal_style_is_a_gradient(make_data):
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * np.abs(derivative).max())
 
 
+def at_equal_style(means):
+    """Scores at equal style."""
+    return means.averaged - means.style @ means.slopes
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("name", ["borda", "bt", "bt-weighted"])
 def test_with_true_propensities_wrong_means_and_moments_cause_no_bias(name, ordered, make_data):
@@ -259,10 +264,10 @@ def test_with_true_propensities_wrong_means_and_moments_cause_no_bias(name, orde
     truth = population.estimates(link, population.probability, ordered)
     right = terms_of(population, link, make_data, ordered).means()
     terms = terms_of(population, link, make_data, ordered, wrong=("moments",))
-    for found in (terms.means(), terms.influence()):
-        slopes = getattr(found.slopes, "estimate", found.slopes)
-        equal = getattr(found.equal, "estimate", found.equal)
-        np.testing.assert_allclose(np.concatenate([equal, slopes]), np.delete(truth, slice(3, 6)), atol=1e-12)
+    means, influence = terms.means(), terms.influence()
+    one_step = influence.equal.estimate, influence.slopes.estimate
+    for found in (one_step, (at_equal_style(means), means.slopes)):
+        np.testing.assert_allclose(np.concatenate(found), np.delete(truth, slice(3, 6)), atol=1e-12)
     wrong = terms_of(population, link, make_data, ordered, wrong=("means",)).means()
     np.testing.assert_allclose(wrong.averaged, truth[3:6], atol=1e-12)
     np.testing.assert_allclose(wrong.style, right.style, atol=1e-12)
@@ -273,11 +278,10 @@ def test_influence_by_part_is_the_influence_of_each_part(make_data):
     link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
     terms = terms_of(population, link, make_data, True)
     indicators = [(population.prompt == x).astype(float) for x in range(N_PROMPTS)]
-    joint = terms.influence(indicators).equal
     for indicator in indicators:
-        weight = terms.weight * indicator
-        raw = joint.value + joint.correction
-        np.testing.assert_allclose(weight @ raw / weight.sum(), terms.means(indicator).equal, rtol=1e-10)
+        part, weight = terms.influence(indicator).equal, terms.weight * indicator
+        raw = part.value + part.correction
+        np.testing.assert_allclose(weight @ raw / weight.sum(), at_equal_style(terms.means(indicator)), rtol=1e-10)
 
 
 # --- battles of equal style ---------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context
 from dmlrank.estimation.voting_bounds import (
     BoundInputs,
+    CorrectionRows,
     ExtremeShares,
-    ShownRows,
     VotingStage,
     additive_bounds,
     first_order_bounds,
@@ -107,9 +107,10 @@ class ShownPopulation:
             first, second = np.minimum(first, second), np.maximum(first, second)
         x = self.prompt[context]
         v = rate[x, first, second]
-        battles = ShownRows(
-            context, context, first, second, v,
-            ((label < self.n_categories) - v) / r[x, first, second], mu[context, first, second],
+        of_battle = mu[context, first, second]
+        battles = CorrectionRows(
+            context, context, first, second, of_battle, v, np.zeros_like(of_battle),
+            ((label < self.n_categories) - v) / r[x, first, second],
         )  # fmt: skip
         x = self.prompt[cells.context]
         voting = VotingStage(

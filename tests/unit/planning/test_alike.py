@@ -12,10 +12,8 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
-from dmlrank.planning import problem
+from dmlrank.planning import from_fit, problem
 from dmlrank.planning.allocation import CellRates, Constraints, allocate, propensity_table
-from dmlrank.planning.from_fit import design_fit
-from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
 from dmlrank.planning.search import solve
 
@@ -99,19 +97,18 @@ def test_new_prompts_that_are_alike_are_one(fitted):
 
 
 @pytest.mark.long
-def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted):
+def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted, monkeypatch):
     _, fit = fitted
     expected = fit.design(100)
-    options = PlanOptions(budget=100)
-    plan = design_fit(fit.estimates, fit.steps, None, options, stored_numbers=0)
+    monkeypatch.setattr(from_fit, "STORED_NUMBERS", 0)
+    plan = fit.design(100)
     assert not isinstance(plan.specification.problem.mu, np.ndarray)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     stored = pickle.loads(pickle.dumps(plan))
     np.testing.assert_array_equal(stored.propensity, plan.propensity)
     np.testing.assert_array_equal(copy.deepcopy(plan).propensity, plan.propensity)
     assert stored.for_width(0.3).budget == pytest.approx(expected.for_width(0.3).budget)
-    walk_fit = fit.update(functional="rank_centrality")
-    walk = design_fit(walk_fit.estimates, walk_fit.steps, None, options, stored_numbers=0)
+    walk = fit.update(functional="rank_centrality").design(100)
     with pytest.raises(DataNotStoredError):
         pickle.loads(pickle.dumps(walk)).for_width(0.2)
 

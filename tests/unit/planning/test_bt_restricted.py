@@ -132,7 +132,6 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         early = solve(plan.specification, 60)
-    assert early.optimum.n_steps == 3 < plan.solution.optimum.n_steps
     criterion = plan.specification.criterion
     assert criterion.objective(early.sigma) > criterion.objective(plan.solution.sigma)
 

@@ -100,7 +100,6 @@ def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     monkeypatch.setattr(search, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(specification, 60)
-    assert solution.optimum.n_steps == 1
     assert solution.optimum.kkt_residual > 1e-4
 
 
@@ -164,7 +163,7 @@ def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
     options = {"criterion": "D", "costs": costs, "one_pair": one_pair}
     plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1, **options)
     chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7)
-    assert len(list(pass_over(chunks, rows_of_a_chunk))) == 9
+    assert len(list(pass_over(chunks, rows_of_a_chunk, lambda part: ()))) == 9
     other = solve(replace(plan.specification, problem=chunks), 50)
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
 
