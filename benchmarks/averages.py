@@ -30,8 +30,7 @@ from scenarios import Scenario, scenarios
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
-from dmlrank.functionals import BradleyTerry, Dominance, Functional, RankCentrality
-from dmlrank.functionals.base import CategoryWeights
+from dmlrank.functionals import BradleyTerry, CategoryWeights, Dominance, Functional, RankCentrality
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "averages.csv"
 NAMES = ("ties-0-1000", "ties-5-1000", "ties-9-1000", "binary", "no minimum mass", "98 noise features")

@@ -13,8 +13,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.data.graph import Graph
-from dmlrank.functionals import Borda, BradleyTerry, RankCentrality
-from dmlrank.functionals.base import CategoryWeights
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 FloatArray = NDArray[np.float64]
 

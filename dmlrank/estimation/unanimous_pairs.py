@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.arrays import row_slices
-from ..data.outcomes import exchanged_wins, in_other_order
+from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional
-from ..functionals.base import CategoryWeights
 from .cross_fitting import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a

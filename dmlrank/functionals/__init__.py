@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..data.graph import Graph
+from ..data.outcomes import CategoryWeights
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from .base import Adopted, CategoryWeights, Functional, Gauge
+from .base import Adopted, Functional, Gauge
 from .bradley_terry import BradleyTerry
 from .custom import Custom
 from .linear_scores import MeanScore
