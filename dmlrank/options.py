@@ -30,6 +30,14 @@ from ._utils.argument_checks import (
 )
 from .exceptions import OptionError, check_choice, listed, nearest
 
+# What methods of results and check() offer, and the command line, too: multipliers of the bootstrap, methods for
+# intervals of scores, periods of time, and the default number of units at a first look, because fewer are few for the
+# normal approximation of later looks.
+MULTIPLIERS = ("gaussian", "rademacher", "webb")
+METHODS = ("max-t", "bonferroni", "none")
+PERIODS = ("auto", "hour", "day", "week", "month", "quarter", "year")
+DEFAULT_START = 500
+
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
 _KINDS = ("band", "smooth")

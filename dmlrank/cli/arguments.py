@@ -14,10 +14,7 @@ from .._utils.argument_checks import check_whole
 from ..datasets.eval_logs import READERS
 from ..exceptions import OptionError, nearest
 from ..functionals import FUNCTIONALS
-from ..inference.bootstrap_and_max_t import MULTIPLIERS
-from ..inference.confidence_sequence import DEFAULT_START
-from ..inference.simultaneous import METHODS
-from ..options import OPTIONS
+from ..options import DEFAULT_START, METHODS, MULTIPLIERS, OPTIONS
 from .read_files import FORMATS, known_file
 
 VOTES_FORMULA = '"winner ~ 1 | model_a + model_b"'

@@ -25,8 +25,7 @@ from .._version import __version__
 from ..data.formula.parse import parse_formula
 from ..data.frames import take_columns
 from ..exceptions import DmlrankError, FileWriteError, OptionError
-from ..inference.confidence_sequence import DEFAULT_START
-from ..inspection.time_check import PERIODS
+from ..options import DEFAULT_START, PERIODS
 from ..tables.summary_table import Summarised, Summary
 from . import arguments as words
 from . import gate

@@ -22,7 +22,6 @@ from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import MissingDataError, OptionError, listed
 from ..options import EqualTasks
-from ..storage.json_format import FORMAT
 from .arguments import FORMULA_OF_SCORES, LOG_OPTIONS, NO_FORMULA, PASSED_ON, VOTES_FORMULA, api_options, typed_options
 from .plain_formula import check_plain
 from .read_files import (
@@ -84,6 +83,8 @@ def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[s
     chosen = {name: getattr(arguments, name, None) for name in LOG_OPTIONS}
     found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
+        from ..storage.json_format import FORMAT
+
         file = Path(path)
         if file.suffix == ".json" and file.is_file() and FORMAT in file.read_text(errors="replace")[:99]:
             raise OptionError(

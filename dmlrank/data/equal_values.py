@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from .._utils.computation import warn
 from ..exceptions import listed
@@ -124,8 +123,8 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
     if shared is None:
         return unit
     n_units, n_texts = int(unit.max()) + 1, shared.n_different
-    edges = coo_matrix((np.ones(len(unit)), (unit, n_units + shared.code)), shape=(n_units + n_texts,) * 2)
-    part = connected_components(edges, directed=False)[1][unit]
+    edges = scipy.sparse.coo_matrix((np.ones(len(unit)), (unit, n_units + shared.code)), shape=(n_units + n_texts,) * 2)
+    part = scipy.sparse.csgraph.connected_components(edges, directed=False)[1][unit]
     if np.bincount(part).max() > len(unit) / n_folds:
         return unit
     smallest = np.full(int(part.max()) + 1, n_units)

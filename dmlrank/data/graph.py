@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from .arrays import BoolArray
 
@@ -64,7 +64,7 @@ class Graph:
         list of ndarray of int
             Codes of the items of each component.
         """
-        count, label = connected_components(self.edges, directed=False)
+        count, label = scipy.sparse.csgraph.connected_components(self.edges, directed=False)
         parts = [np.flatnonzero(label == part) for part in range(count)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 

@@ -18,7 +18,7 @@ from ..estimation.diagnostics import Treatment, Validity, calibration, effective
 from ..estimation.influence import InfluenceFunction
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
-from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
+from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
     CentredSums,
     Covariance,
@@ -28,7 +28,7 @@ from ..inference.covariance import (
     robust,
     two_way,
 )
-from ..options import Options
+from ..options import MULTIPLIERS, Options
 from .compared_pairs import MOST_NAMED, MeanTarget, Setup
 from .estimators import Estimator
 from .state import FitState, Inputs, Repetition, Units

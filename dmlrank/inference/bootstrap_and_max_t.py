@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
+from ..options import MULTIPLIERS
 from .covariance import Covariance
-
-MULTIPLIERS = ("gaussian", "rademacher", "webb")
 
 # Number of draws under normality, and of the bootstrap.
 NORMAL_DRAWS = 100_000

@@ -44,9 +44,6 @@ from ..data.preferences import FloatArray
 from ..exceptions import shown
 from .bootstrap_and_max_t import holm
 
-# Number of units at the first look by default: fewer units are few for the normal approximation of every later look.
-DEFAULT_START = 500
-
 
 def best_tau(a: float, n_contrasts: int = 1) -> float:
     """Return the tau = t rho^2 at which the boundary of level ``a`` is lowest."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
+from ..options import METHODS
 from .bootstrap_and_max_t import (
     NORMAL_DRAWS,
     Contrasts,
@@ -37,8 +38,7 @@ from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .wald import TWO_SIDED, Alternative
 
-# Methods for intervals of scores, and for tests of differences.
-METHODS = ("max-t", "bonferroni", "none")
+# Methods for tests of differences.
 PAIR_METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
 # Numbers of each test, in the order of tables.
 TEST_COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]

@@ -31,10 +31,10 @@ from ..data.vote_columns import Clusters, Times, read_times
 from ..exceptions import OptionError, check_choice
 from ..functionals import CategoryWeights
 from ..inference.bootstrap_and_max_t import holm
+from ..options import PERIODS
 
 # Name of each kind of period, with pandas' name for it.
-_FREQUENCIES = {"hour": "h", "day": "D", "week": "W-SUN", "month": "M", "quarter": "Q", "year": "Y"}
-PERIODS = ("auto", *_FREQUENCIES)
+_FREQUENCIES = dict(zip(PERIODS[1:], ("h", "D", "W-SUN", "M", "Q", "Y"), strict=True))
 # Largest number of periods.
 _MOST_PERIODS = 500
 # "auto" takes the first kind whose limit, in days, is not below the time that the data span; years beyond all limits.

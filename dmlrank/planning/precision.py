@@ -14,8 +14,9 @@ from .._utils.computation import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.simultaneous import METHODS, MaxT
+from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
+from ..options import METHODS
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
 from .plan_options import mu_array

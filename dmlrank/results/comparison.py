@@ -25,8 +25,9 @@ from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, rank_changes, ranks_of
-from ..inference.simultaneous import METHODS, compare_differences, separate
+from ..inference.simultaneous import compare_differences, separate
 from ..inference.wald import Alternative, WaldTestResults
+from ..options import METHODS
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
 from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text

@@ -27,7 +27,6 @@ from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, differences
-from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.covariance import FEWEST_FOR_WEBB, WEBB_HINT
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import (
@@ -40,7 +39,7 @@ from ..inference.simultaneous import (
     separate_each,
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test, z_statistics
-from ..options import Options
+from ..options import DEFAULT_START, Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions

@@ -11,10 +11,11 @@ from .._utils.argument_checks import check_alpha, check_whole, number_in, place_
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
-from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
+from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import z_statistics
+from ..options import DEFAULT_START
 from ..report.statements import SummaryLevel
 
 _MOST_WITH_LETTERS = 20

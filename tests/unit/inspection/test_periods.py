@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError, OptionTypeError
-from dmlrank.inspection.time_check import PERIODS, check_time_options, divide_time
+from dmlrank.inspection.time_check import check_time_options, divide_time
+from dmlrank.options import PERIODS
 
 START = np.datetime64("2024-02-28T13:30", "ns")
 
