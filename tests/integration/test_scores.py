@@ -187,7 +187,7 @@ def test_missing_scores():
     table = draw(n_runs=1)
     table = table.drop(index=[0, 10]).assign(accuracy=lambda d: d.accuracy.where(d.index != 31))
     y = wide(table)
-    with pytest.raises(MissingDataError, match="3 of 297 .* 96 of 99 prompts have"):
+    with pytest.raises(MissingDataError, match=r"3 of 297 .* 96 of 99 prompts have"):
         fit(table)
     common = fit(table, missing="common")
     np.testing.assert_allclose(common.params, y.dropna().mean(), atol=1e-12)
