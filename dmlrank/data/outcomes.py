@@ -472,7 +472,7 @@ class CategoryWeights:
             )
         if not all(0 <= weight <= 1 for weight in self.first + self.second):
             raise OptionError(f"category weights are {self.first} and {self.second}; allowed: numbers in [0, 1]")
-        if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING:
+        if np.ptp(np.subtract(self.first, self.second)) < _ROUNDING_OF_WEIGHTS:
             raise OptionError(
                 f"category weights are {self.first} and {self.second}, and their difference is the same in every "
                 f"category, so that they cannot tell which item won; let the difference vary between categories"

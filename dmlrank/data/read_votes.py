@@ -36,6 +36,8 @@ from .preferences import PreferenceData, gather_cells
 _MOST_NAMED = 5
 # A larger share of missing scores that count as a value, or of prompts that lack scores and are left out, is warned of.
 _MOST_MISSING = 0.2
+# How the warning begins that says that models lost different shares of their runs.
+UNEQUAL_GAPS = "models lack different shares of their runs"
 # Columns with these names say which prompt a vote is on.
 PROMPT_NAMES = ("prompt_id", "question_id", "prompt", "question")
 # Advice for a frame that changes between two readings.
@@ -251,10 +253,6 @@ def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
     n_lost = data.n_votes - int(of_pair[np.ix_(~few, ~few)].sum()) // 2
     _warn_of_few(data.items, number, min_votes, f"{n_lost:,} of {data.n_votes:,} votes")
     return data.restrict(np.flatnonzero(~few))
-
-
-# How the warning begins that says that models lost different shares of their runs.
-UNEQUAL_GAPS = "models lack different shares of their runs"
 
 
 def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: str) -> None:

@@ -265,6 +265,12 @@ def test_weights_by_meaning(meanings, kind, first, second):
     assert (weights.first, weights.second) == (first, second)
 
 
+def test_only_weights_whose_difference_is_rounding_are_refused():
+    assert CategoryWeights((0.5, 0.5 + 1e-9), (0.5, 0.5)).n_categories == 2
+    with pytest.raises(OptionError, match="which item won"):
+        CategoryWeights((0.1 + 0.2, 0.3), (0.5, 0.5))
+
+
 def test_the_papers_weights():
     # arXiv 2601.21816, app:weighted_gars, "Default weights for common label semantics".
     assert CategoryWeights.paper(2) == CategoryWeights((1, 0), (0, 1))
