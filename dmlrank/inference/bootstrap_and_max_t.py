@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import one_thread
+from .._utils.computation import current, in_order, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
@@ -36,8 +36,10 @@ STUDENTISED = 1_000
 # multipliers this number is STUDENTISED: with more units, the sum over all units is drawn from its normal distribution.
 MULTIPLIED = 4_000
 
-# Number of draws in a block: one row of draws and a running maximum fit into the processor's cache.
+# Number of draws that are made at a time.
 _WIDTH = 4096
+# Number of draws of scores that are processed together.
+_DRAWS_IN_CACHE = 2048
 # Largest number of columns of which maxima by row are computed column by column.
 _FEW_COLUMNS = 16
 _SEED = 20260121
@@ -116,7 +118,7 @@ class NormalDraws:
             width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=dtype)
             scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=dtype)
-            yield _standardised_draws(scores, contrasts, scale)
+            yield from _standardised_draws(scores, contrasts, scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +176,7 @@ class MultiplierBootstrap:
             scores = np.zeros((n_scores + 1, size))
             scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / scale
             if len(self.units) > STUDENTISED:
-                yield _standardised_draws(scores, contrasts, scale)
+                yield from _standardised_draws(scores, contrasts, scale)
             else:
                 yield self._studentised_draws(scores, contrasts, multipliers, scale)
 
@@ -249,17 +251,18 @@ def _root(matrix: FloatArray) -> FloatArray:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:
-    """Return a function that computes draws of contrasts, divided by the standard errors."""
+def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> Iterator[DrawContrasts]:
+    """Yield functions that compute draws of contrasts, divided by the standard errors, some of the draws each."""
     inverse = (scale / contrasts.std_error).astype(scores.dtype)
 
-    def draw_contrasts(selected: IntArray) -> Draws:
+    def draw_contrasts(scores: Draws, selected: IntArray) -> Draws:
         drawn = scores[contrasts.first[selected]]
         drawn -= scores[contrasts.second[selected]]
         drawn *= inverse[selected, None]
         return drawn
 
-    return draw_contrasts
+    for start in range(0, scores.shape[1], _DRAWS_IN_CACHE):
+        yield partial(draw_contrasts, scores[:, start : start + _DRAWS_IN_CACHE])
 
 
 # Which t statistics of a contrast count: its own, its absolute value, or its own as tested and the opposite one as not.
@@ -268,8 +271,11 @@ Sides: TypeAlias = Literal["one", "absolute", "opposites"]
 TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap
 
 
-# Number of contrasts whose draws are processed together.
-_STEP = 32
+# Number of contrasts whose draws are processed together: on one thread, and on several, which wait for one another
+# after every operation on arrays.
+_STEP, _STEP_OF_THREADS = 32, 256
+# Fewest contrasts whose blocks of draws are shared among threads; for fewer, threads take more time than they save.
+_FEWEST_FOR_THREADS = 1000
 # Smallest adjusted p-value that draws can give: one over the number of draws, which is below a million.
 _SMALLEST_SHARE = 1e-6
 
@@ -336,17 +342,18 @@ def _count_exceedances(
     t: FloatArray,
     is_counted: NDArray[np.bool_],
     sides: Sides,
+    step: int,
 ) -> tuple[FloatArray, Draws]:
     """Count the draws in which the running maximum of a family's t statistics reaches each observed one, (m,).
 
     The running maximum at a hypothesis is the largest drawn t statistic of this hypothesis and of all less extreme
-    ones. The hypotheses, ``by_size`` with the least extreme first, are processed in stretches of ``_STEP``. Counts are
+    ones. The hypotheses, ``by_size`` with the least extreme first, are processed in stretches of ``step``. Counts are
     zero for hypotheses whose number of draws is not used afterwards. The draws of the largest t statistic, (b,), are
     returned as well.
     """
     count = np.zeros(len(by_size))
     maximum: Draws | None = None
-    parts = [slice(start, start + _STEP) for start in range(0, len(by_size), _STEP)]
+    parts = [slice(start, start + step) for start in range(0, len(by_size), step)]
     if sides == "opposites":
         # All opposites are less extreme. Where they already reach the observed t in all draws, order does not matter.
         left = []
@@ -418,9 +425,18 @@ def step_down(
     ]
     counts = [np.zeros(len(by_size)) for by_size in sorted_families]
     maxima: list[list[Draws]] = [[] for _ in families]
-    for draw_contrasts in draws.blocks(contrasts):
-        for number, (by_size, is_counted) in enumerate(zip(sorted_families, are_counted, strict=True)):
-            count, maximum = _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, sides)
+
+    is_large = len(t) > _FEWEST_FOR_THREADS
+    n_threads, step = (current().n_threads, _STEP_OF_THREADS) if is_large else (1, _STEP)
+
+    def count_in(draw_contrasts: DrawContrasts) -> list[tuple[FloatArray, Draws]]:
+        return [
+            _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, sides, step)
+            for by_size, is_counted in zip(sorted_families, are_counted, strict=True)
+        ]
+
+    for of_families in in_order(count_in, draws.blocks(contrasts), n_threads):
+        for number, (count, maximum) in enumerate(of_families):
             counts[number] += count
             maxima[number].append(maximum)
     results = []

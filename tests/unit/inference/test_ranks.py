@@ -26,7 +26,7 @@ def by_definition(estimate, noise, alpha, about=None):
     k = len(estimate)
     left = [p for p in itertools.permutations(range(k), 2) if about is None or about in p]
     pairs = differences(noise.covariance, *np.array(left).T)
-    (rows,) = [rows(np.arange(len(left))) for rows in noise.draws.blocks(pairs)]
+    rows = np.hstack([rows(np.arange(len(left))) for rows in noise.draws.blocks(pairs)])
     drawn = dict(zip(left, rows, strict=True))
     t = {p: (estimate[p[0]] - estimate[p[1]]) / s for p, s in zip(left, pairs.std_error, strict=True)}
     above = np.zeros((k, k), dtype=bool)
