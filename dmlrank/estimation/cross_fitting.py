@@ -349,8 +349,8 @@ T = TypeVar("T")
 
 # Number of contexts whose features are inspected to decide whether a search for contexts with equal features pays.
 _ROWS_INSPECTED = 2000
-# Number of probabilities in a block of rows, so that a few arrays of this size stay in a core's own cache.
-_BLOCK_ENTRIES = 100_000
+# Number of probabilities in a block of rows. Of smaller blocks, threads wait longer for one another than they compute.
+_BLOCK_ENTRIES = 400_000
 # Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by kind of context.
 _MAX_CACHED = 4
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from ..._utils.computation import current, in_order
 from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
-from ...data.preferences import BoolArray, FloatArray, IntArray
+from ...data.preferences import FloatArray, IntArray
 from .trees import (
     Branches,
     Link,
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 # Largest number of entries of all tables of a booster, 64 MB.
 _MOST_ENTRIES = 8_000_000
-# Share of contexts assumed to get the table of a split that is not on the root's branch: those that take the split's
-# branch and are sent to the left.
-_SHARE_LEFT = 0.3
-# Multiplications that a matrix product computes in the time in which a table is added to scores, by entry.
-_MULTIPLICATIONS_PER_ADDITION = 3
+# Multiplications of tables that take the time of one multiplication of rectangles, which are gathered for every item.
+_TABLES_PER_RECTANGLE = 1.7
 # Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_FOR_TABLES = 2_000
 # Number of contexts whose tables are summed at a time.
@@ -46,17 +43,17 @@ _CONTEXTS_AT_ONCE = 64
 
 
 class _OutputTables(NamedTuple):
-    """Which tables are summed for one output.
+    """The tables of one output, and which of them are summed in a context.
 
     by_rank: Number of a comparison among ``branches.comparisons``, and the table of each rank of a context's value
         among the thresholds of the comparison. Every context gets one table of each comparison.
-    branches (b,): Branches for which a context gets a table if it takes the branch.
-    first: The table of the first of these branches; those of the others follow.
+    branches (b,): The branches of the last b tables, which a context gets if it takes the branch.
+    tables (t, m): The tables.
     """
 
     by_rank: list[tuple[int, IntArray]]
     branches: IntArray
-    first: int
+    tables: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,13 +61,11 @@ class PairTables:
     """Scores of all outputs as sums of tables.
 
     outputs: The tables of every output.
-    tables (t, m): The tables of all outputs, one output after the other.
     """
 
     trees: Trees
     branches: Branches
     outputs: tuple[_OutputTables, ...]
-    tables: FloatArray
 
     @classmethod
     def of(
@@ -83,7 +78,7 @@ class PairTables:
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
         scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
-        tables, outputs, n_tables = [], [], 0
+        outputs = []
         for output in range(n_outputs):
             rows = np.flatnonzero(leaves.output == output)
             by_branch = _tables_of_branches(leaves, rows, scaled, branches, pairs=(first, second))
@@ -91,34 +86,28 @@ class PairTables:
                 rows = np.flatnonzero(leaves.output == swapped[output])
                 by_branch += _tables_of_branches(leaves, rows, scaled, branches, pairs=(second, first))
                 by_branch /= 2
-            of_output, by_rank, chosen = _output_tables(trees, branches, by_branch)
-            tables.append(of_output)
-            by_rank = [(comparison, n_tables + place) for comparison, place in by_rank]
-            n_tables += len(of_output)
-            outputs.append(_OutputTables(by_rank, chosen, n_tables - len(chosen)))
-        return cls(trees, branches, tuple(outputs), np.concatenate(tables))
+            outputs.append(_output_tables(trees, branches, by_branch))
+        return cls(trees, branches, tuple(outputs))
 
     def scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of m pairs, (b, C, m), in consecutive contexts with features as LightGBM reads them."""
-        columns = np.ascontiguousarray(x.T)
+        columns, context = np.ascontiguousarray(x.T), np.arange(len(x))
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        number, is_summed = list[IntArray](), list[BoolArray]()
-        for by_rank, chosen, first in self.outputs:
-            fixed = [table_of_rank[ranks[comparison]] for comparison, table_of_rank in by_rank]
-            of_branches = np.broadcast_to(first + np.arange(len(chosen)), (len(x), len(chosen)))
-            number.append(np.column_stack([*fixed, of_branches]))
-            takes_branch = np.unpackbits(bits[chosen], axis=1, count=len(x)).T.astype(bool)
-            is_summed.append(np.hstack([np.ones((len(x), len(fixed)), dtype=bool), takes_branch]))
-        # Which tables are summed, as a matrix of ones with a row for every context and output.
-        indices = np.concatenate(number, axis=1)[np.concatenate(is_summed, axis=1)]
-        bounds = np.cumsum(np.stack([np.count_nonzero(one, axis=1) for one in is_summed], axis=1))
-        n_outputs = len(self.outputs)
-        ones, places = np.ones(len(indices)), np.concatenate([[0], bounds.ravel()])
-        summed = csr_array((ones, indices, places), shape=(n_outputs * len(x), len(self.tables)))
+        # Products of one size, so that the last digits of a context do not depend on the number of contexts.
+        n_contexts = -(-len(x) // _CONTEXTS_AT_ONCE) * _CONTEXTS_AT_ONCE
+        # Which tables are summed: one, the others zero.
+        is_summed = [np.zeros((len(output.tables), n_contexts)) for output in self.outputs]
+        for output, summed in zip(self.outputs, is_summed, strict=True):
+            for comparison, table_of_rank in output.by_rank:
+                summed[table_of_rank[ranks[comparison]], context] = 1.0
+            of_branches = summed[len(summed) - len(output.branches) :, : len(x)]
+            of_branches[...] = np.unpackbits(bits[output.branches], axis=1, count=len(x))
         for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
-            rows = slice(begin * n_outputs, min(begin + _CONTEXTS_AT_ONCE, len(x)) * n_outputs)
-            yield (summed[rows] @ self.tables).reshape(-1, n_outputs, self.tables.shape[1])
+            scores = np.empty((_CONTEXTS_AT_ONCE, len(self.outputs), self.outputs[0].tables.shape[1]))
+            for number, (output, summed) in enumerate(zip(self.outputs, is_summed, strict=True)):
+                np.matmul(summed[:, begin : begin + _CONTEXTS_AT_ONCE].T, output.tables, out=scores[:, number])
+            yield scores[: len(x) - begin]
 
 
 def tables_pay(
@@ -132,15 +121,11 @@ def tables_pay(
     n_tables = len(branches.split) * (2 if mirrored else 1) + n_outputs
     if n_tables * n_pairs > _MOST_ENTRIES:
         return False
-    n_common = len(branches.comparisons) * n_outputs
-    is_common = branches.parent == 0
-    n_further = _SHARE_LEFT * np.count_nonzero(~is_common) * (2 if mirrored else 1)
-    additions = (n_common + n_further) * n_pairs
     # A rectangle with f of the first items takes f multiplications for every second item. Mirrored boosters have two
     # rectangles for each leaf, but only half of the second items.
     n_first = np.count_nonzero(leaves.first, axis=1)
     multiplications = np.minimum(n_first, n_items - n_first).sum() * n_items
-    return bool(_MULTIPLICATIONS_PER_ADDITION * additions < multiplications)
+    return bool(n_tables * n_pairs < _TABLES_PER_RECTANGLE * multiplications)
 
 
 def _tables_of_branches(
@@ -163,9 +148,7 @@ def _tables_of_branches(
     return tables
 
 
-def _output_tables(
-    trees: Trees, branches: Branches, by_branch: FloatArray
-) -> tuple[FloatArray, list[tuple[int, IntArray]], IntArray]:
+def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _OutputTables:
     """Return the tables of an output, by rank and by branch, from the sums of leaves by branch, which are overwritten.
 
     Shapes: by_branch (1 + 2 c, m).
@@ -199,13 +182,13 @@ def _output_tables(
     if not parts:
         # Every context takes branch 0.
         chosen_branches = np.concatenate([[0], chosen_branches])
-    return np.concatenate([*parts, by_branch[chosen_branches]]), by_rank, chosen_branches
+    return _OutputTables(by_rank, chosen_branches, np.concatenate([*parts, by_branch[chosen_branches]]))
 
 
 # Largest number of contexts that are scored at a time, so that the scores stay in cache.
 CONTEXTS_AT_ONCE = 256
-# Number of entries of a block of scores, so that a few arrays of this size stay in a core's own cache.
-_BLOCK_ENTRIES = 100_000
+# Number of entries of a block of scores. Of smaller blocks, threads wait longer for one another than they compute.
+_BLOCK_ENTRIES = 400_000
 
 
 class PairOffset(Protocol):
