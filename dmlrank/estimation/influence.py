@@ -765,17 +765,24 @@ class InfluenceInGroups:
         z = weight * whole.correction_by_context
         z += value_weight * (whole.value - mean)
         z = np.hstack([z, value_weight, weight])
-        # Contexts that are in the same groups count together.
-        bits, pattern = np.unique(np.packbits(members, axis=0).T, axis=0, return_inverse=True)
-        inside = np.unpackbits(bits.T, axis=0, count=n_groups).astype(bool)
-        order = np.argsort(pattern.reshape(-1), kind="stable")
-        z, bounds = z[order], np.searchsorted(pattern.reshape(-1)[order], np.arange(len(bits) + 1))
+        # Contexts in the same groups, a pattern, count together. The products of all patterns with as many contexts are
+        # computed at once.
+        bits, pattern, n_rows = np.unique(
+            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
+        )
+        pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
+        inside = np.unpackbits(bits[by_count].T, axis=0, count=n_groups).astype(bool)
+        z = z[np.lexsort((pattern, n_rows[pattern]))]
         (g, h), (j, k) = np.triu_indices(n_groups), np.triu_indices(size + 2)
-        moments = np.zeros((len(g), len(j)))
-        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
-            of_pattern = [z[bounds[p] : bounds[p + 1]] for p in range(block.start, block.stop)]
-            products = np.stack([(rows.T @ rows)[j, k] for rows in of_pattern])
-            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
+        moments, in_both, first = np.zeros((len(g), len(j))), j * (size + 2) + k, 0
+        for count, n_patterns in zip(*np.unique(n_rows, return_counts=True), strict=True):
+            rows = z[: count * n_patterns].reshape(n_patterns, count, size + 2)
+            z, of_count = z[count * n_patterns :], slice(first, first + n_patterns)
+            for block in row_slices(n_patterns, max(len(g), len(j)), _MOMENT_ENTRIES):
+                products = (rows[block].transpose(0, 2, 1) @ rows[block]).reshape(-1, (size + 2) ** 2)[:, in_both]
+                both = inside[:, of_count][:, block]
+                moments += (both[g] & both[h]).astype(float) @ products
+            first += n_patterns
         table = np.empty((len(g), size + 2, size + 2))
         table[:, j, k] = table[:, k, j] = moments
         maps = np.zeros((n_groups, size, size + 2))

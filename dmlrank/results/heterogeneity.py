@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.computation import collected_warnings, current, in_order, one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
@@ -308,14 +309,18 @@ def _joint_covariance(
         return joint.at_most(covariance(part, False).matrix) if fixed else joint
 
     fixed = steps.options.prompts == "fixed"
+    tasks = [partial(covariance, None, fixed)]
+    changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
+    if changes and steps.options.second_order:
+        before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
+        of_change = coefficients(mean_influence(changes), False)
+        tasks.append(partial(covariance, mean_influence(before), fixed))
+        tasks.append(partial(clustered_covariance, of_change, gauges, clusters, annotator))
     with collected_warnings():
         # The fit has warned of few clusters already.
-        joint = covariance(None, fixed)
-        changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
-        if changes and steps.options.second_order:
-            before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
-            of_change = clustered_covariance(coefficients(mean_influence(changes), False), gauges, clusters, annotator)
-            joint = joint.at_least(covariance(mean_influence(before), fixed).matrix + of_change.matrix)
+        joint, *others = in_order(lambda task: task(), tasks, current().n_threads)
+    if others:
+        joint = joint.at_least(np.add(*(other.matrix for other in others)))
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 
