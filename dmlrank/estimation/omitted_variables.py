@@ -32,12 +32,13 @@ Cinelli, Hazlett (2020), Making sense of sensitivity: extending omitted variable
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import clip_and_renormalise, contexts_at_a_time, held_out_probabilities
+from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, held_out_probabilities, over_parts
 from .influence import NuisanceEstimates, TargetPopulation
 
 # Probabilities are raised to this number where the derivative along a label is computed from the label's variance.
@@ -103,38 +104,15 @@ def bias_scale(
     pair. gamma_q is the standard deviation of the contribution over that of the label's worth.
     """
     cells, weight, n_contrasts = data.cells, population.weights(data.n_contexts), len(contrasts)
-    total, slope = np.zeros(n_contrasts), np.zeros((len(cells), n_contrasts))
-    bounds = np.searchsorted(cells.context, np.arange(data.n_contexts + 1))
     directions = functional.label_directions(data.n_items)
     slopes = None if directions is None else np.abs(directions @ contrasts.T)
-    deviation = np.zeros(data.n_items**2)
-    for part in nuisances.mu.parts(contexts_at_a_time(data)):
-        of_part = np.bincount(part.place, weight[part.contexts])
-        size = bounds[part.contexts + 1] - bounds[part.contexts]
-        labelled = np.repeat(bounds[part.contexts] - (np.cumsum(size) - size), size) + np.arange(size.sum())
-        place = np.repeat(part.place, size)
-        by_place = np.argsort(place, kind="stable")
-        labelled, place = labelled[by_place], place[by_place]
-        for rows, mu in part.blocks():
-            inner = clip_and_renormalise(mu, nuisances.floor if functional.interior else _INNER)
-            mu = inner if functional.interior else mu
-            here, of_row = slice(*np.searchsorted(place, [rows.start, rows.stop])), of_part[rows]
-            cell = labelled[here]
-            first, second = cells.first[cell], cells.second[cell]
-            at = (place[here] - rows.start, first, second)
-            expected = inner[at] @ worth
-            scale = np.sqrt(inner[at] @ worth**2 - expected**2)
-            if slopes is not None:
-                variance = functional.label_variances(mu)
-                deviation += of_row @ np.sqrt(variance).reshape(len(mu), -1)
-                variance = variance if inner is mu else functional.label_variances(inner)
-                slope[cell] = (np.sqrt(variance[at]) / scale)[:, None] * slopes[first, second]
-                continue
-            for number, contrast in enumerate(contrasts):
-                square = np.outer(contrast, contrast)
-                variance, inner_variance = (functional.information(table, square) for table in (mu, inner))
-                total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
-                slope[cell, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
+    total, deviation, slope = np.zeros(n_contrasts), np.zeros(data.n_items**2), np.zeros((len(cells), n_contrasts))
+    evaluate = partial(_in_part, functional, contrasts, slopes, cells, nuisances.floor, worth, weight)
+    parts = over_parts(evaluate, nuisances.mu, contexts_at_a_time(data), "omitted variables")
+    for _, (of_contrasts, of_pairs, cell, of_cells) in parts:
+        total += of_contrasts
+        deviation += of_pairs
+        slope[cell] = of_cells
     if slopes is not None:
         total += deviation @ slopes.reshape(-1, n_contrasts)
     return BiasScale(
@@ -144,6 +122,50 @@ def bias_scale(
         slope if data.ordered else 2 * slope,
         nuisances.propensity,
     )
+
+
+def _in_part(
+    functional: Functional,
+    contrasts: FloatArray,
+    slopes: FloatArray | None,
+    cells: Cells,
+    floor: float,
+    worth: FloatArray,
+    weight: FloatArray,
+    part: ContextPart,
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    """Return sums over a part of the contexts by contrast, or else by ordered pair, and the slopes at its labels.
+
+    Shapes: slopes (K, K, J), of scores that are a sum over pairs; returns (J,), (K K,), labelled cells (r,), (r, J).
+    """
+    begin = np.searchsorted(cells.context, part.contexts)
+    size = np.searchsorted(cells.context, part.contexts, side="right") - begin
+    labelled = np.repeat(begin - (np.cumsum(size) - size), size) + np.arange(size.sum())
+    place = np.repeat(part.place, size)
+    by_place = np.argsort(place, kind="stable")
+    labelled, place = labelled[by_place], place[by_place]
+    of_contexts, total = np.bincount(part.place, weight[part.contexts]), np.zeros(len(contrasts))
+    deviation, slope = np.zeros(()), np.zeros((len(labelled), len(contrasts)))
+    for rows, mu in part.blocks():
+        inner = clip_and_renormalise(mu, floor if functional.interior else _INNER)
+        mu = inner if functional.interior else mu
+        here, of_row = slice(*np.searchsorted(place, [rows.start, rows.stop])), of_contexts[rows]
+        first, second = cells.first[labelled[here]], cells.second[labelled[here]]
+        at = (place[here] - rows.start, first, second)
+        expected = inner[at] @ worth
+        scale = np.sqrt(inner[at] @ worth**2 - expected**2)
+        if slopes is not None:
+            variance = functional.label_variances(mu)
+            deviation = deviation + of_row @ np.sqrt(variance).reshape(len(mu), -1)
+            variance = variance if inner is mu else functional.label_variances(inner)
+            slope[here] = (np.sqrt(variance[at]) / scale)[:, None] * slopes[first, second]
+            continue
+        for number, contrast in enumerate(contrasts):
+            square = np.outer(contrast, contrast)
+            variance, inner_variance = (functional.information(table, square) for table in (mu, inner))
+            total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
+            slope[here, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
+    return total, deviation, labelled, slope
 
 
 def robustness_value(distance: FloatArray, scale: FloatArray) -> FloatArray:

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -260,7 +260,8 @@ def additive_bounds(
         yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
 
 
-# The steps by which a share depends on the probabilities M of the best categories, (...): it is the sum of step * M.
+# The steps by which a share depends on the probabilities M of the best categories, (...), each with step * M: the share
+# is their sum.
 _Steps: TypeAlias = list[tuple[float, FloatArray]]
 
 
@@ -306,35 +307,60 @@ class _AdditiveTask:
                 (np.tensordot(weights, mu, 1), factor, [_steps(weights, mu, o) for o in (self.order, self.order[::-1])])
                 for weights, factor in self.shares
             ]
+            # Memory of this loop, because new memory takes longer than the operations on it.
+            high, low, *memory = np.empty((6, *rate.shape))
+            unvoted = 1 - rate
             for number, gamma in enumerate(gammas):
-                high, low = (
-                    reduce(np.add, (factor * self._change(s, rate, both[o], gamma) for s, factor, both in shares))
-                    for o in (0, 1)
-                )
+                for extreme, o in ((high, 0), (low, 1)):
+                    extreme[...] = 0.0
+                    for share, factor, both in shares:
+                        change = self._change(share, rate, unvoted, both[o], gamma, memory)
+                        change *= factor
+                        extreme += change
                 # The upper bound has the high terms of pairs in which the contrast rises and the low terms of pairs in
                 # which it falls; the lower bound has the others.
-                middle, half_width = centre + (high + low) @ slopes / 2, (high - low) @ size / 2
+                difference = np.subtract(high, low, out=memory[0])
+                high += low
+                middle, half_width = centre + high @ slopes / 2, difference @ size / 2
                 values[number, rows] = np.hstack([middle - half_width, middle + half_width])
         return values, place
 
-    def _change(self, share: FloatArray, rate: FloatArray, steps: _Steps, gamma: float) -> FloatArray:
-        """Return the link of a share at mu+ less that at mu, and what the votes not cast add to the value, (b, Q)."""
-        to_extreme = -share
+    def _change(
+        self,
+        share: FloatArray,
+        rate: FloatArray,
+        unvoted: FloatArray,
+        steps: _Steps,
+        gamma: float,
+        memory: Sequence[FloatArray],
+    ) -> FloatArray:
+        """Return the link of a share at mu+ less that at mu, and what the votes not cast add to the value, (b, Q).
+
+        The result is one of the four arrays of ``memory``.
+        """
+        to_extreme, change, left, moved = memory
+        np.negative(share, out=to_extreme)
         for step, first in steps:
-            extreme = np.minimum(gamma * first, first / gamma + (1 - 1 / gamma))
-            extreme *= step
-            to_extreme += extreme
+            np.multiply(first, gamma, out=change)
+            np.multiply(first, 1 / gamma, out=left)
+            left += step * (1 - 1 / gamma)
+            # A negative step turns the smaller branch into the larger one.
+            to_extreme += (np.minimum if step > 0 else np.maximum)(change, left, out=change)
         counts_all = self.inputs.voting.shown is None
         if self.functional.link == "identity":
-            return to_extreme if counts_all else (1 - rate) * to_extreme
-        change = (1 - rate) * to_extreme
-        moved = share + change
-        left = 1 - moved
-        change /= share * left
+            return to_extreme if counts_all else np.multiply(unvoted, to_extreme, out=change)
+        np.multiply(unvoted, to_extreme, out=change)
+        np.add(share, change, out=moved)
+        np.subtract(1, moved, out=left)
+        # The log-odds after the change less those before.
+        np.multiply(share, left, out=left)
+        np.divide(change, left, out=change)
         np.log1p(change, out=change)
         if counts_all:
             to_extreme *= rate
-            change += np.divide(to_extreme, moved * left, out=to_extreme)
+            moved *= np.subtract(1, moved, out=left)
+            to_extreme /= moved
+            change += to_extreme
         return change
 
     def corrections(self, all_rows: CorrectionRows, gamma: float, total: FloatArray) -> None:
@@ -371,13 +397,13 @@ def _steps(weights: FloatArray, mu: FloatArray, order: IntArray) -> _Steps:
     """Return the steps of a share of the probabilities ``mu``, (C, b, Q), with the categories in an order.
 
     With M the probability of the first k categories, the share is the sum of a step times M over k. Its extreme is the
-    same sum of G(M), see :class:`ExtremeShares`.
+    same sum of G(M), see :class:`ExtremeShares`. Each step stands beside the step times M.
     """
     steps, first = list[tuple[float, FloatArray]](), 0.0
     for step, category in zip(weights[order] - np.append(weights[order][1:], 0.0), order, strict=True):
         first = first + mu[category]
         if step:
-            steps.append((float(step), first))
+            steps.append((float(step), step * first))
     return steps
 
 
