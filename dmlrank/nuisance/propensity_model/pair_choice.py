@@ -270,9 +270,13 @@ def pair_entries(
 ) -> FloatArray:
     """Return one pair's entry of the table of all pairs for every context, (n,)."""
     entries = np.empty(len(x))
-    for chunk in row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES):
+
+    def fill(chunk: slice) -> None:
         values = table(x[chunk])
         entries[chunk] = values[np.arange(len(values)), first[chunk], second[chunk]]
+
+    for _ in in_order(fill, row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES), current().n_threads):
+        pass
     return entries
 
 
