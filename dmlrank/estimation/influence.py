@@ -190,8 +190,8 @@ class CentredValues:
 
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
-        phi = self.centred
-        return np.square(phi).sum(axis=0), np.square(np.square(phi)).sum(axis=0)
+        squares = np.square(self.centred)
+        return squares.sum(axis=0), np.square(squares, out=squares).sum(axis=0)
 
     def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
@@ -500,6 +500,8 @@ InfluenceFunction: TypeAlias = Influence | CompressedInfluence
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
     first, values = influences[0], [influence.value for influence in influences]
+    if len(influences) == 1 and first.sample_weight is None:
+        return first
     if first.sample_weight is not None:
         # Values of all contexts, whose mean has the value and variance of the sample's mean of F(mu).
         plugins, weights = ([getattr(i, name) for i in influences] for name in ("plugin", "sample_weight"))

@@ -124,7 +124,7 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
             assert of_units is not None, "the labels are those of the fit"
             result = of_units.removed_from(result)
         influences.append(result.target.by_context())
-    influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+    influence = mean_influence(influences)
     corrections = influence.weight[influence.block_context, None] * influence.correction
     total = np.zeros((len(present), influence.n_scores))
     np.add.at(total, unit[unit >= 0], corrections[unit >= 0])

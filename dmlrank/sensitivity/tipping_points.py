@@ -239,7 +239,7 @@ class BoundEvaluation:
 
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
-        influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+        influence = mean_influence(influences)
         gauge, estimates = np.empty((0, influence.n_scores)), np.stack([one.estimate for one in influences])
         units = replace(self.steps.units, annotator=self.inputs[0].voting.annotator)
         is_fixed, added = self.steps.options.prompts == "fixed", self.added_covariance
