@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, FoldUnits, SuppliedMu, assign_folds, fold_key
+from dmlrank.estimation.cross_fitting import (
+    CrossFittedMu,
+    FoldUnits,
+    SuppliedMu,
+    assign_folds,
+    distinct_rows,
+    fold_key,
+)
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
 
@@ -94,3 +101,11 @@ def test_given_probabilities_of_labelled_cells():
 def test_given_probabilities_know_no_other_contexts():
     with pytest.raises(DataError):
         SuppliedMu(np.zeros((1, 2, 2, 2))).average(np.zeros((1, 1)))
+
+
+def test_equal_rows_of_features_are_found_whatever_the_sign_of_a_zero():
+    x = np.array([[1.0, 0.0], [2.0, np.nan], [1.0, -0.0], [2.0, np.nan], [2.0, 0.0]] * 3)
+    rows = np.array([14, 0, 1, 2, 3, 5])
+    first, place = distinct_rows(x, rows)
+    assert sorted(first.tolist()) == [0, 1, 14]
+    np.testing.assert_array_equal(x[first[place]], x[rows])
