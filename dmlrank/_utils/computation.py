@@ -247,12 +247,14 @@ class Bar:
 class Threads(ThreadPoolExecutor):
     """Threads that carry out tasks, each task with ``n_jobs_of_each`` threads of its own; for n = 1 the calling thread.
 
+    ``boosts`` says whether the tasks use LightGBM, whose number of threads, one for the process, is then set.
+
     NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
     LightGBM's own threads, because LightGBM's threads wait for one another after every split of a tree.
     """
 
-    def __init__(self, n: int, n_jobs_of_each: int | None = 1) -> None:
-        super().__init__(n, initializer=_prepare_thread, initargs=(n_jobs_of_each,))
+    def __init__(self, n: int, n_jobs_of_each: int | None = 1, *, boosts: bool = True) -> None:
+        super().__init__(n, initializer=_prepare_thread, initargs=(n_jobs_of_each, boosts))
         self.n, self.n_jobs_of_each = n, n_jobs_of_each
 
     def in_order(
@@ -291,9 +293,10 @@ def in_order(
     is_concurrent: Callable[[T], bool] | None = None,
     *,
     n_jobs_of_each: int | None = 1,
+    boosts: bool = True,
 ) -> Iterator[R]:
     """Yield the results of tasks in their order, from threads for these tasks only; see :meth:`Threads.in_order`."""
-    with Threads(n_threads, n_jobs_of_each) as threads:
+    with Threads(n_threads, n_jobs_of_each, boosts=boosts) as threads:
         yield from threads.in_order(work, tasks, is_concurrent)
 
 
@@ -323,11 +326,11 @@ def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:
     return {"num_threads": n_jobs or 0}
 
 
-def _prepare_thread(n_jobs: int | None) -> None:
+def _prepare_thread(n_jobs: int | None, boosts: bool = True) -> None:
     """Let the linear algebra of this thread use one thread, and silence LightGBM, which in a new thread would warn."""
     _set_threads(True)
     # What trains trees has loaded LightGBM before it starts threads.
-    if lgb := sys.modules.get("lightgbm"):
+    if boosts and (lgb := sys.modules.get("lightgbm")):
         params = {"verbosity": -1, **lightgbm_threads(n_jobs)}
         lgb.Dataset(np.array([[0.0], [1.0]]), params=params).construct()
 

@@ -377,7 +377,7 @@ class ContextPart:
     stream: Callable[[], Iterator[tuple[slice, FloatArray]] | None] | None = None
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield ranges of rows and their probabilities, (r, K, K, C), so few rows that they stay in a core's cache.
+        """Yield ranges of rows and their probabilities, (r, K, K, C), in ranges of a few megabytes.
 
         The next step may overwrite the probabilities.
         """

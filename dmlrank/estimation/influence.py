@@ -767,24 +767,24 @@ class InfluenceInGroups:
         z = weight * whole.correction_by_context
         z += value_weight * (whole.value - mean)
         z = np.hstack([z, value_weight, weight])
-        # Contexts in the same groups, a pattern, count together. The products of all patterns with as many contexts are
-        # computed at once.
+        # Contexts in the same groups, a pattern, count together. Patterns with as many contexts stand together, so that
+        # their products are computed at once.
         bits, pattern, n_rows = np.unique(
             np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
         )
         pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
         inside = np.unpackbits(bits[by_count].T, axis=0, count=n_groups).astype(bool)
-        z = z[np.lexsort((pattern, n_rows[pattern]))]
+        z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
         (g, h), (j, k) = np.triu_indices(n_groups), np.triu_indices(size + 2)
-        moments, in_both, first = np.zeros((len(g), len(j))), j * (size + 2) + k, 0
-        for count, n_patterns in zip(*np.unique(n_rows, return_counts=True), strict=True):
-            rows = z[: count * n_patterns].reshape(n_patterns, count, size + 2)
-            z, of_count = z[count * n_patterns :], slice(first, first + n_patterns)
-            for block in row_slices(n_patterns, max(len(g), len(j)), _MOMENT_ENTRIES):
-                products = (rows[block].transpose(0, 2, 1) @ rows[block]).reshape(-1, (size + 2) ** 2)[:, in_both]
-                both = inside[:, of_count][:, block]
-                moments += (both[g] & both[h]).astype(float) @ products
-            first += n_patterns
+        moments, upper, bounds = np.zeros((len(g), len(j))), j * (size + 2) + k, np.append(0, np.cumsum(n_rows))
+        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
+            products = np.empty((block.stop - block.start, len(j)))
+            for count in np.unique(n_rows[block]):
+                first, last = block.start + np.searchsorted(n_rows[block], [count, count + 1])
+                rows = z[bounds[first] : bounds[last]].reshape(-1, count, size + 2)
+                squares = (rows.transpose(0, 2, 1) @ rows).reshape(len(rows), -1)
+                products[first - block.start : last - block.start] = squares[:, upper]
+            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
         table = np.empty((len(g), size + 2, size + 2))
         table[:, j, k] = table[:, k, j] = moments
         maps = np.zeros((n_groups, size, size + 2))

@@ -136,7 +136,8 @@ def _in_part(
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
     """Return sums over a part of the contexts by contrast, or else by ordered pair, and the slopes at its labels.
 
-    Shapes: slopes (K, K, J), of scores that are a sum over pairs; returns (J,), (K K,), labelled cells (r,), (r, J).
+    Shapes: slopes (K, K, J), of scores that are a sum over pairs; returns (J,), (K K,) or () without
+    slopes, labelled cells (r,), (r, J).
     """
     begin = np.searchsorted(cells.context, part.contexts)
     size = np.searchsorted(cells.context, part.contexts, side="right") - begin

@@ -295,17 +295,18 @@ class Labels:
     def information(self, n_items: int) -> FloatArray:
         """Return the weighted sum of v z z', (K q + 1, K q + 1)."""
         q, v = self.functions.shape[1], self.weight * self.variance
+        v_log_odds = v * self.log_odds
         total, beside = np.zeros((n_items, q, n_items, q)), np.zeros((n_items, q))
         for j, k, rows in self.by_pair(n_items):
             t = self.functions[self.context[rows]]
-            product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ (v * self.log_odds)[rows]
+            product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ v_log_odds[rows]
             for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, -1), (k, j, -1)):
                 total[one, :, other] += sign * product
             beside[j] += of_log_odds
             beside[k] -= of_log_odds
         information = np.zeros((n_items * q + 1, n_items * q + 1))
         information[:-1, :-1] = total.reshape(n_items * q, n_items * q)
-        information[-1] = information[:, -1] = np.append(beside, v @ self.log_odds**2)
+        information[-1] = information[:, -1] = np.append(beside, v_log_odds @ self.log_odds)
         return information
 
     def scores(self, unit: IntArray, n_items: int, n_units: int) -> sparse.csr_array:

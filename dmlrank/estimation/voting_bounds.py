@@ -260,8 +260,7 @@ def additive_bounds(
         yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
 
 
-# The steps by which a share depends on the probabilities M of the best categories, (...), each with step * M: the share
-# is their sum.
+# Pairs (step, step * M), with M the probabilities of the best categories, (...). The sum of step * M is a share.
 _Steps: TypeAlias = list[tuple[float, FloatArray]]
 
 
@@ -340,9 +339,9 @@ class _AdditiveTask:
         """
         to_extreme, change, left, moved = memory
         np.negative(share, out=to_extreme)
-        for step, first in steps:
-            np.multiply(first, gamma, out=change)
-            np.multiply(first, 1 / gamma, out=left)
+        for step, part in steps:
+            np.multiply(part, gamma, out=change)
+            np.multiply(part, 1 / gamma, out=left)
             left += step * (1 - 1 / gamma)
             # A negative step turns the smaller branch into the larger one.
             to_extreme += (np.minimum if step > 0 else np.maximum)(change, left, out=change)

@@ -38,7 +38,7 @@ MULTIPLIED = 4_000
 
 # Number of draws that are made at a time.
 _WIDTH = 4096
-# Number of draws of scores that are processed together.
+# Number of draws that are processed together, unless each has standard errors of its own.
 _DRAWS_IN_CACHE = 2048
 # Largest number of columns of which maxima by row are computed column by column.
 _FEW_COLUMNS = 16
@@ -271,9 +271,9 @@ Sides: TypeAlias = Literal["one", "absolute", "opposites"]
 TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap
 
 
-# Number of contrasts whose draws are processed together: on one thread, and on several, which wait for one another
-# after every operation on arrays.
-_STEP, _STEP_OF_THREADS = 32, 256
+# Number of contrasts whose draws are processed together: of few contrasts, and of many, which several threads share.
+# These wait for one another after every operation on arrays.
+_STEP, _STEP_OF_MANY = 32, 256
 # Fewest contrasts whose blocks of draws are shared among threads; for fewer, threads take more time than they save.
 _FEWEST_FOR_THREADS = 1000
 # Smallest adjusted p-value that draws can give: one over the number of draws, which is below a million.
@@ -426,8 +426,8 @@ def step_down(
     counts = [np.zeros(len(by_size)) for by_size in sorted_families]
     maxima: list[list[Draws]] = [[] for _ in families]
 
-    is_large = len(t) > _FEWEST_FOR_THREADS
-    n_threads, step = (current().n_threads, _STEP_OF_THREADS) if is_large else (1, _STEP)
+    is_large = len(t) >= _FEWEST_FOR_THREADS
+    n_threads, step = (current().n_threads, _STEP_OF_MANY) if is_large else (1, _STEP)
 
     def count_in(draw_contrasts: DrawContrasts) -> list[tuple[FloatArray, Draws]]:
         return [
@@ -435,7 +435,7 @@ def step_down(
             for by_size, is_counted in zip(sorted_families, are_counted, strict=True)
         ]
 
-    for of_families in in_order(count_in, draws.blocks(contrasts), n_threads):
+    for of_families in in_order(count_in, draws.blocks(contrasts), n_threads, boosts=False):
         for number, (count, maximum) in enumerate(of_families):
             counts[number] += count
             maxima[number].append(maximum)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import one_thread
+from .._utils.computation import computing, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
 from ..options import METHODS
@@ -109,6 +109,7 @@ class MaxT:
 
     covariance: The covariance with its allowance.
     bootstrap, multipliers: The multiplier bootstrap that draws, and its kind; None for normal draws.
+    n_jobs: Number of threads of tests of many differences: one, or that of the fit.
 
     Notes
     -----
@@ -126,6 +127,7 @@ class MaxT:
     ) -> None:
         self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
+        self.n_jobs: int | None = 1
         if bootstrap is not None:
             # Draws of the bootstrap need no quantiles of Student's t.
             self.covariance = replace(self.covariance, df=np.inf)
@@ -227,13 +229,14 @@ class MaxT:
             return p, _BY_P_VALUES[method](p), self.covariance.from_normal(critical)
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
-        if method == "step-down":
-            sides: Sides = "absolute" if absolute else "one"
-            adjusted, maxima = step_down(self.draws, contrasts, t, sides=sides, p=p)[0]
-        else:
-            is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
-            maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
-            adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
+        with computing(self.n_jobs):
+            if method == "step-down":
+                sides: Sides = "absolute" if absolute else "one"
+                adjusted, maxima = step_down(self.draws, contrasts, t, sides=sides, p=p)[0]
+            else:
+                is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
+                maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
+                adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
         critical = max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
         return p, adjusted, self.covariance.from_normal(critical)
 
@@ -252,7 +255,8 @@ class MaxT:
             first, second, t = contrasts.first, contrasts.second, np.abs(z)
             above = Contrasts(np.where(z < 0, second, first), np.where(z < 0, first, second), contrasts.std_error)
             tested, p = t > 0, scipy.stats.norm.sf(t)
-            results = step_down(self.draws, above, t, families=families, sides="opposites", p=p, is_tested=tested)
+            with computing(self.n_jobs):
+                results = step_down(self.draws, above, t, families=families, sides="opposites", p=p, is_tested=tested)
             if families is None:
                 self._step_down = (z, results[0])
         of_families = [z] if families is None else [z[family] for family in families]

@@ -309,16 +309,17 @@ def _joint_covariance(
         return joint.at_most(covariance(part, False).matrix) if fixed else joint
 
     fixed = steps.options.prompts == "fixed"
-    tasks = [partial(covariance, None, fixed)]
+    tasks: list[Callable[[], Covariance]] = [partial(covariance, None, fixed)]
     changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
     if changes and steps.options.second_order:
         before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
-        of_change = coefficients(mean_influence(changes), False)
         tasks.append(partial(covariance, mean_influence(before), fixed))
-        tasks.append(partial(clustered_covariance, of_change, gauges, clusters, annotator))
+        tasks.append(
+            lambda: clustered_covariance(coefficients(mean_influence(changes), False), gauges, clusters, annotator)
+        )
     with collected_warnings():
         # The fit has warned of few clusters already.
-        joint, *others = in_order(lambda task: task(), tasks, current().n_threads)
+        joint, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
     if others:
         joint = joint.at_least(np.add(*(other.matrix for other in others)))
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint

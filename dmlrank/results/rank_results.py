@@ -176,6 +176,8 @@ class RankResults(Summarised):
     def __post_init__(self) -> None:
         if self.simultaneous is None:
             object.__setattr__(self, "simultaneous", simultaneous_of(self.estimates))
+        if isinstance(self.simultaneous, MaxT) and self.steps is not None:
+            self.simultaneous.n_jobs = self.steps.options.n_jobs
 
     def __dir__(self) -> list[str]:
         return members(self)
@@ -1017,7 +1019,8 @@ class RankResults(Summarised):
         >>> bool((res.project("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
         True
         """
-        return project_scores(self.estimates, self._fit, formula)
+        with self._computing():
+            return project_scores(self.estimates, self._fit, formula)
 
     @Needs(
         unadjusted=_AS_SHOWN,

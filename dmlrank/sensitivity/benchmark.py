@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from patsy import Term
 
-from .._utils.computation import collected_warnings
+from .._utils.computation import collected_warnings, computing, one_thread
 from ..data.formula.parse import names_in, parse_formula, terms_of
 from ..data.preferences import FloatArray
 from ..estimation.omitted_variables import BiasScale, bias_scale
@@ -35,7 +35,8 @@ def benchmark_frame(steps: FitState, numbers: SensitivityNumbers, factor: float,
             f"features={shown(features)} is not allowed; give a feature of the formula, a list of features that are "
             f"left out one at a time, or a list of lists of features that are left out together"
         )
-    return pd.concat([_one_benchmark(steps, numbers, factor, group) for group in named], ignore_index=True)
+    with one_thread(), computing(steps.options.n_jobs):
+        return pd.concat([_one_benchmark(steps, numbers, factor, group) for group in named], ignore_index=True)
 
 
 def _one_benchmark(steps: FitState, numbers: SensitivityNumbers, factor: float, group: Sequence[str]) -> pd.DataFrame:

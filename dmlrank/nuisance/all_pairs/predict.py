@@ -38,8 +38,9 @@ _MOST_ENTRIES = 8_000_000
 _TABLES_PER_RECTANGLE = 1.7
 # Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_FOR_TABLES = 2_000
-# Number of contexts whose tables are summed at a time.
-_CONTEXTS_AT_ONCE = 64
+# Number of contexts whose tables are summed at a time, and of those for which it is known at a time which tables these
+# are; the second is a multiple of the first.
+_CONTEXTS_AT_ONCE, _CONTEXTS_OF_TABLES = 64, 1024
 
 
 class _OutputTables(NamedTuple):
@@ -311,7 +312,8 @@ class PairTrees:
     def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
         if self.tables is not None:
-            yield from self.tables.scores(x)
+            for start in range(0, len(x), _CONTEXTS_OF_TABLES):
+                yield from self.tables.scores(x[start : start + _CONTEXTS_OF_TABLES])
             return
         for start in range(0, len(x), CONTEXTS_AT_ONCE):
             rows = x[start : start + CONTEXTS_AT_ONCE]

@@ -275,7 +275,9 @@ def pair_entries(
         values = table(x[chunk])
         entries[chunk] = values[np.arange(len(values)), first[chunk], second[chunk]]
 
-    for _ in in_order(fill, row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES), current().n_threads):
+    # A list: a single chunk is computed in this thread, which may use several.
+    chunks = list(row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES))
+    for _ in in_order(fill, chunks, current().n_threads):
         pass
     return entries
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import dmlrank as dr
+from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import differences, holm
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.ranks import abbreviate_letters, letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
@@ -240,3 +242,22 @@ def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
 )
 def test_four_consecutive_letters_are_abbreviated(letters, short):
     assert abbreviate_letters(letters) == short
+
+
+def test_tests_of_many_differences_use_the_threads_of_the_fit(monkeypatch):
+    numbers = []
+
+    def in_order(work, tasks, n_threads, **_):
+        numbers.append(n_threads)
+        return map(work, tasks)
+
+    monkeypatch.setattr(bootstrap_and_max_t, "in_order", in_order)
+    noise = MaxT(Covariance(np.eye(50), np.eye(50)), n_draws=200)
+    for n_jobs in (1, 3):
+        noise.n_jobs = n_jobs
+        separate_each(np.arange(50.0), noise, 0.05)
+    assert numbers == [1, 3]
+    votes = dr.datasets.simulate_arena(n=2000, rng=0)
+    fitted = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, n_jobs=2, rng=0)
+    assert fitted.simultaneous.n_jobs == 2
+    assert fitted.bootstrap("gaussian").simultaneous.n_jobs == 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dmlrank._utils.computation import computing
 from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
 from dmlrank.nuisance.propensity_model import pair_choice
@@ -16,6 +18,7 @@ from dmlrank.nuisance.propensity_model.pair_choice import (
     NoiseContrast,
     _ShareLearner,
     fit_pair_shares,
+    pair_entries,
     pair_shares,
     shown_pairs,
 )
@@ -273,3 +276,17 @@ def test_a_propensity_is_the_probability_of_any_label_times_the_share_of_the_pai
     for model in propensity.pairs.models:
         total = model.table(data.x, K).sum(axis=(1, 2))
         np.testing.assert_allclose(total / (1 if ordered else 2), model.any_label.predict(data.x), rtol=1e-10)
+
+
+def test_a_single_chunk_of_tables_is_computed_in_the_calling_thread():
+    threads = []
+
+    def table(chunk):
+        threads.append(threading.get_ident())
+        return np.ones((len(chunk), 3, 3)) * chunk[:, :, None]
+
+    x = np.arange(10.0)[:, None]
+    with computing(2):
+        entries = pair_entries(table, x, np.zeros(10, dtype=int), np.ones(10, dtype=int), 3)
+    np.testing.assert_array_equal(entries, x[:, 0])
+    assert threads == [threading.get_ident()]
