@@ -349,7 +349,7 @@ T = TypeVar("T")
 
 # Number of contexts whose features are inspected to decide whether a search for contexts with equal features pays.
 _ROWS_INSPECTED = 2000
-# Number of probabilities in a block of rows. Of smaller blocks, threads wait longer for one another than they compute.
+# Number of probabilities in a block of rows. With smaller blocks, threads often wait for one another.
 _BLOCK_ENTRIES = 400_000
 # Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by kind of context.
 _MAX_CACHED = 4
@@ -377,7 +377,7 @@ class ContextPart:
     stream: Callable[[], Iterator[tuple[slice, FloatArray]] | None] | None = None
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield ranges of rows and their probabilities, (r, K, K, C), in ranges of a few megabytes.
+        """Yield ranges of rows and their probabilities, (r, K, K, C), a few megabytes at a time.
 
         The next step may overwrite the probabilities.
         """

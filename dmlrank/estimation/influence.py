@@ -499,9 +499,10 @@ InfluenceFunction: TypeAlias = Influence | CompressedInfluence
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
-    first, values = influences[0], [influence.value for influence in influences]
+    first = influences[0]
     if len(influences) == 1 and first.sample_weight is None:
         return first
+    values = [influence.value for influence in influences]
     if first.sample_weight is not None:
         # Values of all contexts, whose mean has the value and variance of the sample's mean of F(mu).
         plugins, weights = ([getattr(i, name) for i in influences] for name in ("plugin", "sample_weight"))

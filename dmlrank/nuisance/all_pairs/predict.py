@@ -38,9 +38,8 @@ _MOST_ENTRIES = 8_000_000
 _TABLES_PER_RECTANGLE = 1.7
 # Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_FOR_TABLES = 2_000
-# Number of contexts whose tables are summed at a time, and of those for which it is known at a time which tables these
-# are; the second is a multiple of the first.
-_CONTEXTS_AT_ONCE, _CONTEXTS_OF_TABLES = 64, 1024
+# Number of contexts whose tables are summed at a time.
+_CONTEXTS_AT_ONCE = 64
 
 
 class _OutputTables(NamedTuple):
@@ -188,7 +187,7 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
 
 # Largest number of contexts that are scored at a time, so that the scores stay in cache.
 CONTEXTS_AT_ONCE = 256
-# Number of entries of a block of scores. Of smaller blocks, threads wait longer for one another than they compute.
+# Number of entries of a block of scores. With smaller blocks, threads often wait for one another.
 _BLOCK_ENTRIES = 400_000
 
 
@@ -311,12 +310,11 @@ class PairTrees:
 
     def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
-        if self.tables is not None:
-            for start in range(0, len(x), _CONTEXTS_OF_TABLES):
-                yield from self.tables.scores(x[start : start + _CONTEXTS_OF_TABLES])
-            return
         for start in range(0, len(x), CONTEXTS_AT_ONCE):
             rows = x[start : start + CONTEXTS_AT_ONCE]
+            if self.tables is not None:
+                yield from self.tables.scores(rows)
+                continue
             by_first = scores_by_first(self.sums, contexts_by_branch(self.trees, self.branches, rows))
             yield np.ascontiguousarray(np.concatenate([*by_first], axis=2)[:, : len(rows)].transpose(1, 0, 2))
 

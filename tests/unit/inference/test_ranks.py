@@ -247,7 +247,9 @@ def test_four_consecutive_letters_are_abbreviated(letters, short):
 def test_tests_of_many_differences_use_the_threads_of_the_fit(monkeypatch):
     numbers = []
 
-    def in_order(work, tasks, n_threads, **_):
+    def in_order(work, tasks, n_threads, *, boosts):
+        # The number of threads of LightGBM, one for the process, is left alone.
+        assert not boosts
         numbers.append(n_threads)
         return map(work, tasks)
 
