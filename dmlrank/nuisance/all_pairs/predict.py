@@ -24,7 +24,6 @@ from .trees import (
     contexts_by_branch,
     evaluate_items,
     read_trees,
-    scores_by_first,
     sums_of_rectangles,
 )
 
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
 
 # Largest number of entries of all tables of a booster, 64 MB.
 _MOST_ENTRIES = 8_000_000
-# Multiplications of tables that take the time of one multiplication of rectangles, which are gathered for every item.
-_TABLES_PER_RECTANGLE = 1.7
+# Multiplications of tables that take the time of one multiplication of rectangles, which are gathered for every cluster
+# of items, and of adding up and writing one score of rectangles.
+_TABLES_PER_RECTANGLE, _TABLES_PER_SCORE = 2, 200
 # Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_FOR_TABLES = 2_000
 # Number of contexts whose tables are summed at a time.
@@ -111,21 +111,18 @@ class PairTables:
 
 
 def tables_pay(
-    branches: Branches, leaves: Nodes, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
+    branches: Branches, sums: tuple[RectangleSum, ...], n_items: int, n_contexts: int | None, *, mirrored: bool
 ) -> bool:
     """Return whether summing tables takes less time than summing rectangles, for so many contexts."""
     if n_contexts is None or n_contexts < _FEWEST_FOR_TABLES:
         return False
     n_pairs = n_items * (n_items - 1) // 2 if mirrored else n_items**2
     # Each split is in the tables of one output, or of two outputs where the booster is mirrored.
-    n_tables = len(branches.split) * (2 if mirrored else 1) + n_outputs
+    n_tables = len(branches.split) * (2 if mirrored else 1) + len(sums)
     if n_tables * n_pairs > _MOST_ENTRIES:
         return False
-    # A rectangle with f of the first items takes f multiplications for every second item. Mirrored boosters have two
-    # rectangles for each leaf, but only half of the second items.
-    n_first = np.count_nonzero(leaves.first, axis=1)
-    multiplications = np.minimum(n_first, n_items - n_first).sum() * n_items
-    return bool(n_tables * n_pairs < _TABLES_PER_RECTANGLE * multiplications)
+    of_rectangles = _TABLES_PER_RECTANGLE * sum(terms.n_multiplications for terms in sums)
+    return n_tables * n_pairs < of_rectangles + _TABLES_PER_SCORE * len(sums) * n_items**2
 
 
 def _tables_of_branches(
@@ -250,11 +247,11 @@ class PairTrees:
         trees = read_trees(booster)
         branches, leaves = evaluate_items(trees, n_items)
         value, n_outputs = trees.value * trees.link.scale, trees.link.n_outputs
-        sums, tables = tuple[RectangleSum, ...](), None
-        if tables_pay(branches, leaves, n_outputs, n_items, n_contexts, mirrored=mirrored):
+        sums = sums_of_rectangles(leaves, value / 2 if mirrored else value, n_outputs)
+        tables = None
+        if tables_pay(branches, sums, n_items, n_contexts, mirrored=mirrored):
             tables = PairTables.of(trees, branches, leaves, value, n_items, mirrored=mirrored)
-        else:
-            sums = sums_of_rectangles(leaves, value, n_outputs, mirrored=mirrored)
+            sums = ()
         return cls(booster, n_items, trees, branches, sums, tables, mirrored, n_contexts)
 
     def __reduce__(self) -> tuple[Callable[[], PairTrees], tuple[()]]:
@@ -267,7 +264,8 @@ class PairTrees:
         A block is overwritten by the next one.
         """
         n_outputs, n_items, begin = self.trees.link.n_outputs, self.n_items, 0
-        upper, size = np.triu_indices(n_items, 1), max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
+        size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
+        low, high = np.triu_indices(n_items, 1)
         is_mirrored = self.mirrored and (offset is None or offset.mirrored)
         # Of rectangles, the two display orders of a pair have the same bits, which takes longer.
         first, second = np.indices((n_items, n_items)).reshape(2, -1)
@@ -275,8 +273,8 @@ class PairTrees:
         # Where the score of each ordered pair is found among the scores of all outputs and pairs.
         place = np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output, exchanged in enumerate(exchanged_wins(n_outputs)) if self.mirrored else ():
-            place[output][upper] = output * len(upper[0]) + np.arange(len(upper[0]))
-            place[output].T[upper] = exchanged * len(upper[0]) + np.arange(len(upper[0]))
+            place[output][low, high] = output * len(low) + np.arange(len(low))
+            place[output].T[low, high] = exchanged * len(low) + np.arange(len(low))
         # Memory of this function, because new memory takes longer than the operations on it.
         memory = np.empty((n_outputs + 3) * size * n_items**2)
 
@@ -293,7 +291,7 @@ class PairTrees:
                 contexts = slice(begin + start, begin + start + len(some_scores))
                 if is_mirrored:
                     # The other order of a pair has the same probabilities, with the wins exchanged.
-                    probabilities_of(some_scores.transpose(1, 0, 2), contexts, upper)
+                    probabilities_of(some_scores.transpose(1, 0, 2), contexts, (low, high))
                 shape = (n_outputs, len(some_scores), n_items, n_items)
                 values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
                 if self.mirrored:
@@ -310,13 +308,29 @@ class PairTrees:
 
     def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
+        n_outputs, n_items = self.trees.link.n_outputs, self.n_items
+        # Products of one size, as for tables; fewer contexts where their scores take much memory.
+        size = min(_CONTEXTS_AT_ONCE, max(8, _MOST_ENTRIES // (2 * n_outputs * n_items**2) // 8 * 8))
+        scores = np.empty((size if self.tables is None else 0, n_outputs, n_items, n_items))
+        if self.mirrored:
+            places = np.arange(n_outputs * n_items**2).reshape(scores.shape[1:])
+            upper = (slice(None), *np.triu_indices(n_items, 1))
+            shown, exchanged = places[upper], places[exchanged_wins(n_outputs)].transpose(0, 2, 1)[upper]
         for start in range(0, len(x), CONTEXTS_AT_ONCE):
             rows = x[start : start + CONTEXTS_AT_ONCE]
             if self.tables is not None:
                 yield from self.tables.scores(rows)
                 continue
-            by_first = scores_by_first(self.sums, contexts_by_branch(self.trees, self.branches, rows))
-            yield np.ascontiguousarray(np.concatenate([*by_first], axis=2)[:, : len(rows)].transpose(1, 0, 2))
+            bits = contexts_by_branch(self.trees, self.branches, rows)
+            bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % (size // 8))))
+            for begin in range(0, len(rows), size):
+                for number, terms in enumerate(self.sums):
+                    terms.write_scores(bits[:, begin // 8 : (begin + size) // 8], scores[:, number])
+                flat = scores.reshape(size, -1)[: len(rows) - begin]
+                if self.mirrored:
+                    yield flat.take(shown, axis=1) + flat.take(exchanged, axis=1)
+                else:
+                    yield flat.reshape(len(flat), n_outputs, -1)
 
 
 def predict_all_pairs(

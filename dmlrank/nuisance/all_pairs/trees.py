@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
-from ...data.outcomes import exchanged_wins
 from ...data.preferences import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -96,16 +95,16 @@ class Trees:
 
 def read_trees(booster: lgb.Booster) -> Trees:
     """Read the trees that ``booster.predict`` uses: those up to the best iteration, where the booster has one."""
-    header, *blocks = (
-        dict(line.partition("=")[::2] for line in block.split("\n"))
-        for block in booster.model_to_string().split("\nend of trees")[0].split("\n\nTree=")
-    )
+    header, *blocks = booster.model_to_string().split("\nend of trees")[0].split("\n\nTree=")
+
+    def text(block: str, name: str) -> str:
+        return block.partition(f"\n{name}=")[2].partition("\n")[0]
 
     def field(name: str, dtype: type[T]) -> tuple[NDArray[T], IntArray]:
         """Return the numbers in a field of all trees, one tree after the other, and how many each tree has."""
-        texts: list[list[str]] = [tree.get(name, "").split() for tree in blocks]
-        sizes = np.array([len(text) for text in texts], dtype=np.intp)
-        return np.array([*chain.from_iterable(texts)], dtype=dtype), sizes
+        texts = [text(block, name) for block in blocks]
+        sizes = np.array([len(numbers.split()) for numbers in texts], dtype=np.intp)
+        return np.array(" ".join(texts).split(), dtype=dtype), sizes
 
     feature, n_splits = field("split_feature", np.intp)
     value, n_leaves = field("leaf_value", np.float64)
@@ -125,9 +124,9 @@ def read_trees(booster: lgb.Booster) -> Trees:
         for child, _ in (field("left_child", np.intp), field("right_child", np.intp))
     )
     # A multiclass or a binary objective; the latter may have a steepness.
-    n_outputs, details = int(header["num_tree_per_iteration"]), header["objective"].split()
+    n_outputs, details = int(text(header, "num_tree_per_iteration")), text(header, "objective").split()
     steepness = [float(detail.partition(":")[2]) for detail in details if detail.startswith("sigmoid:")]
-    n_averaged = len(blocks) // n_outputs if "average_output" in header and blocks else 1
+    n_averaged = len(blocks) // n_outputs if "\naverage_output\n" in header and blocks else 1
     return Trees(
         root=np.where(n_splits == 0, ~first_leaf, first_split),
         feature=feature,
@@ -141,7 +140,7 @@ def read_trees(booster: lgb.Booster) -> Trees:
         word_start=word_start,
         word_count=word_count,
         value=value,
-        n_features=int(header["max_feature_idx"]) + 1,
+        n_features=int(text(header, "max_feature_idx")) + 1,
         link=Link(n_outputs, (steepness or [1.0])[0] / n_averaged),
     )
 
@@ -363,6 +362,25 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
 
 # --- rectangles -------------------------------------------------------------------------------------------------------
 
+# The bits of a byte, as numbers.
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
+
+
+class _ClusterStep(NamedTuple):
+    """Rectangles that all first items of a cluster have in common.
+
+    larger: Number of the sum over larger clusters to which they are added. Sum 0 is zero, and every step with a cluster
+        of several items makes the next one.
+    rectangles (r,): Numbers of the rectangles.
+    second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted.
+    item: The item of a cluster of one; None for other clusters.
+    """
+
+    larger: int
+    rectangles: IntArray
+    second: FloatArray
+    item: int | None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RectangleSum:
@@ -372,62 +390,81 @@ class RectangleSum:
 
     branches (u,): Branches on which leaves of this output hang.
     weights (r + q, u): The weight that each branch contributes to each rectangle, if a context takes the branch. The
-        first r rows are rectangles with some of the first items, and the last q rows are rectangles with all first
-        items.
-    second (r + q, K): One for the second items of a rectangle, zero for the other items.
-    with_first: For each item, the rectangles among the first r that contain it as first item, and a second item that is
-        scored with it.
-    n_rectangles: Number of rectangles with some of the first items, r.
-    mirrored: Whether the scores of a pair are the same in both display orders, but for the exchange of first and second
-        wins. Then only the second items behind the first one are scored.
+        last q rectangles have all second items.
+    first (K, q): One for the first items of these q rectangles.
+    steps: The other r rectangles, by cluster; larger clusters come first.
+
+    Notes
+    -----
+    With sets of first items A_r, sets of second items B_r and weights w_r(x), the score of a pair is
+
+        s(a, b | x) = sum_r w_r(x) 1(a in A_r) 1(b in B_r).
+
+    Splits that are alike send the same items left, so that A_r is the sum and difference of few clusters g of a
+    dendrogram: 1(a in A_r) = sum_g c_rg 1(a in g) with signs c_rg in {-1, 0, 1}. Then
+
+        s(a, b | x) = sum_(g contains a) sum_r c_rg w_r(x) 1(b in B_r),
+
+    where the inner sum is the same for all items of a cluster, and is one matrix product for many contexts. The signs
+    with the fewest clusters follow by dynamic programming over the dendrogram, from the items up.
     """
 
     branches: IntArray
     weights: csr_array
-    second: FloatArray
-    with_first: tuple[IntArray, ...]
-    n_rectangles: int
-    mirrored: bool
+    first: FloatArray
+    steps: tuple[_ClusterStep, ...]
 
-    def seconds(self, first: int) -> slice:
-        """Return the second items that are scored with a first item."""
-        return slice(first + 1, None) if self.mirrored else slice(None)
+    @property
+    def n_multiplications(self) -> int:
+        """Number of multiplications for the scores of one context whose weights are known."""
+        return sum(step.second.size for step in self.steps)
+
+    def write_scores(self, branch_bits: NDArray[np.uint8], scores: FloatArray) -> None:
+        """Write the scores of all ordered pairs in n contexts.
+
+        Shapes: branch_bits (b, n / 8), scores (n, K, K).
+        """
+        n = len(scores)
+        weight = self.weights @ _BITS.take(branch_bits[self.branches], axis=0).reshape(-1, n)
+        of_first = (self.first @ weight[len(weight) - self.first.shape[1] :])[:, :, None]
+        # New memory takes longer than the copies in it.
+        memory, sums = np.empty((max(len(step.rectangles) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
+        for step in self.steps:
+            gathered = memory[: len(step.rectangles)]
+            weight.take(step.rectangles, axis=0, out=gathered, mode="clip")
+            total = gathered.T @ step.second
+            total += sums[step.larger]
+            if step.item is None:
+                sums.append(total)
+            else:
+                np.add(total, of_first[step.item], out=scores[:, step.item])
 
 
-def sums_of_rectangles(
-    leaves: Nodes, value: FloatArray, n_outputs: int, *, mirrored: bool = False
-) -> tuple[RectangleSum, ...]:
+def sums_of_rectangles(leaves: Nodes, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
     """Return the sum of rectangles of every output; equal rectangles of several leaves are merged.
 
     Shapes: value (n_leaves,).
     """
-    output, all_first, all_second, all_branches = leaves.output, leaves.first, leaves.second, leaves.branch
-    leaf_value = value[leaves.node]
-    if mirrored:
-        output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
-        all_first, all_second = np.concatenate([all_first, all_second]), np.concatenate([all_second, all_first])
-        all_branches, leaf_value = np.tile(all_branches, 2), np.tile(leaf_value / 2, 2)
-    sums = []
-    for number in range(n_outputs):
-        rows = np.flatnonzero(output == number)
+    parts = []
+    for output in range(n_outputs):
+        rows = np.flatnonzero(leaves.output == output)
         weight, first, second, branch = _without_large_sets(
-            all_first[rows], all_second[rows], all_branches[rows], leaf_value[rows]
+            leaves.first[rows], leaves.second[rows], leaves.branch[rows], value[leaves.node[rows]]
         )
-        # The flag in the first column sorts rectangles with all first items behind the other rectangles.
-        key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
-        _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        example, rectangle = _distinct(np.column_stack([first, second]))
+        has_all = second[example].all(axis=1)
+        by_second = np.argsort(has_all, kind="stable")
+        place = np.empty_like(by_second)
+        place[by_second] = np.arange(len(by_second))
         branches, column = np.unique(branch, return_inverse=True)
-        weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
-        is_first, is_second = first[example], second[example]
-        n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
-        in_use = is_first[:n_rectangles]
-        if mirrored:
-            n_items = is_second.shape[1]
-            last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
-            in_use = in_use & (last_second[:, None] > np.arange(n_items))
-        with_first = tuple(np.flatnonzero(member) for member in in_use.T)
-        sums.append(RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored))
-    return tuple(sums)
+        weights = csr_array((weight, (place[rectangle], column)), shape=(len(example), len(branches)))
+        example = example[by_second]
+        parts.append((branches, weights, first[example], second[example], np.count_nonzero(~has_all)))
+    children = _children_of_clusters(np.concatenate([first[:r] for _, _, first, _, r in parts]))
+    return tuple(
+        RectangleSum(branches, weights, first[r:].T.astype(float), _steps(children, first[:r], second[:r]))
+        for branches, weights, first, second, r in parts
+    )
 
 
 def _without_large_sets(
@@ -460,38 +497,68 @@ def _smaller_sets(sets: BoolArray) -> tuple[BoolArray, BoolArray]:
     return sets ^ swapped[:, None], swapped
 
 
-def scores_by_first(
-    sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = SINGLE_THREAD_MULTIPLICATIONS
-) -> Iterator[FloatArray]:
-    """Yield the scores of second items, for one first item after the other.
+def _distinct(sets: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return the first row of each distinct set, (d,), and the number of every set among the distinct ones, (l,)."""
+    packed = np.packbits(sets, axis=1)
+    words = np.zeros((len(sets), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    number = np.zeros(len(sets), dtype=np.int64)
+    # Hashing integers takes a tenth of the time of sorting rows.
+    for word in words.view(np.uint64).T:
+        number = pd.factorize(number << 32 | pd.factorize(word)[0])[0]
+    return np.unique(number, return_index=True)[1], number
 
-    Shapes: branch_bits (b, n / 8), returns (C, n, K).
+
+def _children_of_clusters(first: BoolArray) -> IntArray:
+    """Cluster items that are first items of the same rectangles, (r, K), by average linkage.
+
+    Returns the two clusters of which each cluster of several items is made, (K - 1, 2). Numbers below K are items, and
+    K + i is the cluster in row i.
     """
-    n, n_items = 8 * branch_bits.shape[1], sums[0].second.shape[1]
-    weights = [terms.weights @ np.unpackbits(branch_bits[terms.branches], axis=1).astype(float) for terms in sums]
-    for_every_first = np.empty((len(sums), n, n_items))
-    for terms, weight, base in zip(sums, weights, for_every_first, strict=True):
-        _multiply(weight[terms.n_rectangles :], terms.second[terms.n_rectangles :], base, limit)
-    for first in range(n_items):
-        seconds = sums[0].seconds(first)
-        base_scores = for_every_first[:, :, seconds]
-        scores = np.empty(base_scores.shape)
-        for terms, weight, base, score in zip(sums, weights, base_scores, scores, strict=True):
-            rectangles = terms.with_first[first]
-            _multiply(weight[rectangles], terms.second[rectangles, seconds], score, limit)
-            score += base
-        yield scores
+    n_items = first.shape[1]
+    if n_items == 1:
+        return np.zeros((0, 2), dtype=np.intp)
+    together = first.T.astype(float) @ first
+    size = np.diagonal(together)
+    differing = size[:, None] + size - 2 * together
+    return linkage(differing[np.triu_indices(n_items, 1)], "average")[:, :2].astype(np.intp)
 
 
-def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: int) -> None:
-    """Write the product weight' second to ``out``.
+def _steps(children: IntArray, first: BoolArray, second: BoolArray) -> tuple[_ClusterStep, ...]:
+    """Return rectangles, (r, K), by cluster, from the clusters' children, (K - 1, 2)."""
+    n_items, signs, steps, n_sums = first.shape[1], _signs(children, first), list[_ClusterStep](), 1
+    items = second.astype(float)
+    larger = np.zeros(len(signs), dtype=np.intp)
+    for cluster in range(len(signs) - 1, -1, -1):
+        rectangles, number = np.flatnonzero(signs[cluster]), int(larger[cluster])
+        item = cluster if cluster < n_items else None
+        if item is not None or len(rectangles):
+            signed = items.take(rectangles, axis=0)
+            signed[signs[cluster, rectangles] < 0] *= -1.0
+            steps.append(_ClusterStep(number, rectangles, signed, item))
+        if item is None:
+            if len(rectangles):
+                number, n_sums = n_sums, n_sums + 1
+            larger[children[cluster - n_items]] = number
+    return tuple(steps)
 
-    Shapes: weight (r, n), second (r, K), out (n, K).
+
+def _signs(children: IntArray, first: BoolArray) -> NDArray[np.int8]:
+    """Write sets of items, (r, K), as sums and differences of the fewest clusters; return the signs, (2 K - 1, r).
+
+    Shapes: children (K - 1, 2).
     """
-    n, n_items = out.shape
-    # From (r, n) to (n / 8, 8, r).
-    weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
-    blocks, step = out.reshape(n // 8, 8, n_items), max(1, limit // (8 * max(n_items, 1)))
-    np.matmul(weight[:, :, :step], second[:step], out=blocks)
-    for start in range(step, len(second), step):
-        blocks += np.matmul(weight[:, :, start : start + step], second[start : start + step])
+    n_items = first.shape[1]
+    # Number of smaller clusters that are needed if the larger ones, with the cluster itself, add up to 0 or to 1. An
+    # item has no smaller ones; two, where its sum must be the other, makes its own sign the better choice.
+    below = np.zeros((2 * n_items - 1, 2, len(first)), dtype=np.int16)
+    below[:n_items, 0], below[:n_items, 1] = 2 * first.T, 2 * ~first.T
+    for number, pair in enumerate(children):
+        below[n_items + number] = np.minimum(below[pair], 1 + below[pair, ::-1]).sum(axis=0)
+    signs, larger = np.zeros((2, len(below), len(first)), dtype=np.int8)
+    for cluster in range(len(below) - 1, -1, -1):
+        less = below[cluster, 0] - below[cluster, 1]
+        signs[cluster] = np.where(larger[cluster], -(less < -1).astype(np.int8), less > 1)
+        if cluster >= n_items:
+            larger[children[cluster - n_items]] = larger[cluster] + signs[cluster]
+    return signs

@@ -44,9 +44,10 @@ def test_any_booster(seed, monkeypatch):
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
 
 
-def test_scores_do_not_depend_on_the_other_contexts(monkeypatch):
+@pytest.mark.parametrize("prepare", [with_tables, PairTrees.of])
+def test_scores_do_not_depend_on_the_other_contexts(prepare, monkeypatch):
     case = next(case for case in map(draw_case, range(40)) if case.n_outputs > 2)
-    prepared = with_tables(case.booster, case.n_items)
+    prepared = prepare(case.booster, case.n_items)
     table = predict_all_pairs(prepared, case.x, case.n_items)
     order = np.random.default_rng(1).permutation(len(case.x))
     monkeypatch.setattr(predict, "CONTEXTS_AT_ONCE", 4)
@@ -71,6 +72,5 @@ def test_tables_are_prepared_for_many_contexts_where_few_splits_are_on_the_conte
     for pairs in (few, many):
         for contexts, block in pairs.blocks(x, pairs.trees.link, None):
             np.testing.assert_allclose(block, expected[contexts], rtol=0, atol=1e-14)
-    branches, leaves = evaluate_items(read_trees(booster), n_items)
-    wide = replace(branches, split=np.zeros(10**6, dtype=int))
-    assert not tables_pay(wide, leaves, 3, n_items, 100_000, mirrored=True)
+    wide = replace(few.branches, split=np.zeros(10**6, dtype=int))
+    assert not tables_pay(wide, few.sums, n_items, 100_000, mirrored=True)

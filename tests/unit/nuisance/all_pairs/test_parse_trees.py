@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
-from dataclasses import replace
-from typing import ClassVar
 
 import lightgbm as lgb
 import numpy as np
@@ -13,9 +11,9 @@ import pytest
 from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing
-from dmlrank.nuisance.all_pairs import predict
+from dmlrank.nuisance.all_pairs import predict, trees
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
-from dmlrank.nuisance.all_pairs.trees import contexts_by_branch, read_trees, scores_by_first
+from dmlrank.nuisance.all_pairs.trees import read_trees
 
 from .random_boosters import TableOffset, draw_case
 
@@ -164,29 +162,21 @@ def test_relabelled_items():
     np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
 
 
-class MeasuredMatrix(np.ndarray):
-    """A matrix that notes the number of multiplications in every product it takes part in."""
-
-    sizes: ClassVar[list[int]] = []
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        arrays = [np.asarray(array) for array in inputs]
-        if ufunc is np.matmul:
-            left, right = arrays
-            self.sizes.append(left.shape[-2] * left.shape[-1] * right.shape[-1])
-        return getattr(ufunc, method)(*arrays, **options)
-
-
-def test_products_stay_below_the_size_that_the_linear_algebra_library_gives_to_threads(large):
-    booster, n_items, x = large
-    prepared = PairTrees.of(booster, n_items)
-    branch_bits = contexts_by_branch(prepared.trees, prepared.branches, x[:, prepared.branches.features])
-    expected = [scores.copy() for scores in scores_by_first(prepared.sums, branch_bits)]
-    measured = tuple(replace(terms, second=terms.second.view(MeasuredMatrix)) for terms in prepared.sums)
-    scores = [scores.copy() for scores in scores_by_first(measured, branch_bits, limit=2000)]
-    assert max(len(terms.second) for terms in measured) * 8 * n_items > 2000
-    assert 0 < max(MeasuredMatrix.sizes) <= 2000
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_of_items_are_sums_and_differences_of_the_fewest_clusters(seed):
+    rng = np.random.default_rng(seed)
+    sets = np.unique(rng.random((30, 4)) < 0.5, axis=0)
+    children = trees._children_of_clusters(sets)
+    clusters = np.eye(4, dtype=int)
+    for pair in children:
+        clusters = np.vstack([clusters, clusters[pair].sum(axis=0)])
+    assert clusters[-1].tolist() == [1, 1, 1, 1]
+    signs = trees._signs(children, sets)
+    np.testing.assert_array_equal(signs.T @ clusters, sets)
+    every = np.array(np.meshgrid(*[[-1, 0, 1]] * len(clusters))).reshape(len(clusters), -1).T
+    for items, sign in zip(sets, signs.T, strict=True):
+        equal = every[(every @ clusters == items).all(axis=1)]
+        assert np.count_nonzero(sign) == np.count_nonzero(equal, axis=1).min()
 
 
 @pytest.mark.long
@@ -201,9 +191,11 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     sums = prepared.sums
-    weights = sum(len(terms.second) for terms in sums) + max(len(terms.branches) for terms in sums)
-    # A block of scores has memory for three outputs beside its own three.
-    chunk = 256 * 8 * (4 * n_items * n_items * 3 + 2 * weights) + 2 * 8 * predict._BLOCK_ENTRIES
+    # The bits of 256 contexts; for 64 contexts, their scores, and the sums over clusters and the weights of one output;
+    # and a block of scores, which has memory for three outputs beside its own three.
+    weights = max(2 * sum(terms.weights.shape) for terms in sums)
+    scores = 64 * 8 * (n_items**2 * (3 + 1) + weights)
+    chunk = 256 * len(prepared.branches.split) + scores + 2 * 8 * predict._BLOCK_ENTRIES
     assert peak < table.nbytes + 8 * x.nbytes + chunk
     assert chunk < table.nbytes / 2
 
