@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.computation import transposed_product
+from .._utils.computation import current, in_order, transposed_product
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional
@@ -167,6 +167,9 @@ class TargetPopulation:
 
 T = TypeVar("T")
 
+# Number of influence values whose products are added up by one thread at a time.
+_GRAM_ENTRIES = 20_000_000
+
 
 class CentredValues:
     """Sums over the influence values of all contexts, for classes that have these."""
@@ -186,7 +189,9 @@ class CentredValues:
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (d, d)."""
         phi = self.centred
-        return phi.T @ phi
+        parts = [*row_slices(len(phi), phi.shape[1], _GRAM_ENTRIES)]
+        moments = in_order(lambda part: phi[part].T @ phi[part], parts, current().n_threads, boosts=False)
+        return np.asarray(sum(moments))
 
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
@@ -655,6 +660,8 @@ def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
 
 # Products of numbers of contexts that are in memory at a time.
 _MOMENT_ENTRIES = 2_000_000
+# Share of different patterns of groups among the contexts above which their products are not added up first.
+_MOST_PATTERNS = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -761,41 +768,64 @@ class InfluenceInGroups:
         the group's. The sum over the contexts in two groups needs only the sum of z z' over these contexts.
         """
         plugin, correction = self._means(whole)
-        members, n_groups, size = self.members, len(self.contexts), self.n_scores
+        n_groups, size = len(self.contexts), self.n_scores
         weight, value_weight = whole.weight[:, None], whole.value_weight[:, None]
         # Less its mean over all contexts, so that no digits are lost where scores are far from zero.
         mean = whole.plugin
         z = weight * whole.correction_by_context
         z += value_weight * (whole.value - mean)
-        z = np.hstack([z, value_weight, weight])
-        # Contexts in the same groups, a pattern, count together. Patterns with as many contexts stand together, so that
-        # their products are computed at once.
-        bits, pattern, n_rows = np.unique(
-            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
-        )
-        pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
-        inside = np.unpackbits(bits[by_count].T, axis=0, count=n_groups).astype(bool)
-        z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
-        (g, h), (j, k) = np.triu_indices(n_groups), np.triu_indices(size + 2)
-        moments, upper, bounds = np.zeros((len(g), len(j))), j * (size + 2) + k, np.append(0, np.cumsum(n_rows))
-        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
-            products = np.empty((block.stop - block.start, len(j)))
-            for count in np.unique(n_rows[block]):
-                first, last = block.start + np.searchsorted(n_rows[block], [count, count + 1])
-                rows = z[bounds[first] : bounds[last]].reshape(-1, count, size + 2)
-                squares = (rows.transpose(0, 2, 1) @ rows).reshape(len(rows), -1)
-                products[first - block.start : last - block.start] = squares[:, upper]
-            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
-        table = np.empty((len(g), size + 2, size + 2))
-        table[:, j, k] = table[:, k, j] = moments
+        table = self._moments_of_pairs(np.hstack([z, value_weight, weight]))
+        g, h = np.triu_indices(n_groups)
         maps = np.zeros((n_groups, size, size + 2))
         maps[:, range(size), range(size)] = 1.0
         maps[:, :, size], maps[:, :, size + 1] = mean - plugin, -correction
-        maps *= (self.n_contexts / (members @ whole.weight))[:, None, None]
+        maps *= (self.n_contexts / (self.members @ whole.weight))[:, None, None]
         total = np.empty((n_groups, size, n_groups, size))
         of_pairs = maps[g] @ table @ maps[h].transpose(0, 2, 1)
         total[g, :, h, :], total[h, :, g, :] = of_pairs, of_pairs.transpose(0, 2, 1)
         return total.reshape(n_groups * size, n_groups * size)
+
+    def _moments_of_pairs(self, z: FloatArray) -> FloatArray:
+        """Return the sum of z z' over the contexts in both of two groups, for all pairs g <= h of groups, (p, s, s).
+
+        Shapes: z (n, s).
+        """
+        members, (g, h), size = self.members, np.triu_indices(len(self.contexts)), z.shape[1]
+        # Contexts in the same groups, a pattern, count together.
+        bits, pattern, n_rows = np.unique(
+            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
+        )
+        table = np.zeros((len(g), size, size))
+        if len(bits) > _MOST_PATTERNS * len(z):
+            # Where a group is large, its complement counts: the indicator of the group is one less that of the rest.
+            is_large = (members.sum(axis=1) > len(z) / 2)[:, None, None]
+            small, sign, memory = members ^ is_large[:, 0], 1.0 - 2.0 * is_large, np.empty_like(z)
+            for group, inside in enumerate(small):
+                rows = z[inside]
+                for pair in np.flatnonzero(g == group):
+                    places = np.flatnonzero(small[h[pair], inside])
+                    shared = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
+                    table[pair] = shared.T @ shared
+            of_group = table[g == h]
+            table *= sign[g] * sign[h]
+            table += is_large[g] * sign[h] * of_group[h] + is_large[h] * sign[g] * of_group[g]
+            return table + is_large[g] * is_large[h] * (z.T @ z)
+        # Patterns with as many contexts stand together, so that their products are computed at once.
+        pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
+        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(members)).astype(bool)
+        z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
+        j, k = np.triu_indices(size)
+        moments, upper, bounds = np.zeros((len(g), len(j))), j * size + k, np.append(0, np.cumsum(n_rows))
+        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
+            products = np.empty((block.stop - block.start, len(j)))
+            for count in np.unique(n_rows[block]):
+                first, last = block.start + np.searchsorted(n_rows[block], [count, count + 1])
+                rows = z[bounds[first] : bounds[last]].reshape(-1, count, size)
+                squares = (rows.transpose(0, 2, 1) @ rows).reshape(len(rows), -1)
+                products[first - block.start : last - block.start] = squares[:, upper]
+            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
+        table[:, j, k] = table[:, k, j] = moments
+        return table
 
     def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
-from .._utils.computation import one_thread, warn
+from .._utils.computation import current, in_order, one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
@@ -826,8 +826,9 @@ def group_facts(
     else:
         wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
-    facts = []
-    for group, inside in enumerate(groups.members):
+
+    def facts_of(group: int) -> GroupFacts:
+        inside = groups.members[group]
         cells = data.cells.only(inside[data.cells.context])
         votes = np.zeros((data.n_items, data.n_items))
         np.add.at(votes, (cells.first, cells.second), cells.n_votes)
@@ -852,25 +853,25 @@ def group_facts(
         squares = np.square(influence.centred_in(group))
         square = squares.sum(axis=0)
         effective = square**2 / np.maximum(np.square(squares).sum(axis=0), 1e-300)
-        facts.append(
-            GroupFacts(
-                name=groups.names[group],
-                values=groups.values[group],
-                share=float(weight[inside].sum() / weight.sum()),
-                n_contexts=n_contexts,
-                n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
-                n_comparisons=n_comparisons,
-                n_votes=n_votes,
-                smallest_pair=int(votes[edges].min()),
-                n_clusters=tuple(n_clusters),
-                n_units=min(*(n_clusters or [n_contexts]), n_effective),
-                unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
-                plugin=plugin[group],
-                shares=shares[group],
-                effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-                votes=counted,
-            )
+        return GroupFacts(
+            name=groups.names[group],
+            values=groups.values[group],
+            share=float(weight[inside].sum() / weight.sum()),
+            n_contexts=n_contexts,
+            n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
+            n_comparisons=n_comparisons,
+            n_votes=n_votes,
+            smallest_pair=int(votes[edges].min()),
+            n_clusters=tuple(n_clusters),
+            n_units=min(*(n_clusters or [n_contexts]), n_effective),
+            unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
+            plugin=plugin[group],
+            shares=shares[group],
+            effective_contexts=float(effective[square > 0].min(initial=np.inf)),
+            votes=counted,
         )
+
+    facts = [*in_order(facts_of, range(len(groups.members)), current().n_threads, boosts=False)]
     _check_sizes(groups, facts)
     return tuple(facts)
 

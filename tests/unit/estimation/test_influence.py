@@ -252,8 +252,9 @@ def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
     assert list(passed.influences) == ["target", "projection"]
 
 
+@pytest.mark.parametrize("most_patterns", [0.0, 1.0])
 @pytest.mark.parametrize("with_sample", [False, True])
-def test_sums_over_groups_are_those_of_the_groups_one_by_one(with_sample, monkeypatch):
+def test_sums_over_groups_are_those_of_the_groups_one_by_one(with_sample, most_patterns, monkeypatch):
     rng = np.random.default_rng(0)
     n, q, d = 300, 400, 3
     sample_weight = np.where(np.arange(n) % 3 == 0, 3.0, 0.0) if with_sample else None
@@ -263,6 +264,7 @@ def test_sums_over_groups_are_those_of_the_groups_one_by_one(with_sample, monkey
     influence = Influence(value, *of_blocks, weight / weight.mean(), sample_weight=sample_weight)
     members = rng.random((9, n)) < rng.uniform(0.2, 0.9, size=(9, 1))
     monkeypatch.setattr(module, "_MOMENT_ENTRIES", 500)
+    monkeypatch.setattr(module, "_MOST_PATTERNS", most_patterns)
     groups = influence_in_groups(influence, members)
     one_by_one = replace(groups, whole=None)
     np.testing.assert_allclose(groups.plugin, one_by_one.plugin, rtol=1e-12)
