@@ -178,13 +178,9 @@ class Covariance:
 
     def _in_own_units(self, other: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
         """Return another matrix, (d, d), with changed variances on the axes of both, in units of this covariance."""
-        spectrum, axes = np.linalg.eigh(self.reduced)
-        if not len(spectrum) or spectrum[-1] <= 0:
+        root, inverse_root = _root(self.reduced)
+        if not root.shape[1]:
             return None
-        # Directions without variance in this covariance stay without.
-        varies = spectrum > 1e-12 * spectrum[-1]
-        root = axes[:, varies] * np.sqrt(spectrum[varies])
-        inverse_root = (axes[:, varies] / np.sqrt(spectrum[varies])).T
         relative = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
         ratios, directions = np.linalg.eigh((relative + relative.T) / 2)
         changed_root = root @ (directions * np.sqrt(change(ratios)))
@@ -416,6 +412,20 @@ def joint_allowance(blocks: Sequence[Covariance], *, are_independent: bool = Tru
     shared = np.concatenate(common)
     of_block = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return np.where(of_block[:, None] == of_block, joint, np.outer(shared, shared))
+
+
+def _root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return R, (r, s), with R R' = a positive semidefinite matrix, (r, r), of rank s, and its pseudo-inverse."""
+    if matrix.size and np.trace(matrix) > 0:
+        # Cholesky's algorithm takes a tenth of the time of a decomposition by eigenvalues.
+        root, failed = scipy.linalg.lapack.dpotrf(matrix, lower=True, clean=True)
+        if not failed and np.diag(root).min() > 1e-4 * np.diag(root).max():
+            return root, scipy.linalg.lapack.dtrtri(root, lower=True)[0]
+    spectrum, axes = np.linalg.eigh(matrix)
+    # Directions without variance stay without.
+    varies = spectrum > 1e-12 * max(spectrum.max(initial=0.0), 1e-300)
+    size = np.sqrt(spectrum[varies])
+    return axes[:, varies] * size, (axes[:, varies] / size).T
 
 
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
