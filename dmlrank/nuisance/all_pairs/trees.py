@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array
@@ -498,15 +497,16 @@ def _smaller_sets(sets: BoolArray) -> tuple[BoolArray, BoolArray]:
 
 
 def _distinct(sets: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the first row of each distinct set, (d,), and the number of every set among the distinct ones, (l,)."""
+    """Return a row with each distinct set, (d,), and the number of every set among the distinct ones, (l,)."""
     packed = np.packbits(sets, axis=1)
-    words = np.zeros((len(sets), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
-    words[:, : packed.shape[1]] = packed
-    number = np.zeros(len(sets), dtype=np.int64)
-    # Hashing integers takes a tenth of the time of sorting rows.
-    for word in words.view(np.uint64).T:
-        number = pd.factorize(number << 32 | pd.factorize(word)[0])[0]
-    return np.unique(number, return_index=True)[1], number
+    # Sorting words takes a fraction of the time of sorting rows of bytes.
+    words = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)
+    order = np.lexsort(words.T)
+    is_new = np.ones(len(sets), dtype=bool)
+    is_new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    number = np.empty(len(sets), dtype=np.intp)
+    number[order] = np.cumsum(is_new) - 1
+    return order[is_new], number
 
 
 def _children_of_clusters(first: BoolArray) -> IntArray:
