@@ -182,7 +182,7 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
     return _OutputTables(by_rank, chosen_branches, np.concatenate([*parts, by_branch[chosen_branches]]))
 
 
-# Largest number of contexts that are scored at a time, so that the scores stay in cache.
+# Largest number of contexts whose branches are found at a time.
 CONTEXTS_AT_ONCE = 256
 # Number of entries of a block of scores. With smaller blocks, threads often wait for one another.
 _BLOCK_ENTRIES = 400_000
@@ -309,8 +309,8 @@ class PairTrees:
     def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
         """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
         n_outputs, n_items = self.trees.link.n_outputs, self.n_items
-        # Products of one size, as for tables; fewer contexts where their scores take much memory.
-        size = min(_CONTEXTS_AT_ONCE, max(8, _MOST_ENTRIES // (2 * n_outputs * n_items**2) // 8 * 8))
+        # Products of one size, as for tables; of fewer contexts where their scores take much memory.
+        size = min(2 * _CONTEXTS_AT_ONCE, max(8, _MOST_ENTRIES // (2 * n_outputs * n_items**2) // 8 * 8))
         scores = np.empty((size if self.tables is None else 0, n_outputs, n_items, n_items))
         if self.mirrored:
             places = np.arange(n_outputs * n_items**2).reshape(scores.shape[1:])
