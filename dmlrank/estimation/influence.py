@@ -801,11 +801,12 @@ class InfluenceInGroups:
             is_large = (members.sum(axis=1) > len(z) / 2)[:, None, None]
             small, sign, memory = members ^ is_large[:, 0], 1.0 - 2.0 * is_large, np.empty_like(z)
             for group, inside in enumerate(small):
-                rows = z[inside]
-                for pair in np.flatnonzero(g == group):
-                    places = np.flatnonzero(small[h[pair], inside])
-                    shared = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
-                    table[pair] = shared.T @ shared
+                contexts = np.flatnonzero(inside)
+                rows, others = z.take(contexts, axis=0), small[group:].take(contexts, axis=1)
+                for pair, shared in zip(np.flatnonzero(g == group), others, strict=True):
+                    places = np.flatnonzero(shared)
+                    both = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
+                    table[pair] = both.T @ both
             of_group = table[g == h]
             table *= sign[g] * sign[h]
             table += is_large[g] * sign[h] * of_group[h] + is_large[h] * sign[g] * of_group[g]
