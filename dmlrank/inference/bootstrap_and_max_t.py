@@ -226,12 +226,14 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     rng = np.random.default_rng(_SEED)
     step = 10_000 if len(factor) <= 500 else 1_000
     n_draws = min(NORMAL_DRAWS, max(_FEWEST_DRAWS, _MAX_PRODUCTS // max(factor.size, 1) // 1000 * 1000))
-    maxima = []
-    for _ in range(n_draws // step):
-        rows = np.abs(rng.standard_normal((step, factor.shape[1])) @ factor.T)
+
+    def maxima_of(normal: FloatArray) -> FloatArray:
+        rows = np.abs(normal @ factor.T)
         # For few columns, maxima column by column are several times as fast.
-        maxima.append(reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else rows.max(axis=1))
-    return np.concatenate(maxima)
+        return np.asarray(reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else rows.max(axis=1))
+
+    normals = (rng.standard_normal((step, factor.shape[1])) for _ in range(n_draws // step))
+    return np.concatenate([*in_order(maxima_of, normals, current().n_threads, boosts=False)])
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:

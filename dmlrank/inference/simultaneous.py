@@ -193,7 +193,8 @@ class MaxT:
         check_choice(method, METHODS, "method")
         self._require_max_t(method, METHODS[:1])
         if method == "max-t":
-            return self._scores.critical(alpha)
+            with computing(self.n_jobs):
+                return self._scores.critical(alpha)
         n_tests = int((self.covariance.std_errors > 0).sum()) if method == "bonferroni" else 1
         return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
 
@@ -201,7 +202,8 @@ class MaxT:
         """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
         if np.isnan(z).all():
             return np.full(len(z), np.nan)
-        return (self._centred_scores if centred else self._scores).p_values(z)
+        with computing(self.n_jobs):
+            return (self._centred_scores if centred else self._scores).p_values(z)
 
     def adjustment(self, method: str) -> str:
         """Return the adjustment of p-values that stands for ``method``."""
