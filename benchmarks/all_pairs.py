@@ -35,7 +35,8 @@ SETTINGS: dict[str, tuple[int, int, float, Tune]] = {
     "missing": (20_000, 50, 0.02, {"num_leaves": 31, "n_estimators": 150}),
     "default": (4_000, 12, 0.0, "cv"),
 }
-# Stacked rows, and contexts, that are scored in one call, so that no setting times new memory of the operating system.
+# Stacked rows, and contexts, that are scored in one call, so that the time does not depend on how long the system takes
+# to provide memory.
 _ROWS, _CONTEXTS = 200_000, 512
 
 
@@ -110,7 +111,7 @@ def main() -> int:
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
     parser.add_argument("--labels", type=int, help="number of training rows in place of that of the setting")
-    parser.add_argument("--contexts", type=int, default=4000, help="contexts that are scored for all pairs at once")
+    parser.add_argument("--contexts", type=int, default=4000, help="number of contexts")
     parser.add_argument("--rows", type=int, default=400_000, help="largest number of stacked rows")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()

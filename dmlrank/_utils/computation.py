@@ -179,6 +179,11 @@ def current() -> Computation:
     return _current.get()
 
 
+def threads_of_fit() -> int:
+    """Return the number of threads within :func:`computing`, and one outside of it, where no fit says how many."""
+    return 1 if current() is _AS_OUTSIDE_OF_A_FIT else current().n_threads
+
+
 @contextmanager
 def computing(n_jobs: int | None, executor: object = None, progress: bool | Report = False) -> Iterator[None]:
     """Compute all steps within the ``with`` block in this way; without executor or progress, as outside of it."""

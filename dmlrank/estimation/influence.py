@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.computation import current, in_order, transposed_product
+from .._utils.computation import in_order, threads_of_fit, transposed_product
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional
@@ -168,7 +168,7 @@ class TargetPopulation:
 T = TypeVar("T")
 
 # Number of influence values whose products are added up by one thread at a time.
-_GRAM_ENTRIES = 20_000_000
+_MOMENT_VALUES = 10_000_000
 
 
 class CentredValues:
@@ -189,9 +189,9 @@ class CentredValues:
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (d, d)."""
         phi = self.centred
-        parts = [*row_slices(len(phi), phi.shape[1], _GRAM_ENTRIES)]
-        moments = in_order(lambda part: phi[part].T @ phi[part], parts, current().n_threads, boosts=False)
-        return np.asarray(sum(moments))
+        parts = [*row_slices(len(phi), phi.shape[1], _MOMENT_VALUES)]
+        moments = in_order(lambda part: phi[part].T @ phi[part], parts, threads_of_fit(), boosts=False)
+        return np.asarray(sum(moments, np.zeros((phi.shape[1], phi.shape[1]))))
 
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
@@ -660,7 +660,7 @@ def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
 
 # Products of numbers of contexts that are in memory at a time.
 _MOMENT_ENTRIES = 2_000_000
-# Share of different patterns of groups among the contexts above which their products are not added up first.
+# Patterns of groups for each context above which adding up by pattern saves nothing.
 _MOST_PATTERNS = 0.2
 
 
@@ -671,7 +671,7 @@ class InfluenceInGroups:
     Coordinate g d + k of the estimate is score k of group g.
 
     part: Returns the influence of a group's scores from its number, with the contexts and blocks of the group alone. It
-        is made whenever it is asked for, so that the groups are not in memory together.
+        is made whenever it is asked for, so that few groups are in memory at a time.
     contexts (n_g,): Contexts of each group, in order.
     blocks (q_g,): Influence blocks of each group.
     n_contexts: Number of all contexts, n.
@@ -790,32 +790,17 @@ class InfluenceInGroups:
 
         Shapes: z (n, s).
         """
-        members, (g, h), size = self.members, np.triu_indices(len(self.contexts)), z.shape[1]
         # Contexts in the same groups, a pattern, count together.
         bits, pattern, n_rows = np.unique(
-            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
+            np.packbits(self.members, axis=0).T, axis=0, return_inverse=True, return_counts=True
         )
-        table = np.zeros((len(g), size, size))
         if len(bits) > _MOST_PATTERNS * len(z):
-            # Where a group is large, its complement counts: the indicator of the group is one less that of the rest.
-            is_large = (members.sum(axis=1) > len(z) / 2)[:, None, None]
-            small, sign, memory = members ^ is_large[:, 0], 1.0 - 2.0 * is_large, np.empty_like(z)
-            for group, inside in enumerate(small):
-                contexts = np.flatnonzero(inside)
-                rows, others = z.take(contexts, axis=0), small[group:].take(contexts, axis=1)
-                for pair, shared in zip(np.flatnonzero(g == group), others, strict=True):
-                    places = np.flatnonzero(shared)
-                    both = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
-                    table[pair] = both.T @ both
-            of_group = table[g == h]
-            table *= sign[g] * sign[h]
-            table += is_large[g] * sign[h] * of_group[h] + is_large[h] * sign[g] * of_group[g]
-            return table + is_large[g] * is_large[h] * (z.T @ z)
+            return _moments_by_pair(self.members, z)
         # Patterns with as many contexts stand together, so that their products are computed at once.
         pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
-        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(members)).astype(bool)
+        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(self.contexts)).astype(bool)
         z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
-        j, k = np.triu_indices(size)
+        size, (g, h), (j, k) = z.shape[1], np.triu_indices(len(inside)), np.triu_indices(z.shape[1])
         moments, upper, bounds = np.zeros((len(g), len(j))), j * size + k, np.append(0, np.cumsum(n_rows))
         for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
             products = np.empty((block.stop - block.start, len(j)))
@@ -825,6 +810,7 @@ class InfluenceInGroups:
                 squares = (rows.transpose(0, 2, 1) @ rows).reshape(len(rows), -1)
                 products[first - block.start : last - block.start] = squares[:, upper]
             moments += (inside[g, block] & inside[h, block]).astype(float) @ products
+        table = np.empty((len(g), size, size))
         table[:, j, k] = table[:, k, j] = moments
         return table
 
@@ -846,6 +832,30 @@ class InfluenceInGroups:
             block_context[blocks] = contexts[part.block_context]
         of_blocks = correction.reshape(self.n_blocks, -1)
         return StackedInfluence(centred.reshape(self.n_contexts, -1), of_blocks, block_context)
+
+
+def _moments_by_pair(members: NDArray[np.bool_], z: FloatArray) -> FloatArray:
+    """Return the sum of z z' over the contexts in both of two groups, for all pairs g <= h of groups, (p, s, s).
+
+    Where a group is large, its complement counts: the indicator of the group is one less that of the rest.
+
+    Shapes: members (G, n), z (n, s).
+    """
+    g, h = np.triu_indices(len(members))
+    is_large = (members.sum(axis=1) > len(z) / 2)[:, None, None]
+    small, sign = members ^ is_large[:, 0], 1.0 - 2.0 * is_large
+    table, memory = np.zeros((len(g), z.shape[1], z.shape[1])), np.empty_like(z)
+    for group, inside in enumerate(small):
+        contexts = np.flatnonzero(inside)
+        rows, others = z.take(contexts, axis=0), small[group:].take(contexts, axis=1)
+        for pair, shared in zip(np.flatnonzero(g == group), others, strict=True):
+            places = np.flatnonzero(shared)
+            both = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
+            table[pair] = both.T @ both
+    of_group = table[g == h]
+    table *= sign[g] * sign[h]
+    table += is_large[g] * sign[h] * of_group[h] + is_large[h] * sign[g] * of_group[g]
+    return np.asarray(table + is_large[g] * is_large[h] * (z.T @ z))
 
 
 def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:

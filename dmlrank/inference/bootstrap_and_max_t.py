@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import current, in_order, one_thread
+from .._utils.computation import current, in_order, one_thread, threads_of_fit
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
@@ -28,6 +28,8 @@ _FEWEST_DRAWS = 5_000
 _MAX_STATISTICS = 4_000_000_000
 # Largest number of multiplications of :func:`max_abs_normal_draws`: 100,000 draws for up to 500 scores.
 _MAX_PRODUCTS = 25_000_000_000
+# Largest number of contrasts times draws that are in memory at a time.
+_MOST_DRAWN = 50_000_000
 # Largest number of independent units for which every draw is divided by standard errors of its own. With more units
 # these standard errors hardly vary.
 STUDENTISED = 1_000
@@ -228,12 +230,14 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     n_draws = min(NORMAL_DRAWS, max(_FEWEST_DRAWS, _MAX_PRODUCTS // max(factor.size, 1) // 1000 * 1000))
 
     def maxima_of(normal: FloatArray) -> FloatArray:
-        rows = np.abs(normal @ factor.T)
+        rows = normal @ factor.T
+        np.abs(rows, out=rows)
         # For few columns, maxima column by column are several times as fast.
         return np.asarray(reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else rows.max(axis=1))
 
     normals = (rng.standard_normal((step, factor.shape[1])) for _ in range(n_draws // step))
-    return np.concatenate([*in_order(maxima_of, normals, current().n_threads, boosts=False)])
+    n_threads = min(threads_of_fit(), max(1, _MOST_DRAWN // (step * len(factor))))
+    return np.concatenate([*in_order(maxima_of, normals, n_threads, boosts=False)])
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:

@@ -178,7 +178,7 @@ class Covariance:
 
     def _in_own_units(self, other: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
         """Return another matrix, (d, d), with changed variances on the axes of both, in units of this covariance."""
-        root, inverse_root = _root(self.reduced)
+        root, inverse_root = _factor_and_inverse(self.reduced)
         if not root.shape[1]:
             return None
         relative = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
@@ -414,10 +414,11 @@ def joint_allowance(blocks: Sequence[Covariance], *, are_independent: bool = Tru
     return np.where(of_block[:, None] == of_block, joint, np.outer(shared, shared))
 
 
-def _root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return R, (r, s), with R R' = a positive semidefinite matrix, (r, r), of rank s, and its pseudo-inverse."""
     if matrix.size and np.trace(matrix) > 0:
-        # Cholesky's algorithm takes a tenth of the time of a decomposition by eigenvalues.
+        # Cholesky's algorithm takes a tenth of the time of a decomposition by eigenvalues. Below this ratio of standard
+        # deviations, directions may be rounding errors, which only eigenvalues tell apart.
         root, failed = scipy.linalg.lapack.dpotrf(matrix, lower=True, clean=True)
         if not failed and np.diag(root).min() > 1e-4 * np.diag(root).max():
             return root, scipy.linalg.lapack.dtrtri(root, lower=True)[0]

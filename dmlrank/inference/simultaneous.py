@@ -109,7 +109,7 @@ class MaxT:
 
     covariance: The covariance with its allowance.
     bootstrap, multipliers: The multiplier bootstrap that draws, and its kind; None for normal draws.
-    n_jobs: Number of threads of tests of many differences: one, or that of the fit.
+    n_jobs: Number of threads of tests: one, or that of the fit.
 
     Notes
     -----

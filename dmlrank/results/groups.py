@@ -53,6 +53,8 @@ Result = TypeVar("Result")
 
 # Labelled prompts or clusters below which a warning says that a group is small.
 _SMALL_GROUP = 30
+# Largest number of influence values of groups that are in memory at a time.
+_MOST_VALUES = 30_000_000
 # Points of a grid along a numeric variable, and models in a picture of bands where the caller names none.
 _POINTS, _MODELS_IN_PICTURE = 25, 5
 GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
@@ -827,6 +829,8 @@ def group_facts(
         wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
 
+    block_context = None if units.annotator is None else steps.influence.by_context().block_context
+
     def facts_of(group: int) -> GroupFacts:
         inside = groups.members[group]
         cells = data.cells.only(inside[data.cells.context])
@@ -848,11 +852,11 @@ def group_facts(
             by_context = (units.clusters.of_context, units.clusters.second_of_context)
             n_clusters = [len(np.unique(codes[inside])) for codes in by_context if codes is not None]
             if units.annotator is not None:
-                annotators = units.annotator[inside[steps.influence.by_context().block_context]]
+                annotators = units.annotator[inside[block_context]]
                 n_clusters.append(len(np.unique(annotators[annotators >= 0])))
-        squares = np.square(influence.centred_in(group))
-        square = squares.sum(axis=0)
-        effective = square**2 / np.maximum(np.square(squares).sum(axis=0), 1e-300)
+        squares = influence.centred_in(group)
+        square = np.square(squares, out=squares).sum(axis=0)
+        effective = square**2 / np.maximum(np.square(squares, out=squares).sum(axis=0), 1e-300)
         return GroupFacts(
             name=groups.names[group],
             values=groups.values[group],
@@ -871,7 +875,9 @@ def group_facts(
             votes=counted,
         )
 
-    facts = [*in_order(facts_of, range(len(groups.members)), current().n_threads, boosts=False)]
+    # Every thread has the influence values of a group in memory.
+    n_threads = min(current().n_threads, max(1, _MOST_VALUES // (influence.n_contexts * influence.n_scores)))
+    facts = [*in_order(facts_of, range(len(groups.members)), n_threads, boosts=False)]
     _check_sizes(groups, facts)
     return tuple(facts)
 

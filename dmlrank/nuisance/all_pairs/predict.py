@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 
 # Largest number of entries of all tables of a booster, 64 MB.
 _MOST_ENTRIES = 8_000_000
-# Multiplications of tables that take the time of one multiplication of rectangles, which are gathered for every cluster
-# of items, and of adding up and writing one score of rectangles.
+# How many multiplications of tables take as long as one multiplication of rectangles, whose weights are copied for
+# every cluster of items, and as long as adding up and writing one score of rectangles.
 _TABLES_PER_RECTANGLE, _TABLES_PER_SCORE = 2, 200
 # Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_FOR_TABLES = 2_000
-# Number of contexts whose tables are summed at a time.
-_CONTEXTS_AT_ONCE = 64
+# Number of contexts in one product of tables, and largest number in one of rectangles.
+_CONTEXTS_OF_TABLES, _CONTEXTS_OF_RECTANGLES = 64, 128
+# Largest number of scores in memory after a product of rectangles, for at least the eight contexts of a byte.
+_MOST_SCORES = 4_000_000
 
 
 class _OutputTables(NamedTuple):
@@ -95,7 +97,7 @@ class PairTables:
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
         # Products of one size, so that the last digits of a context do not depend on the number of contexts.
-        n_contexts = -(-len(x) // _CONTEXTS_AT_ONCE) * _CONTEXTS_AT_ONCE
+        n_contexts = -(-len(x) // _CONTEXTS_OF_TABLES) * _CONTEXTS_OF_TABLES
         # Which tables are summed: one, the others zero.
         is_summed = [np.zeros((len(output.tables), n_contexts)) for output in self.outputs]
         for output, summed in zip(self.outputs, is_summed, strict=True):
@@ -103,10 +105,10 @@ class PairTables:
                 summed[table_of_rank[ranks[comparison]], context] = 1.0
             of_branches = summed[len(summed) - len(output.branches) :, : len(x)]
             of_branches[...] = np.unpackbits(bits[output.branches], axis=1, count=len(x))
-        for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
-            scores = np.empty((_CONTEXTS_AT_ONCE, len(self.outputs), self.outputs[0].tables.shape[1]))
+        for begin in range(0, len(x), _CONTEXTS_OF_TABLES):
+            scores = np.empty((_CONTEXTS_OF_TABLES, len(self.outputs), self.outputs[0].tables.shape[1]))
             for number, (output, summed) in enumerate(zip(self.outputs, is_summed, strict=True)):
-                np.matmul(summed[:, begin : begin + _CONTEXTS_AT_ONCE].T, output.tables, out=scores[:, number])
+                np.matmul(summed[:, begin : begin + _CONTEXTS_OF_TABLES].T, output.tables, out=scores[:, number])
             yield scores[: len(x) - begin]
 
 
@@ -307,20 +309,24 @@ class PairTrees:
             begin += len(by_output)
 
     def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
-        """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts."""
+        """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts.
+
+        The next scores may overwrite these.
+        """
         n_outputs, n_items = self.trees.link.n_outputs, self.n_items
-        # Products of one size, as for tables; of fewer contexts where their scores take much memory.
-        size = min(2 * _CONTEXTS_AT_ONCE, max(8, _MOST_ENTRIES // (2 * n_outputs * n_items**2) // 8 * 8))
-        scores = np.empty((size if self.tables is None else 0, n_outputs, n_items, n_items))
+        parts = (x[start : start + CONTEXTS_AT_ONCE] for start in range(0, len(x), CONTEXTS_AT_ONCE))
+        if self.tables is not None:
+            for rows in parts:
+                yield from self.tables.scores(rows)
+            return
+        # Products of one size, as for tables.
+        size = min(_CONTEXTS_OF_RECTANGLES, max(8, _MOST_SCORES // (n_outputs * n_items**2) // 8 * 8))
+        scores = np.empty((size, n_outputs, n_items, n_items))
         if self.mirrored:
             places = np.arange(n_outputs * n_items**2).reshape(scores.shape[1:])
             upper = (slice(None), *np.triu_indices(n_items, 1))
             shown, exchanged = places[upper], places[exchanged_wins(n_outputs)].transpose(0, 2, 1)[upper]
-        for start in range(0, len(x), CONTEXTS_AT_ONCE):
-            rows = x[start : start + CONTEXTS_AT_ONCE]
-            if self.tables is not None:
-                yield from self.tables.scores(rows)
-                continue
+        for rows in parts:
             bits = contexts_by_branch(self.trees, self.branches, rows)
             bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % (size // 8))))
             for begin in range(0, len(rows), size):

@@ -366,10 +366,10 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(fl
 
 
 class _ClusterStep(NamedTuple):
-    """Rectangles that all first items of a cluster have in common.
+    """Rectangles that are added to the scores of all first items of a cluster, or subtracted from them.
 
-    larger: Number of the sum over larger clusters to which they are added. Sum 0 is zero, and every step with a cluster
-        of several items makes the next one.
+    larger: Number of the sum over the larger clusters with these items, which the scores begin with. Sum 0 is zero, and
+        every step with a cluster of several items makes the next one.
     rectangles (r,): Numbers of the rectangles.
     second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted.
     item: The item of a cluster of one; None for other clusters.
@@ -391,7 +391,7 @@ class RectangleSum:
     weights (r + q, u): The weight that each branch contributes to each rectangle, if a context takes the branch. The
         last q rectangles have all second items.
     first (K, q): One for the first items of these q rectangles.
-    steps: The other r rectangles, by cluster; larger clusters come first.
+    steps: The other r rectangles, by cluster; a cluster comes before those of which it is made.
 
     Notes
     -----

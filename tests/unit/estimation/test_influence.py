@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dmlrank._utils.computation import computing
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps
@@ -250,6 +251,19 @@ def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
     for name, score in (("target", SCORES["bt"]), ("projection", SCORES["rate"])):
         np.testing.assert_array_equal(passed.influences[name].value, estimate(score, mu, data, propensity).value)
     assert list(passed.influences) == ["target", "projection"]
+
+
+def test_second_moments_are_added_up_over_parts_of_the_contexts_in_threads(monkeypatch):
+    rng = np.random.default_rng(2)
+    value, correction = rng.normal(size=(2, 300, 3))
+    influence = Influence(value, correction, np.arange(300), np.ones(300), np.ones(300))
+    monkeypatch.setattr(module, "_MOMENT_VALUES", 100)
+    moments = []
+    for n_jobs in (1, 3):
+        with computing(n_jobs):
+            moments.append(influence.second_moment())
+    np.testing.assert_array_equal(*moments)
+    np.testing.assert_allclose(moments[0], influence.centred.T @ influence.centred, rtol=1e-12)
 
 
 @pytest.mark.parametrize("most_patterns", [0.0, 1.0])

@@ -10,11 +10,13 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
+from dmlrank._utils.computation import computing
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
     NormalDraws,
     differences,
     holm,
+    max_abs_normal_draws,
     max_t_critical_value,
     max_t_draws,
     max_t_p_values,
@@ -149,6 +151,16 @@ def test_families_share_draws_and_nothing_else():
     for family, (p_adjusted, _) in zip(([0, 1, 2], [5, 2]), together, strict=True):
         alone, _ = step_down(noise, None, t, families=[np.array(family)])[0]
         np.testing.assert_array_equal(p_adjusted, alone)
+
+
+def test_normal_draws_are_the_same_in_any_number_of_threads():
+    factor = np.random.default_rng(1).normal(size=(4, 3))
+    drawn = []
+    for n_jobs in (1, 3):
+        with computing(n_jobs):
+            drawn.append(max_abs_normal_draws(factor))
+    np.testing.assert_array_equal(*drawn)
+    np.testing.assert_array_equal(drawn[0], max_abs_normal_draws(factor))
 
 
 def test_far_out_p_values_are_bounded_where_no_draw_reaches():

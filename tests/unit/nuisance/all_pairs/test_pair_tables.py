@@ -53,6 +53,10 @@ def test_scores_do_not_depend_on_the_other_contexts(prepare, monkeypatch):
     monkeypatch.setattr(predict, "CONTEXTS_AT_ONCE", 4)
     again = predict_all_pairs(prepared, case.x[order][:9], case.n_items)
     np.testing.assert_array_equal(again, table[order][:9])
+    # Of many items, a product of rectangles has fewer contexts.
+    monkeypatch.setattr(predict, "_MOST_SCORES", 24 * prepared.trees.link.n_outputs * case.n_items**2)
+    few = predict_all_pairs(prepared, case.x, case.n_items)
+    np.testing.assert_allclose(few, table, rtol=0, atol=1e-14)
 
 
 def test_tables_are_prepared_for_many_contexts_where_few_splits_are_on_the_context():

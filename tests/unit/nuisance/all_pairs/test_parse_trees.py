@@ -191,8 +191,8 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     sums = prepared.sums
-    # The bits of 256 contexts; for 128 contexts, their scores, and the sums over clusters and the weights of one output;
-    # and a block of scores, which has memory for three outputs beside its own three.
+    # The bits of 256 contexts; for 128 contexts, their scores, and the sums over groups of items and the weights of one
+    # output; and a block of scores, which has memory for three outputs beside its own three.
     weights = max(2 * sum(terms.weights.shape) for terms in sums)
     scores = 128 * 8 * (n_items**2 * (3 + 1) + weights)
     chunk = 256 * len(prepared.branches.split) + scores + 2 * 8 * predict._BLOCK_ENTRIES
