@@ -377,7 +377,7 @@ class _ClusterStep(NamedTuple):
 
     larger: int
     rectangles: IntArray
-    second: FloatArray
+    second: NDArray[np.int8]
     item: int | None
 
 
@@ -431,7 +431,7 @@ class RectangleSum:
         for step in self.steps:
             gathered = memory[: len(step.rectangles)]
             weight.take(step.rectangles, axis=0, out=gathered, mode="clip")
-            total = gathered.T @ step.second
+            total = gathered.T @ step.second.astype(float)
             total += sums[step.larger]
             if step.item is None:
                 sums.append(total)
@@ -527,14 +527,14 @@ def _children_of_clusters(first: BoolArray) -> IntArray:
 def _steps(children: IntArray, first: BoolArray, second: BoolArray) -> tuple[_ClusterStep, ...]:
     """Return rectangles, (r, K), by cluster, from the clusters' children, (K - 1, 2)."""
     n_items, signs, steps, n_sums = first.shape[1], _signs(children, first), list[_ClusterStep](), 1
-    items = second.astype(float)
+    items = second.astype(np.int8)
     larger = np.zeros(len(signs), dtype=np.intp)
     for cluster in range(len(signs) - 1, -1, -1):
         rectangles, number = np.flatnonzero(signs[cluster]), int(larger[cluster])
         item = cluster if cluster < n_items else None
         if item is not None or len(rectangles):
             signed = items.take(rectangles, axis=0)
-            signed[signs[cluster, rectangles] < 0] *= -1.0
+            signed[signs[cluster, rectangles] < 0] *= -1
             steps.append(_ClusterStep(number, rectangles, signed, item))
         if item is None:
             if len(rectangles):
