@@ -790,15 +790,16 @@ class InfluenceInGroups:
 
         Shapes: z (n, s).
         """
+        members = self.members
         # Contexts in the same groups, a pattern, count together.
         bits, pattern, n_rows = np.unique(
-            np.packbits(self.members, axis=0).T, axis=0, return_inverse=True, return_counts=True
+            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
         )
         if len(bits) > _MOST_PATTERNS * len(z):
-            return _moments_by_pair(self.members, z)
+            return _moments_by_pair(members, z)
         # Patterns with as many contexts stand together, so that their products are computed at once.
         pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
-        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(self.contexts)).astype(bool)
+        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(members)).astype(bool)
         z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
         size, (g, h), (j, k) = z.shape[1], np.triu_indices(len(inside)), np.triu_indices(z.shape[1])
         moments, upper, bounds = np.zeros((len(g), len(j))), j * size + k, np.append(0, np.cumsum(n_rows))

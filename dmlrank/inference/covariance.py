@@ -358,7 +358,7 @@ def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
     # Covariances of the fixed directions with the scores, and among each other.
     with_scores = fixed.T @ matrix
     if variances.max(initial=0.0) > _MAX_RATIO * variances[variances > 0].min(initial=np.inf):
-        # What exceeds rounding errors, of the size without cancellation, is subtracted.
+        # Only what exceeds rounding errors is subtracted; these are a share of the sums of absolute values.
         size = np.abs(fixed).T @ np.abs(matrix)
         with_scores = np.where(np.abs(with_scores) > _ROUNDING * size, with_scores, 0.0)
         among_fixed, size = with_scores @ fixed, size @ np.abs(fixed)

@@ -828,7 +828,6 @@ def group_facts(
     else:
         wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
-
     block_context = None if units.annotator is None else steps.influence.by_context().block_context
 
     def facts_of(group: int) -> GroupFacts:

@@ -453,11 +453,9 @@ def sums_of_rectangles(leaves: Nodes, value: FloatArray, n_outputs: int) -> tupl
         example, rectangle = _distinct(np.column_stack([first, second]))
         has_all = second[example].all(axis=1)
         by_second = np.argsort(has_all, kind="stable")
-        place = np.empty_like(by_second)
-        place[by_second] = np.arange(len(by_second))
+        example, place = example[by_second], np.argsort(by_second)
         branches, column = np.unique(branch, return_inverse=True)
         weights = csr_array((weight, (place[rectangle], column)), shape=(len(example), len(branches)))
-        example = example[by_second]
         parts.append((branches, weights, first[example], second[example], np.count_nonzero(~has_all)))
     children = _children_of_clusters(np.concatenate([first[:r] for _, _, first, _, r in parts]))
     return tuple(
