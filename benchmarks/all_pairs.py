@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing, one_thread
+from dmlrank._utils.computation import computing_with, one_thread
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.boosting import BoosterSpec, Tune, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
@@ -78,7 +78,7 @@ def compare(
         times.append(time.perf_counter())
         prepared = PairTrees.of(booster, n_items)
         times.append(time.perf_counter())
-        with one_thread(), computing(threads):
+        with one_thread(), computing_with(threads):
             for at in range(0, len(x), _CONTEXTS):
                 predict_all_pairs(prepared, x[at : at + _CONTEXTS], n_items)
         times.append(time.perf_counter())

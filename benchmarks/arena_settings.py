@@ -30,6 +30,7 @@ from settings import RESULTS as PLAIN_RESULTS
 from settings import SETTINGS, real_counts
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "arena_settings.csv"
 COMPARED = (
@@ -220,10 +221,14 @@ def _fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if settings == "bt_mle":
-            fit = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=seed, **SETTINGS[settings])
+            fit = dr.dml_rank(
+                "winner ~ 1 | model_a + model_b", battles, **in_objects({"rng": seed, **SETTINGS[settings]})
+            )
         elif default is None:
             options = SETTINGS[settings]
-            fit = dr.dml_rank(scenario.formula, battles, functional="bt", rng=seed, n_jobs=1, **options)
+            fit = dr.dml_rank(
+                scenario.formula, battles, **in_objects({"functional": "bt", "rng": seed, "n_jobs": 1, **options})
+            )
         else:
             fit = default.update(**SETTINGS[settings])
     return fit, len(caught)

@@ -31,6 +31,7 @@ from scenarios import Scenario, scenarios
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Dominance, Functional, RankCentrality
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "averages.csv"
 NAMES = ("ties-0-1000", "ties-5-1000", "ties-9-1000", "binary", "no minimum mass", "98 noise features")
@@ -81,8 +82,8 @@ def replicate(name: str, seed: int, truth_contexts: int = _TRUTH_CONTEXTS) -> li
     without = f"winner ~ 1 | {scenario.formula.split('|')[1]}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
-        fits = {"features": dr.dml_rank(scenario.formula, draw.frame, **options)}
-        fits["~ 1"] = dr.dml_rank(without, draw.frame, **options)
+        fits = {"features": dr.dml_rank(scenario.formula, draw.frame, **in_objects(options))}
+        fits["~ 1"] = dr.dml_rank(without, draw.frame, **in_objects(options))
         for functional in FUNCTIONALS:
             for formula, average, target in _FITS:
                 fit = fits[formula].update(functional=functional, average=average)

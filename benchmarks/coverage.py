@@ -38,8 +38,9 @@ from scenarios import FUNCTIONALS, Scenario, scenarios
 from scipy.stats import beta
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing, in_workers
+from dmlrank._utils.computation import computing_with, in_workers
 from dmlrank.exceptions import DmlrankError, DmlrankWarning
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "coverage.csv"
 COLUMNS = (
@@ -107,7 +108,7 @@ def replications(
         from distributed import Client
 
         workers = Client(scheduler)
-    with workers, computing(1, workers):
+    with workers, computing_with(1, workers):
         yield from in_workers(replication, None, tasks, name="replications")
 
 
@@ -140,7 +141,7 @@ def first_fit(scenario: Scenario, seed: int, learner: str) -> dr.RankResults:
         options |= {"mu": draw.mu, "propensity": "propensity", "floor": 0.0}
     else:
         options["learner"] = learner
-    return dr.dml_rank(scenario.formula, draw.frame, **options)
+    return dr.dml_rank(scenario.formula, draw.frame, **in_objects(options))
 
 
 def _figures(fit: dr.RankResults, truth: pd.Series, limits: pd.DataFrame) -> dict[str, object]:

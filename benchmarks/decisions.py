@@ -1,23 +1,19 @@
-"""Decisions: error rates of first place, of the gate and of score against cost, and sentences that fit the table.
+"""Decisions: error rates of first place, of the gate and of score against cost.
 
 ``python benchmarks/decisions.py level`` counts claims of first place for a model that is not alone in first place:
 2,000 samples a row, nominal at most 0.05. ``power`` counts right claims by the test of the leader, by comparisons with
 the best (Edwards and Hsu, in the form that also holds where models share first place) and by all pairs (step-down
 max-t), in 12 settings. ``gate`` counts the decisions of the gate where the candidate is better, worse, and worse by
 exactly the margin (``--samples 500``). ``pareto`` counts wrong statuses of score against cost with 8 models, and
-``criteria`` coverage at 50 random weightings at once (``--samples 500``). These five write a table to docs/results.
-``verdicts`` generates 2,000 results (2 to 60 models, equal estimates, looks, bootstraps, parts) and looks for sentences
-that contradict the table, the rank sets or the tests of pairs.
+``criteria`` coverage at 50 random weightings at once (``--samples 500``). Each writes a table to docs/results.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from unittest import mock
@@ -28,9 +24,7 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.cli.gate import EXIT_CODES, decide
-from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference import bootstrap_and_max_t
-from dmlrank.inference.bootstrap_and_max_t import MultiplierBootstrap
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import first_place
 from dmlrank.inference.simultaneous import MaxT, separate
@@ -317,130 +311,12 @@ def criteria(number: int, sizes: tuple[int, ...] = (500,)) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-# --- verdicts ---------------------------------------------------------------------------------------------------------
-
-
-def a_result(template: dr.RankResults, rng: np.random.Generator, largest: int = 60) -> dr.RankResults:
-    """Return a result with random scores and covariance: equal estimates, looks, bootstraps and parts among them."""
-    k = int(np.exp(rng.uniform(np.log(2), np.log(largest + 1))))
-    units = rng.normal(size=(k + 40, k)) * rng.uniform(0.3, 3.0, size=k) * 0.3 / (k + 40)
-    if rng.random() < 0.3:
-        units += rng.normal(size=(k + 40, 1)) / (k + 40)
-    error = float(np.sqrt(2 * np.mean(np.square(units).sum(axis=0))))
-    spread = rng.choice([0.0, 0.5, 2.0, 10.0]) * error
-    scores = np.clip(0.5 + spread * rng.normal(size=k) * rng.choice([1.0, 0.2], size=k), 0.01, 0.99)
-    if rng.random() < 0.3:
-        scores = np.round(scores, int(rng.integers(1, 4)))
-    covariance = Covariance(units.T @ units, np.eye(k))
-    seed = int(rng.integers(1000))
-    estimates = replace(
-        template.estimates,
-        models=tuple(f"m{j}" for j in range(k)),
-        estimate=scores,
-        plugin=scores,
-        shares=scores,
-        covariance=covariance,
-        fixed=np.zeros(k, dtype=bool),
-        graph=Graph(~np.eye(k, dtype=bool)),
-        votes=VoteCounts(np.full(k, 100), np.full(k, 100)),
-        diagnostics=replace(template.diagnostics, models_with_few_prompts=(), second_order_by_model=()),
-        part="topic = code" if rng.random() < 0.2 else "",
-        alpha=float(rng.choice([0.01, 0.05, 0.3])),
-    )
-    kind = rng.choice(["draws", "bootstrap", "looks"], p=[0.6, 0.2, 0.2])
-    if kind == "looks":
-        return dr.RankResults(estimates).sequential(int(rng.integers(500, 5000)))
-    multiplied = MultiplierBootstrap(units, 1.0, np.zeros((k, k)), "webb", seed, 2000) if kind == "bootstrap" else None
-    simultaneous = MaxT(covariance, seed, multiplied, 10_000)
-    return dr.RankResults(
-        replace(estimates, critical=simultaneous.critical(estimates.alpha)), simultaneous=simultaneous
-    )
-
-
-def contradictions(result: dr.RankResults) -> list[str]:
-    """Return what the verdict says that the table, the rank sets or the tests of pairs contradict."""
-    said, ranks, pairs = result.verdict(), result.ranks(), result.t_test_pairwise()
-    found = []
-
-    def require(condition: object, what: str) -> None:
-        if not condition:
-            found.append(f"{what}: {said}")
-
-    scores, frame, alpha = result.params, pairs.result_frame, result.estimates.alpha
-    decided = "First place is decided" in said
-    require(decided != ("First place is not decided" in said), "says both or nothing")
-    leader = re.search(r"decided: (m\d+) (?:is first|leads)", said)[1]
-    require(scores[leader] == scores.max() and ranks.loc[leader, "lower"] == 1, "the leader is not first in the table")
-    require(ranks.loc[leader, "rank"] == 1, "the leader has another rank")
-    if ranks.loc[leader, "upper"] == 1 or result.best_set(1) == [leader] == ranks.index[ranks["upper"] == 1].tolist():
-        require(decided, "rank sets decide first place")
-    apart = {k for k in result.models if not set_of(ranks, k) & set_of(ranks, leader)} - {leader}
-    tied = set(result.models) - apart - {leader}
-    undecided = r"(?:, but|and simultaneous intervals, leaves) (.*?) (?:(?:is|are) (?:not )?separated|open)"
-    named = re.findall(undecided, said)
-    if not named:
-        require(not tied, "models share a letter with the leader and are not named")
-    elif named[0].startswith(("none of the other", "no other")):
-        require(len(tied) == len(result.models) - 1, "not all models share a letter with the leader")
-    else:
-        names = set(re.findall(r"m\d+", " ".join(named)))
-        n_more = sum(map(int, re.findall(r"(\d+) others", " ".join(named))))
-        require(names <= tied, "models are named that do not share a letter with the leader")
-        require(len(names) + n_more == len(tied), "another number of models is not separated")
-    of_leader = frame[(frame["first"] == leader) | (frame["second"] == leader)]
-    sign, p = re.search(r"P ([<=]) ([\d.]+)\)", said).groups()
-    require(float(p) <= of_leader["p_adjusted"].fillna(1).max() + 2e-3 or sign == "<", "P is above that of all pairs")
-    require((float(p) <= alpha + 1e-3 or sign == "<") if decided else float(p) >= alpha - 1e-3, "P and the decision")
-    share, total = re.search(r"(\d[\d,]*) of (\d[\d,]*) pairs of models", said).groups()
-    require(int(share.replace(",", "")) == ranks.n_separated, "another number of separated pairs")
-    require(int(total.replace(",", "")) == len(frame), "another number of pairs")
-    lead = re.search(r"([-\d.]+) more than (m\d+) \(.*? interval (-?[\d.]+) to (-?[\d.]+)\)", said)
-    gap, rival, low, high = lead.groups()
-    row = of_leader[(of_leader["first"] == rival) | (of_leader["second"] == rival)].iloc[0]
-    turned = row["first"] != leader
-    ends = sorted([-row["conf_low"], -row["conf_high"]] if turned else [row["conf_low"], row["conf_high"]])
-    digits = len(gap.partition(".")[2])
-    wanted = 100 * np.array([scores[leader] - scores[rival], *ends])
-    if np.isfinite(ends[0]):
-        close = np.abs(np.array([gap, low, high], dtype=float) - wanted) <= 0.51 * 10.0**-digits
-        require(close.all(), "the lead is not that of the tests of pairs")
-        require(ends[0] <= 0 or rival in apart, "the interval excludes zero, and the pair is not separated")
-    require(rival in tied or not tied, "the rival is separated, and others are not")
-    more = re.search(r"About ([\d,]+) \S+ in all \(([\d,]+) so far", said)
-    require(more is None or not decided, "more prompts would decide what is decided")
-    if more:
-        require(int(more[1].replace(",", "")) > int(more[2].replace(",", "")), "fewer prompts would decide")
-    summary = " ".join(" ".join(result.summary().notes).split())
-    sentence = re.search(r"First place .*? pairs of models \S+ separated\.", said)[0]
-    require(sentence in summary, "the summary says something else")
-    return found
-
-
-def set_of(ranks: dr.RankSets, model: str) -> set[str]:
-    """Return the letters, or the numbers, of the groups of a model."""
-    letters = ranks.loc[model, "group"]
-    return set(letters.split(",") if "," in letters or letters.isdigit() else letters)
-
-
-def verdicts(number: int) -> int:
-    """Generate results, print contradictions, and return their number."""
-    battles = dr.datasets.simulate_arena(n=2500, rng=0)
-    template = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", rng=0)
-    found: list[str] = []
-    for seed in range(number):
-        found += [f"seed {seed}: {text}" for text in contradictions(a_result(template, np.random.default_rng(seed)))]
-    print("\n".join([*found, f"{len(found)} contradictions in {number:,} verdicts"]))
-    return len(found)
-
-
 def main() -> int:
     """Run a study."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("level", "power", "gate", "pareto", "criteria", "verdicts"))
+    parser.add_argument("what", choices=("level", "power", "gate", "pareto", "criteria"))
     parser.add_argument("--samples", type=int, default=2000)
     given = parser.parse_args()
-    if given.what == "verdicts":
-        return min(verdicts(given.samples), 1)
     studies = {"level": level, "power": power, "gate": gate, "pareto": pareto, "criteria": criteria}
     figures = studies[given.what](given.samples)
     name = given.what if given.what in ("gate", "pareto", "criteria") else f"first_place_{given.what}"

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -56,10 +57,10 @@ def cluster(pool: int = 3000) -> Setting:
     mu = np.exp(np.stack([gap, -gap, -0.3 - 0.5 * np.abs(gap)], axis=-1))
     mu /= mu.sum(axis=-1, keepdims=True)
     mu[:, range(10), range(10)] = 0
-    return Setting("cluster of five in ten", mu, 1500, 3000, dr.Top(5))
+    return Setting("cluster of five in ten", mu, 1500, 3000, dr.planning.Top(5))
 
 
-def label_terms(plan: dr.Plan, mu: np.ndarray) -> np.ndarray:
+def label_terms(plan: dr.planning.Plan, mu: np.ndarray) -> np.ndarray:
     """What a label of each category adds to its context's correction, before 1 / pi: (N, m, C, K)."""
     problem = plan.specification.problem
     pairs, functional = problem.pairs, problem.functional
@@ -78,7 +79,7 @@ def label_terms(plan: dr.Plan, mu: np.ndarray) -> np.ndarray:
 
 
 def estimates(
-    plan: dr.Plan,
+    plan: dr.planning.Plan,
     propensity: np.ndarray,
     *,
     n: int,
@@ -172,7 +173,9 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
     options = {"context": "question_id", "propensity": "propensity", "n_jobs": 1}
     for seed in range(first_seed, first_seed + seeds):
         rng = np.random.default_rng([seed, 7])
-        pilot = dr.dml_rank(formula, simulator.sample(n, rng=seed), rng=seed, functional="borda", **options)
+        pilot = dr.dml_rank(
+            formula, simulator.sample(n, rng=seed), **in_objects({"rng": seed, "functional": "borda", **options})
+        )
         x = simulator.features(n, rng=rng)
         mu = simulator.mu(x)
         for name in FUNCTIONALS:
@@ -188,7 +191,7 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
                 frame = labelled(rows, x, mu, fit.models, rng).rename(columns={"context": "question_id"})
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", dr.DmlrankWarning)
-                    got = dr.dml_rank(formula, frame, functional=name, rng=seed, **options)
+                    got = dr.dml_rank(formula, frame, **in_objects({"functional": name, "rng": seed, **options}))
                 error = np.square(got.params.to_numpy() - truth[name]).sum()
                 errors.append({"functional": name, "seed": seed, "how": how, "error": error})
         print(f"seed {seed}", flush=True)
@@ -201,7 +204,9 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
     return made.reset_index()
 
 
-def plans_of_verdicts(folder: str | Path, share: float) -> Iterator[tuple[str, pd.DataFrame, dr.Plan, np.ndarray]]:
+def plans_of_verdicts(
+    folder: str | Path, share: float
+) -> Iterator[tuple[str, pd.DataFrame, dr.planning.Plan, np.ndarray]]:
     """Plans that buy a share of GPT-4's verdicts: name, verdicts, plan, category of every cell (N, m).
 
     mu, in the plan and in the estimate, comes from the human votes on the same prompts.
@@ -217,11 +222,11 @@ def plans_of_verdicts(folder: str | Path, share: float) -> Iterator[tuple[str, p
             context=context,
             position_bias=False,
             propensity="marginal",
-            prompts="fixed",
+            cov_kwds={"prompts": "fixed"},
             rng=0,
             n_jobs=1,
         )
-    for name, contrasts in (("all scores", None), ("top three", dr.Top(3))):
+    for name, contrasts in (("all scores", None), ("top three", dr.planning.Top(3))):
         plan = _by_context(fit.design(share * len(verdicts), contrasts=contrasts, from_scratch=True))
         yield name, verdicts, plan, _verdict_cells(verdicts, plan)
 
@@ -252,20 +257,20 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _by_context(plan: dr.Plan) -> dr.Plan:
+def _by_context(plan: dr.planning.Plan) -> dr.planning.Plan:
     """The same plan with a row for every context, where a plan joins contexts with equal probabilities."""
     problem, solution = plan.specification.problem, plan.solution
     rows = problem.row
     cost, weight = (part if len(part) == 1 else part[rows] for part in (problem.cost, problem.context_weight))
     own_rows = {"mu": problem.mu[rows], "row": np.arange(len(rows)), "deviations": None}
     by_context = replace(problem, cost=cost, context_weight=weight, **own_rows)
-    return dr.Plan(
+    return dr.planning.Plan(
         replace(plan.specification, problem=by_context),
         replace(solution, propensities=solution.propensities[rows]),
     )
 
 
-def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:
+def _verdict_cells(verdicts: pd.DataFrame, plan: dr.planning.Plan) -> np.ndarray:
     """Category of every context and unordered pair of the plan, (N, m)."""
     pairs, place = plan.specification.problem.pairs, {model: code for code, model in enumerate(plan.models)}
     context = {ids: row for row, ids in enumerate(plan.contexts)}
@@ -281,7 +286,7 @@ def _verdict_cells(verdicts: pd.DataFrame, plan: dr.Plan) -> np.ndarray:
     return labels
 
 
-def full_table(plan: dr.Plan, labels: np.ndarray) -> np.ndarray:
+def full_table(plan: dr.planning.Plan, labels: np.ndarray) -> np.ndarray:
     """Scores from all labels."""
     problem = plan.specification.problem
     mu = np.zeros(problem.mu.shape)
@@ -340,7 +345,12 @@ def distinct(n: int, n_items: int, functionals: tuple[str, ...] = FUNCTIONALS[:2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         fit = dr.dml_rank(
-            formula, draw_distinct(n, n_items), functional="borda", position_bias=False, min_labels=1, rng=0
+            formula,
+            draw_distinct(n, n_items),
+            functional="borda",
+            position_bias=False,
+            pairs=dr.Pairs(min_labels=1),
+            rng=0,
         )
         for functional in functionals:
             fit = fit.update(functional=functional)
@@ -356,7 +366,7 @@ def distinct(n: int, n_items: int, functionals: tuple[str, ...] = FUNCTIONALS[:2
     return pd.DataFrame(rows)
 
 
-def _measured(work: Callable[[], dr.Plan]) -> tuple[dr.Plan, dict[str, float]]:
+def _measured(work: Callable[[], dr.planning.Plan]) -> tuple[dr.planning.Plan, dict[str, float]]:
     """A plan, the seconds and processor seconds that it took, and the memory beyond that at its start."""
     with _Memory() as memory:
         start, cpu = time.perf_counter(), time.process_time()

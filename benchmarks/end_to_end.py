@@ -225,7 +225,15 @@ def compare(battles: Battles, seed: int, threads: int, grid: Grid = _GRID) -> di
         warnings.simplefilter("ignore", DmlrankWarning)
         frame, formula = battles.frame(), battles.formula
         start = time.perf_counter(), time.process_time()
-        fit = dr.dml_rank(formula, frame, functional="bt", graph="complete", n_folds=N_FOLDS, rng=seed, n_jobs=threads)
+        fit = dr.dml_rank(
+            formula,
+            frame,
+            functional="bt",
+            pairs=dr.Pairs(graph="complete"),
+            learning=dr.Learning(n_folds=N_FOLDS),
+            rng=seed,
+            n_jobs=threads,
+        )
         fit.summary().as_text()
         middle = time.perf_counter(), time.process_time()
     described = described_pipeline(battles, np.random.default_rng(seed), threads, grid)

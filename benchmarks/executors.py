@@ -1,6 +1,6 @@
 """The same fits on the package's threads and on the user's workers: equal bits, and the time that workers save.
 
-``bits`` computes sixteen fits, groups, extensions and plans, one of them from parquet files, with one thread, two
+``bits`` computes fifteen fits, groups and plans, one of them from parquet files, with one thread, two
 threads, an executor of threads, spawned processes, loky's processes, Dask clusters of one, two and three workers, with
 restarted workers, and with Dask workers started by hand, and compares the bits of all numbers. ``lost`` ends a worker
 process in each stage of a fit and compares the bits. ``time`` fits a large arena with one and with two spawned
@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ import dmlrank as dr
 from benchmarks.dask_clusters import ending_a_worker, local_cluster, workers_by_hand
 from benchmarks.growth import Setting, draw_battles
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 
@@ -58,7 +59,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "three repetitions": {"n_rep": 3},
     "random search": {"tune": "random"},
     "restricted": {"estimator": "bt_restricted", "functional": "bt", "position_bias": False},
-    "extended": {},
     "plan": {"functional": "bt"},
     "plan, rank centrality": {"functional": "rank_centrality"},
     "parquet": {"functional": "bt"},
@@ -99,7 +99,7 @@ def arrays_of(result: dr.RankResults) -> list[np.ndarray]:
 
 
 def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, executor: Any = None) -> list[np.ndarray]:
-    """Return the numbers of a setting that are compared: those of the fit, and of its groups, extension or plan.
+    """Return the numbers of a setting that are compared: those of the fit, and of its groups or plan.
 
     Parameters
     ----------
@@ -145,17 +145,15 @@ def numbers_of(
     executor : object or None
         Workers of all computations.
     """
-    fitted = battles[: -len(battles) // 10] if name == "extended" else battles
-    result = dr.dml_rank(FORMULA, fitted, **options, n_jobs=n_jobs, executor=executor)
-    if name == "extended":
-        result = result.extend(battles[len(fitted) :], refit="never", executor=executor)
-    arrays = arrays_of(result)
-    if name.startswith("plan"):
-        plan = result.design(BUDGET, from_scratch=True, executor=executor)
-        arrays += [plan.propensity, plan.cov_params().to_numpy()]
-    elif name not in ("three repetitions", "extended"):
-        groups = result.by("category", executor=executor)
-        arrays += [groups.params.to_numpy(), np.asarray(groups.cov_params())]
+    with nullcontext() if executor is None else dr.computing(executor=executor):
+        result = dr.dml_rank(FORMULA, battles, **in_objects({**options, "n_jobs": n_jobs}))
+        arrays = arrays_of(result)
+        if name.startswith("plan"):
+            plan = result.design(BUDGET, from_scratch=True)
+            arrays += [plan.propensity, plan.cov_params().to_numpy()]
+        elif name != "three repetitions":
+            groups = result.by("category")
+            arrays += [groups.params.to_numpy(), np.asarray(groups.cov_params())]
     return arrays
 
 
@@ -373,7 +371,8 @@ def compare_times(setting: Setting, repeats: int) -> None:
     formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features))} | model_a + model_b"
 
     def fit(executor: Any) -> dr.RankResults:
-        return dr.dml_rank(formula, battles, functional="bt", graph="complete", rng=0, n_jobs=1, executor=executor)
+        with dr.computing(executor=executor):
+            return dr.dml_rank(formula, battles, functional="bt", pairs=dr.Pairs(graph="complete"), rng=0, n_jobs=1)
 
     shortest, all_scores = {1: np.inf, 2: np.inf}, []
     for number in range(repeats):

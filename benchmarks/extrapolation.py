@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "extrapolation.csv"
 COLUMNS = ("setting", "seed", "simultaneous", "pointwise", "half_width", "error")
@@ -73,7 +74,7 @@ def replicate(
     formula, options = "winner ~ 1 | model_a + model_b", SETTINGS[setting]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        fit = dr.dml_rank(formula, battles, functional="bt", rng=seed, n_jobs=1, **options)
+        fit = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", "rng": seed, "n_jobs": 1, **options}))
     error = (fit.params - true_scores(n_models)[fit.models]).abs().to_numpy()
     std_errors = np.sqrt(np.diag(fit.cov_params()))
     return {

@@ -36,6 +36,7 @@ import pandas as pd
 import dmlrank as dr
 from dmlrank.cli.main import main as command
 from dmlrank.nuisance.boosting import SETTABLE
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ x | model_a + model_b"
 OPTIONS: dict[str, Any] = {"context": "question_id", "n_folds": 2, "min_labels": 1, "rng": 0, "n_jobs": 1}
@@ -59,7 +60,7 @@ def battles(n: int = 150) -> pd.DataFrame:
 
 def fit(**options: Any) -> str:
     """Fit the votes, and say what comes of it."""
-    return outcome(lambda: dr.dml_rank(FORMULA, battles(), **OPTIONS | options))
+    return outcome(lambda: dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | options)))
 
 
 def outcome(work: Callable[[], Any]) -> str:
@@ -264,7 +265,6 @@ def callable_cases() -> Iterator[Case]:
         "context",
         "cov_kwds",
         "graph",
-        "votes",
         "floor",
     ):
         yield f"{option} raises", lambda option=option: fit(**{option: _raises})
@@ -314,14 +314,14 @@ def _seconds_of_fit(n_jobs: int) -> str:
 
 def interrupted_fit(moment: float, n_jobs: int) -> str:
     """Interrupt a fit; nothing may be left behind, and the next fit has to give the same bits."""
-    expected = dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json()
+    expected = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS)).to_json()
     filters, threads = list(warnings.filters), threading.active_count()
     files = set(os.listdir(tempfile.gettempdir()))
     _interrupt_after(moment)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            dr.dml_rank(FORMULA, battles(), **OPTIONS | {"n_jobs": n_jobs})
+            dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | {"n_jobs": n_jobs}))
         _interrupt_after(0)
         ended = "result"
     except KeyboardInterrupt:
@@ -332,7 +332,7 @@ def interrupted_fit(moment: float, n_jobs: int) -> str:
         return "THREADS LEFT"
     if {name for name in set(os.listdir(tempfile.gettempdir())) - files if name.startswith("dmlrank")}:
         return "FILES LEFT"
-    again = dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json()
+    again = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS)).to_json()
     return ended if again == expected else "OTHER BITS AFTERWARDS"
 
 
@@ -349,7 +349,7 @@ def interrupted_command(moment: float) -> str:
         outputs = ["r.json", "r.csv", "r.html", "r.tex"]
         for name in outputs:
             Path(name).write_text("old")
-        words = ["fit", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2", "--n-jobs", "2"]
+        words = ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--n-jobs", "2"]
         said = os.open("said", os.O_RDWR | os.O_CREAT)
         before = os.dup(2), os.dup(1)
         os.dup2(said, 2)
@@ -381,13 +381,11 @@ def write_cases() -> Iterator[Case]:
     """A disk that is full after so many bytes, and a process that is killed, for everything that writes files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = dr.dml_rank(FORMULA, battles(), **OPTIONS | {"functional": "bt"})
+        result = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | {"functional": "bt"}))
         plan = result.design(40)
         groups = result.by({"low": (battles()["x"] < 0).to_numpy(), "high": (battles()["x"] >= 0).to_numpy()})
     writers: dict[str, Callable[[Path], object]] = {
         "result.json": result.to_json,
-        "result.pkl": result.save,
-        "data.pkl": lambda path: result.save(path, with_data=True),
         "page.html": result.report,
         "groups.html": groups.report,
         "check.html": lambda path: dr.check(FORMULA, battles(), context="question_id").report(path),
@@ -401,7 +399,7 @@ def write_cases() -> Iterator[Case]:
             "fit",
             FORMULA,
             str(file),
-            *["--min-labels", "1", "--n-folds", "2", "--n-jobs", "1", "--rng", "0"],
+            *["--set", "min_labels=1", "--set", "n_folds=2", "--n-jobs", "1", "--rng", "0"],
             "--out",
         ]
 
@@ -487,12 +485,12 @@ def starved(megabytes: int, *, in_command: bool) -> str:
         limit = pages * resource.getpagesize() + megabytes * 2**20
         unlimited = resource.getrlimit(resource.RLIMIT_AS)
         # One thread: where the memory does not suffice for a new thread, Python's own Thread.start waits for ever.
-        words = ["--min-labels", "1", "--n-folds", "2", "--tune", "none", "--n-jobs", "1"]
+        words = ["--set", "min_labels=1", "--set", "n_folds=2", "--set", "tune=none", "--n-jobs", "1"]
         stream, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
         resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
         try:
             if not in_command:
-                return outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+                return outcome(lambda: dr.dml_rank(formula, rows, **in_objects(OPTIONS | {"tune": None})))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 os.dup2(nothing, 1)
@@ -512,11 +510,11 @@ def starved(megabytes: int, *, in_command: bool) -> str:
 def command_cases() -> Iterator[Case]:
     """Closed and full streams, and outputs that cannot be written, for every command."""
     commands = {
-        "demo": ["demo", "--contexts", "300"],
+        "demo": ["demo"],
         "check": ["check", FORMULA, "b.csv"],
-        "fit": ["fit", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2"],
-        "design": ["design", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2", "--budget", "40"],
-        "compare": ["compare", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2"],
+        "fit": ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2"],
+        "design": ["design", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--budget", "40"],
+        "compare": ["compare", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2"],
         "report": ["report", "r.json", "--out", "r.html"],
     }
     for name, words in commands.items():
@@ -533,7 +531,7 @@ def _folder_with_files(folder: str) -> None:
     battles().to_csv("b.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Path("r.json").write_text(dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json())
+        Path("r.json").write_text(dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS)).to_json())
 
 
 def bad_stream(words: list[str], stream: str) -> str:

@@ -118,7 +118,7 @@ def run_rounds(
     fits = [fitted(scores, is_drawn, propensity)]
     for count in plans:
         res = fits[-1]
-        contrasts = None if count is None else dr.Top(count).rows(res.models, res.params.to_numpy())[0]
+        contrasts = None if count is None else dr.planning.Top(count).rows(res.models, res.params.to_numpy())[0]
         plan = res.design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
         rows = plan.sample(rng)
         is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True

@@ -26,6 +26,7 @@ from dmlrank.estimation.influence import Influence, project_influence
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.inference.covariance import robust
 from dmlrank.inference.wald import f_law_of_groups
+from dmlrank.options import in_objects
 
 SIZES = ((4, 2, 20), (4, 2, 50), (4, 2, 200), (4, 5, 50), (4, 5, 200), (8, 5, 50), (8, 5, 200), (8, 5, 500))
 _FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -67,7 +68,11 @@ def arena(replications: int, rng: np.random.Generator) -> pd.Series:
     for _ in range(replications):
         battles = simulator.sample(1500, rng)
         known = {"mu": simulator.mu(battles), "propensity": simulator.propensity(battles), "floor": 0.0}
-        borda = dr.dml_rank(_FORMULA, battles, context="question_id", graph="complete", rng=0, n_jobs=1, **known)
+        borda = dr.dml_rank(
+            _FORMULA,
+            battles,
+            **in_objects({"context": "question_id", "graph": "complete", "rng": 0, "n_jobs": 1, **known}),
+        )
         bt = borda.update(functional="bt")
         row = {}
         for results in (borda, bt):
@@ -115,7 +120,11 @@ def tags(replications: int, rng: np.random.Generator) -> pd.Series:
     for _ in range(replications):
         battles = simulator.sample(1500, rng)
         known = {"mu": simulator.mu(battles), "propensity": simulator.propensity(battles), "floor": 0.0}
-        fit = dr.dml_rank(_FORMULA, battles, context="question_id", graph="complete", rng=0, n_jobs=1, **known)
+        fit = dr.dml_rank(
+            _FORMULA,
+            battles,
+            **in_objects({"context": "question_id", "graph": "complete", "rng": 0, "n_jobs": 1, **known}),
+        )
         row = {}
         for functional, average in (("borda", "scores"), ("bt", "scores"), ("bt", "preferences")):
             # Mean preferences that are estimated from few labels need a floor; the true mu(x) needs none.

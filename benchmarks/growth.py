@@ -89,8 +89,8 @@ def measure(setting: Setting) -> Measured:
             formula,
             frame,
             functional=setting.functional,
-            graph="complete",
-            n_folds=setting.folds,
+            pairs=dr.Pairs(graph="complete"),
+            learning=dr.Learning(n_folds=setting.folds),
             rng=0,
             n_jobs=setting.threads,
         )

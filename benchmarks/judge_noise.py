@@ -5,8 +5,8 @@ replication fits all functionals without a judge, with the true mu, with the jud
 as a feature of mu. Each use of the judge is compared with the same learner without a judge: the default learner for two
 stages, LightGBM alone for the features. Rows are appended to a table, so that a study can grow.
 
-    python benchmarks/judge_noise.py run --seeds 50
-    python benchmarks/judge_noise.py table --figure judge_noise.png
+    python -m benchmarks.judge_noise run --seeds 50
+    python -m benchmarks.judge_noise table --figure judge_noise.png
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scipy.special import softmax
 from scipy.stats import beta
 
 import dmlrank as dr
+from benchmarks.paper.ways import verdicts_on_all_pairs
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "judge_noise.csv"
 NOISE = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -56,10 +57,17 @@ def replicate(seed: int, truth: pd.DataFrame, features: bool) -> Iterator[dict[s
         yield from figures(
             fit.update(learner="lightgbm"), truth, {"seed": seed, "noise": np.nan, "how": WITHOUT_JUDGE["features"]}
         )
-    given = dr.dml_rank(formula, battles, context="question_id", propensity="propensity", mu=mu, floor=0.0, n_jobs=1)
+    given = dr.dml_rank(
+        formula,
+        battles,
+        context="question_id",
+        propensity="propensity",
+        learning=dr.Learning(mu=mu, floor=0.0),
+        n_jobs=1,
+    )
     yield from figures(given, truth, {"seed": seed, "noise": np.nan, "how": "true mu"})
     for noise in NOISE:
-        judge = judge_of(mu, noise, rng)
+        judge = verdicts_on_all_pairs(SIMULATOR, battles, judge_of(mu, noise, rng))
         for how in ("two-stage", "features") if features else ("two-stage",):
             judged = fit.update(judge=judge, judge_as=how)
             yield from figures(judged, truth, {"seed": seed, "noise": noise, "how": how})

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "judge_worth.csv"
 JUDGES = {"gpt-4": "gpt-4-0125-preview.json", "gpt-3.5": "gpt-3.5-turbo.json"}
@@ -57,7 +58,7 @@ class Study:
         self.fixed = {"graph": self.whole.graph, "edge_weights": (counts + counts.T).astype(float)}
 
     def _fit(self, votes: pd.DataFrame, **more: object) -> dr.RankResults:
-        return dr.dml_rank(FORMULA, votes, **(self.options | more))
+        return dr.dml_rank(FORMULA, votes, **in_objects(self.options | more))
 
     def kept(self, draw: int, share: float) -> pd.DataFrame:
         """The battles with a share of the human votes."""
@@ -82,7 +83,7 @@ class Study:
             "draw": draw,
             "how": how,
             "judge": judge,
-            "votes": fit.nvotes,
+            "votes": fit.diagnostics.n_votes,
             "mse": float((error**2).mean()),
             "variance": float((fit.bse**2).mean()),
             "added": float((added**2).mean()),
@@ -96,7 +97,7 @@ class Study:
         made = []
         for judge in JUDGES:
             fit = self._fit(self.kept(0, 0.1), **self.fixed).update(judge=judge)
-            table = fit.judge_table()
+            table = fit.judge.table()
             error = table["judge"] - self.whole.params
             missed = ~((table["judge_lower"] <= self.whole.params) & (self.whole.params <= table["judge_upper"]))
             agreement, position = fit.judge.agreement.iloc[0], fit.judge.position.iloc[0]

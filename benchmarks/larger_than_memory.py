@@ -6,7 +6,7 @@ pages of mapped files and libraries that were resident. The system can take the 
 the anonymous memory. ``anonymous_gb`` is the largest amount of anonymous memory, read every 20 ms (Linux only). With
 ``--in-memory`` the same rows are fitted as an Arrow table, too.
 
-    python benchmarks/larger_than_memory.py --rows 500000 1000000 2000000 --folds 2 --subsample 20000
+    python benchmarks/larger_than_memory.py --rows 500000 1000000 2000000 --folds 2
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Setting:
     features: int
     in_memory: bool = False
     folds: int = 5
-    subsample: int | None = None
 
 
 def write_votes(folder: Path, n_rows: int, features: int, models: int, rows_per_file: int = ROWS_PER_FILE) -> None:
@@ -128,8 +127,7 @@ def measure(setting: Setting) -> dict[str, float | str]:
             data,
             context="prompt",
             functional="bt",
-            n_folds=setting.folds,
-            subsample=setting.subsample,
+            learning=dr.Learning(n_folds=setting.folds),
             rng=0,
             n_jobs=1,
         )
@@ -162,7 +160,6 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--subsample", type=int)
     parser.add_argument("--in-memory", action="store_true", help="fit the same rows as an Arrow table, too")
     parser.add_argument("--output", help="csv file to which a line is added after every fit")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -177,7 +174,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 write_votes(Path(folder), n_rows, arguments.features, arguments.models)
                 for in_memory in [False, True] if arguments.in_memory else [False]:
-                    setting = Setting(folder, arguments.features, in_memory, arguments.folds, arguments.subsample)
+                    setting = Setting(folder, arguments.features, in_memory, arguments.folds)
                     size = {"rows": n_rows, "features": arguments.features, "models": arguments.models}
                     kind = "in memory" if in_memory else "parquet"
                     writer.writerow(size | {"kind": kind} | measure_apart(setting))

@@ -1,4 +1,4 @@
-"""What the further questions of a leaderboard cost: mean preferences, scores by tag, certified cycles.
+"""What further questions of a leaderboard cost: mean preferences and scores by tag.
 
 The fit has 135,000 battles of 53 models with four outcomes. Each question is asked of the same fit, without training.
 
@@ -20,6 +20,7 @@ from growth import Setting, draw_battles
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.options import in_objects
 
 N_TAGS = 30
 
@@ -54,14 +55,12 @@ def main() -> None:
         tags[f"tag {number:02d}"] = column > cut if number % 2 else column <= cut
     warnings.simplefilter("ignore", DmlrankWarning)
     options = {"functional": "bt", "graph": "complete", "rng": 0, "n_jobs": 1}
-    fit = timed("fit, average='scores'", lambda: dr.dml_rank(formula, frame, **options))
+    fit = timed("fit, average='scores'", lambda: dr.dml_rank(formula, frame, **in_objects(options)))
     for average in ("scores", "preferences"):
         result = timed(f"update(average={average!r})", lambda average=average: fit.update(average=average))
         groups = timed(f"by(30 tags), {average}", lambda result=result: result.by(tags))
         timed("  simultaneous intervals of all tags", groups.conf_int)
         timed("  summary", lambda groups=groups: str(groups.summary()))
-        if hasattr(result, "cycles"):
-            timed(f"cycles(), {average}", result.cycles)
 
 
 if __name__ == "__main__":

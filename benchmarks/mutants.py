@@ -49,7 +49,6 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
         "dmlrank/inference/confidence_sequence.py",
         ("tests/unit/inference/test_confidence_sequence.py", "tests/unit/results/test_sequential_view.py"),
     ),
-    "extension": ("dmlrank/fit/extension.py", ("tests/unit/fit/test_extension.py",)),
     "equal style": (
         "dmlrank/estimation/equal_style.py",
         ("tests/unit/estimation/test_pathwise_style.py", "tests/integration/test_style.py"),
@@ -57,10 +56,6 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "voting bounds": (
         "dmlrank/estimation/voting_bounds.py",
         ("tests/unit/estimation/test_voting_bounds.py", "tests/integration/test_sensitivity.py"),
-    ),
-    "omitted variables": (
-        "dmlrank/estimation/omitted_variables.py",
-        ("tests/unit/estimation/test_omitted_variables.py", "tests/integration/test_sensitivity.py"),
     ),
     "scores": (
         "dmlrank/data/pairs_from_scores.py",
@@ -70,7 +65,6 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/integration/test_score_files.py",
         ),
     ),
-    "cycles": ("dmlrank/inference/ranks.py", ("tests/unit/inference", "tests/integration/test_cycles.py")),
     "data/outcomes": (
         "dmlrank/data/outcomes.py",
         (

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "old_votes.csv"
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -61,10 +62,11 @@ def replicate(seed: int, n: int = 1500) -> dict[str, object]:
     """Coverage of the joint intervals, the largest error of a score, and standard errors of the plan's votes alone."""
     old, planned, truth = old_votes(n, seed), planned_votes(n, seed), ARENA.truth("borda")
     options = {**OPTIONS, "learner": shares, "rng": seed}
-    cells = dr.dml_rank(FORMULA, old, **options).augment()
-    old["propensity"] = old["question_id"].map(cells.set_index("question_id")["propensity"])
-    both = dr.dml_rank(FORMULA, pd.concat([old, planned]), propensity="propensity", **options)
-    alone = dr.dml_rank(FORMULA, planned, propensity="propensity", **options)
+    steps = dr.dml_rank(FORMULA, old, **in_objects(options)).steps
+    prompts = steps.data.context_ids[steps.data.cells.context]
+    old["propensity"] = old["question_id"].map(dict(zip(prompts, steps.first.propensity.cells, strict=True)))
+    both = dr.dml_rank(FORMULA, pd.concat([old, planned]), **in_objects({"propensity": "propensity", **options}))
+    alone = dr.dml_rank(FORMULA, planned, **in_objects({"propensity": "propensity", **options}))
     interval, z = both.conf_int(), (both.params - truth) / both.bse
     return {
         "seed": seed,

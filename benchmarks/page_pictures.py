@@ -2,8 +2,9 @@
 
     python benchmarks/page_pictures.py [--only NAME ...] [--out docs/figures] [--chromium PATH]
 
-Needs the extras ``report`` and ``browser``, and Chromium. The fits are those of the README (8 models) and of
-``benchmarks/pictures.py`` (60 models).
+Needs the extras ``report`` and ``browser``, and Chromium. The fits are that of the README, which is that of ``dmlrank
+demo`` (8 models), and those of ``benchmarks/pictures.py`` (60 models). The picture of the README carries the verdict of
+its fit as a text chunk, which a test compares with the text of the README.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import pandas as pd
 from pictures import battles
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import dmlrank as dr
@@ -30,14 +32,16 @@ def fit(votes: pd.DataFrame) -> dr.RankResults:
 
 
 def arena() -> dr.RankResults:
-    """Return the fit of the README."""
+    """Return the fit of the README and of ``dmlrank demo``."""
     return fit(dr.datasets.simulate_arena(n=4000, rng=0))
 
 
 def sixty() -> dr.RankResults:
     """Return a fit to simulated votes on 60 models."""
     formula = "winner ~ C(category) + length | model_a + model_b"
-    return dr.dml_rank(formula, battles(60, 20000), functional="bt", context="prompt", min_labels=1, rng=0)
+    return dr.dml_rank(
+        formula, battles(60, 20000), functional="bt", context="prompt", pairs=dr.Pairs(min_labels=1), rng=0
+    )
 
 
 def months() -> dr.Comparison:
@@ -85,9 +89,12 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
         for name, (make, size, scheme, show) in PICTURES.items():
             if not arguments.only or name in arguments.only:
-                content = io.BytesIO(picture(browser, make(), size, scheme, show))
+                result, texts = make(), PngInfo()
+                content = io.BytesIO(picture(browser, result, size, scheme, show))
+                if isinstance(result, dr.RankResults):
+                    texts.add_text("verdict", result.verdict())
                 path = Path(arguments.out) / f"{name}.png"
-                Image.open(content).convert("RGB").quantize(128).save(path, optimize=True)
+                Image.open(content).convert("RGB").quantize(128).save(path, optimize=True, pnginfo=texts)
                 print(f"{path}: {path.stat().st_size / 1000:.0f} kB", flush=True)
         browser.close()
 

@@ -73,7 +73,7 @@ def fit(n_models: int) -> dr.RankResults:
     n_prompts = {3: 1500, 20: 8000, 60: 20000, 200: 60000}[n_models]
     features = "1" if n_models == 200 else "C(category) + length"
     formula = f"winner ~ {features} | model_a + model_b"
-    return dr.dml_rank(formula, battles(n_models, n_prompts), context="prompt", min_labels=1, rng=0)
+    return dr.dml_rank(formula, battles(n_models, n_prompts), context="prompt", pairs=dr.Pairs(min_labels=1), rng=0)
 
 
 def figure(axes: plt.Axes) -> Figure:
@@ -94,21 +94,15 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "matrix_60": lambda: figure(fit(60).plot("matrix")),
         "matrix_200": lambda: figure(fit(200).plot("matrix")),
         "against_20": lambda: figure(fit(20).t_test_pairwise(against=fit(20).models[4]).plot()),
-        "ellipse": lambda: figure(fit(20).plot("ellipse")),
         "groups_3": lambda: figure(fit(3).by("category").plot()),
-        "heat_map_20": lambda: figure(fit(20).plot("heat_map", by="category")),
-        "differences_60": lambda: figure(fit(60).by("category").plot("differences")),
-        "bump_20": lambda: figure(fit(20).plot("bump", by="category")),
         "compare_20": lambda: figure(dr.compare(fit(20), fit(20).update(functional="bt")).plot()),
-        "bands": lambda: figure(fit(20).project("~ length").plot("length")),
-        "plan_pairs": lambda: figure(fit(20).design(500).plot("pairs")),
-        "plan_heat_map": lambda: figure(fit(20).design(500).plot()),
+        "plan": lambda: figure(fit(20).design(500).plot()),
         "overlap": lambda: figure(fit(20).plot("overlap")),
         "calibration": lambda: figure(fit(20).plot("calibration")),
         "influence": lambda: figure(fit(20).plot("influence", top=15)),
-        "sheet_3": lambda: fit(3).plots(),
-        "sheet_20": lambda: fit(20).plots(by="category"),
-        "sheet_200": lambda: fit(200).plots(),
+        "sheet_3": lambda: fit(3).plot("sheet"),
+        "sheet_20": lambda: fit(20).plot("sheet", by="category"),
+        "sheet_200": lambda: fit(200).plot("sheet"),
     }
 
 

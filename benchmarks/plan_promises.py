@@ -77,7 +77,7 @@ def fit(rows: pd.DataFrame, functional: str) -> dr.RankResults:
         context="question_id",
         propensity="propensity",
         position_bias=False,
-        min_labels=1,
+        pairs=dr.Pairs(min_labels=1),
         rng=0,
         n_jobs=1,
     )

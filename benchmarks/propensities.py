@@ -98,7 +98,7 @@ def draw(setting: Setting, seed: int) -> tuple[PreferenceData, FloatArray]:
         winner=np.where(rng.random(n) < 0.5, "model_a", "model_b"),
     )
     formula = f"winner ~ {' + '.join(f'f{f}' for f in range(x.shape[1]))} | model_a + model_b"
-    data = preferences_of(take_rows(formula, frame, EvalEnvironment([{}]), Options.of()))
+    data = preferences_of(take_rows(formula, frame, EvalEnvironment([{}]), Options.of({})))
     return data, table.reshape(n, -1)[np.arange(n), pair]
 
 

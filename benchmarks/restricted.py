@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 N_CONTEXTS = 2000
 # What a cautious learner makes of the log-odds.
@@ -54,13 +55,17 @@ def fit(sim: dr.datasets.Bt, seed: int, position: bool, stages: str, n: int) -> 
     restricted = dr.dml_rank(
         f"winner ~ {' + '.join(names)} | model_a + model_b",
         battles,
-        functional="bt",
-        estimator="bt_restricted",
-        context="question_id",
-        position_bias=position,
-        rng=seed,
-        n_jobs=1,
-        **first_stages,
+        **in_objects(
+            {
+                "functional": "bt",
+                "estimator": "bt_restricted",
+                "context": "question_id",
+                "position_bias": position,
+                "rng": seed,
+                "n_jobs": 1,
+                **first_stages,
+            }
+        ),
     )
     free = restricted.update(estimator="debiased")
     made = {

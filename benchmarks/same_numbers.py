@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 PLAIN = "winner ~ 1 | model_a + model_b"
@@ -43,7 +44,6 @@ def of_result(result: Any) -> Numbers:
         "conf_int": lambda: result.conf_int().to_numpy(),
         "tidy": lambda: _numbers_of(result.tidy()),
         "pairwise": lambda: _numbers_of(result.t_test_pairwise().result_frame),
-        "augment": lambda: _numbers_of(result.augment()),
         "summary": lambda: result.summary().as_text(),
     }
     if result.names == result.models:
@@ -73,7 +73,9 @@ def fit(formula: str = FORMULA, data: pd.DataFrame | None = None, **options: Any
     if ROWS["is_shuffled"]:
         battles = battles.sample(frac=1, random_state=0)
     given = {"rng": 0, "context": "question_id", "n_folds": 3} | OF_EVERY_FIT | options
-    return dr.dml_rank(formula, battles, **{name: value for name, value in given.items() if value is not None})
+    return dr.dml_rank(
+        formula, battles, **in_objects({name: value for name, value in given.items() if value is not None})
+    )
 
 
 def of_fit(**options: Any) -> Callable[[], Numbers]:
@@ -129,15 +131,25 @@ def _judged(**options: Any) -> Callable[[], Numbers]:
 def _judge_as_features() -> Numbers:
     simulator = dr.datasets.Ties(n_items=3, n_features=2)
     battles = simulator.sample(500, rng=0)
-    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
+    prompts = battles.drop_duplicates("question_id")
+    first, second = np.nonzero(~np.eye(simulator.n_items, dtype=bool))
+    names = np.array(simulator.models)
+    verdicts = pd.DataFrame(
+        {
+            "question_id": np.repeat(prompts["question_id"].to_numpy(), len(first)),
+            "model_a": np.tile(names[first], len(prompts)),
+            "model_b": np.tile(names[second], len(prompts)),
+        }
+    )
+    verdicts[["p_a", "p_b", "p_tie"]] = simulator.mu(prompts[["x0", "x1"]].to_numpy())[:, first, second].reshape(-1, 3)
     return of_result(
-        fit("winner ~ x0 + x1 | model_a + model_b", battles, judge=simulator.mu(x), judge_as="features", min_labels=1)
+        fit("winner ~ x0 + x1 | model_a + model_b", battles, judge=verdicts, judge_as="features", min_labels=1)
     )
 
 
 def _by_and_project() -> Numbers:
     result = fit()
-    groups, lines = result.by("category"), result.project("~ length")
+    groups, lines = result.by("category"), result.by("~ length")
     return {
         "by": groups.params.to_numpy(),
         "by errors": groups.bse.to_numpy(),
@@ -209,7 +221,6 @@ FITS: dict[str, Callable[[], Numbers]] = {
     "order does not matter": of_fit(functional="bt", position_bias=False),
     "order does not matter, no features": of_fit(formula=PLAIN, functional="rank_centrality", position_bias=False),
     "three repetitions": of_fit(n_rep=3, functional="bt"),
-    "subsample": of_fit(functional="bt", subsample=500),
     "fixed prompts": of_fit(prompts="fixed"),
     "clusters": of_fit(cov_type="cluster", cov_kwds={"groups": "category"}),
     "paper's weights, counts": of_fit(functional="bt", category_weights="paper", edge_weights="counts"),
@@ -237,7 +248,7 @@ FITS: dict[str, Callable[[], Numbers]] = {
     "plan A borda": _plan("borda"),
     "plan A bt one pair": _plan("bt", one_pair=True),
     "plan D rank centrality": _plan("rank_centrality", "D"),
-    "plan top three, order does not matter": _plan("bt", contrasts=dr.Top(3), position_bias=False),
+    "plan top three, order does not matter": _plan("bt", contrasts=dr.planning.Top(3), position_bias=False),
     "check": _check,
     "real: arena borda": _real("chatbot_arena", context=None),
     "real: arena bt counts": _real("chatbot_arena", context=None, functional="bt", edge_weights="counts"),

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 # Numbers of models and prompts: a usual harness, an embedding benchmark, a small table.
@@ -56,10 +57,10 @@ def write_out(table: pd.DataFrame) -> pd.DataFrame:
 def fit(table: pd.DataFrame, method: str, functional: str) -> dr.RankResults:
     """Fit the table by one of the two methods."""
     if method == "pairs":
-        pairs = dr.pairs_from_scores(table, prompt="prompt", model="model", score="score")
+        pairs = dr.data.pairs_from_scores(table, prompt="prompt", model="model", score="score")
         return dr.dml_rank(FORMULA, pairs, functional=functional, rng=0)
     options = {"context": "prompt", "position_bias": False, "functional": functional, "rng": 0}
-    return dr.dml_rank(FORMULA, write_out(table), **options)
+    return dr.dml_rank(FORMULA, write_out(table), **in_objects(options))
 
 
 def peak_megabytes() -> float:

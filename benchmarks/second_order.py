@@ -34,6 +34,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "second_order.csv"
 TABLE = pathlib.Path(__file__).parents[1] / "docs" / "results" / "second_order.csv"
@@ -213,11 +214,13 @@ def real(seeds: int) -> None:
         rows: list[tuple[str, int, float, float, float]] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
-            whole = dr.dml_rank(formula, frame, rng=0, **common, **more)
+            whole = dr.dml_rank(formula, frame, **in_objects({"rng": 0, **common, **more}))
             best = whole.params.idxmax()
             for seed in range(seeds):
                 drawn = np.random.default_rng([seed, 9]).permutation(units)[: int(share * len(units))]
-                fit = dr.dml_rank(formula, frame[frame["unit"].isin(drawn)], rng=seed, **common, **more)
+                fit = dr.dml_rank(
+                    formula, frame[frame["unit"].isin(drawn)], **in_objects({"rng": seed, **common, **more})
+                )
                 for estimate, part in (("removed", fit), ("left in", fit.update(second_order=False))):
                     error, own = part.params - whole.params, np.sqrt(1 - share) * part.bse
                     covers = int((error.abs() <= part.estimates.critical * own).all())
@@ -249,7 +252,9 @@ def cost() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
             start = time.process_time()
-            fit = dr.dml_rank(formula, frame, functional="borda", min_labels=1, rng=0, position_bias=False, n_jobs=1)
+            fit = dr.dml_rank(
+                formula, frame, functional="borda", pairs=dr.Pairs(min_labels=1), rng=0, position_bias=False, n_jobs=1
+            )
             learnt = time.process_time() - start
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
             from dmlrank.estimation.second_order import second_order

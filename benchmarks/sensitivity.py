@@ -27,7 +27,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dmlrank as dr
+from dmlrank.data.hypotheses import read_hypothesis
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
+from dmlrank.sensitivity.tipping_points import BoundEvaluation
 
 FloatArray = NDArray[np.float64]
 
@@ -130,10 +132,17 @@ def replicate(gamma: float, seed: int, n: int = 2000, functionals: tuple[str, ..
         warnings.simplefilter("ignore")
         fit = dr.dml_rank(FORMULA, battles, functional=functionals[0], position_bias=False, rng=seed)
         for functional in functionals:
-            sensitivity = fit.update(functional=functional).sensitivity(list(CONTRASTS), gamma=(1.0, gamma))
-            frame = sensitivity.result_frame
-            at = {level: frame[frame["gamma"] == level].reset_index(drop=True) for level in (1.0, gamma)}
-            error = sensitivity.numbers.curve.upper_error[sensitivity.numbers.curve.gamma == gamma][0]
+            fitted = fit.update(functional=functional)
+            contrasts = read_hypothesis(list(CONTRASTS), fitted.names).matrix
+            bounds = BoundEvaluation.of(fitted.steps, contrasts).at([1.0, gamma], 0.05)
+            sides = ("lower", "upper", "conf_lower", "conf_upper")
+            at = {
+                level: pd.DataFrame(
+                    {"hypothesis": CONTRASTS, "gamma": level} | {s: getattr(bounds, s)[g] for s in sides}
+                )
+                for g, level in enumerate((1.0, gamma))
+            }
+            error = bounds.upper_error[1]
             for law in LAWS:
                 true = truth(law, gamma)[functional]
                 part = at[gamma].assign(law=law, functional=functional, seed=seed, truth=true, upper_error=error)
@@ -183,7 +192,7 @@ def coverage(seeds: int, n: int, out: str | None) -> None:
 
 
 def real() -> None:
-    """Benchmark on MT-Bench; fragility on Chatbot Arena."""
+    """Bounds on MT-Bench; fragility on Chatbot Arena."""
     data = pathlib.Path(os.environ["DMLRANK_DATA"])
     warnings.simplefilter("ignore")
     mt_bench = dr.datasets.read_mt_bench(data / "mt_bench")
@@ -194,9 +203,7 @@ def real() -> None:
         context=["question_id", "turn"],
         rng=0,
     )
-    sensitivity = fit.sensitivity(gamma=(1, 1.25, 2))
-    print(sensitivity.summary())
-    print(sensitivity.benchmark(["category", "turn"]).round(4).to_string())
+    print(fit.sensitivity(gamma=(1, 1.25, 2)).summary())
     arena = dr.datasets.read_chatbot_arena(data / "chatbot_arena" / "human.json")
     print("Chatbot Arena", arena.shape, list(arena))
     for functional in ("bt", "borda"):

@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "settings.csv"
 PLAIN = "winner ~ 1 | model_a + model_b"
@@ -98,7 +99,7 @@ class Arena:
 
 def real_counts() -> np.ndarray:
     """Votes of chatbot_arena on every unordered pair, (20, 20), above the diagonal."""
-    return pd.read_csv(RESULTS.parent / "arena_pair_counts.csv", header=None).to_numpy()
+    return pd.read_csv(pathlib.Path(__file__).parent / "arena_pair_counts.csv", header=None).to_numpy()
 
 
 def arena(name: str) -> Arena:
@@ -123,7 +124,7 @@ def fit(battles: pd.DataFrame, settings: dict[str, Any], seed: int) -> tuple[Any
         warnings.simplefilter("always")
         # Models are never left out, so that every setting ranks the same ones.
         options = {"functional": "bt", "component": "all", "rng": seed, "n_jobs": 1} | settings
-        result = dr.dml_rank(PLAIN, battles, **options)
+        result = dr.dml_rank(PLAIN, battles, **in_objects(options))
     return result, len(caught), time.perf_counter() - began
 
 

@@ -22,6 +22,7 @@ from scipy.special import expit
 from scipy.stats import kendalltau
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 # Models and votes; prompts; whether a few prompts have most of the votes.
 CELLS = [(k, v, q, even) for k, v in ((20, 1500), (60, 5000)) for q in (13, 150) for even in (True, False)]
@@ -69,7 +70,9 @@ def of_version(label: str, votes: pd.DataFrame, preferences: np.ndarray, seed: i
     for functional in ("borda", "bt"):
         options = {"functional": functional, "context": "prompt", "position_bias": False, "min_labels": 1}
         began = time.perf_counter()
-        result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, rng=seed, n_jobs=1, **options)
+        result = dr.dml_rank(
+            "winner ~ 1 | model_a + model_b", votes, **in_objects({"rng": seed, "n_jobs": 1, **options})
+        )
         seconds = time.perf_counter() - began
         table = np.stack([preferences, 1 - preferences], axis=-1)
         table[np.diag_indices(len(table))] = 0

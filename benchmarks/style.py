@@ -1,16 +1,16 @@
 """Do intervals of scores and slopes at equal style cover, and how far off is the parametric route of the arenas?
 
-Every replication draws battles from :class:`dmlrank.datasets.Styled`, whose lengths and headers depend on prompt and
-model, and fits scores at equal style with both links and scores of battles of equal style. The truth of each is
-computed by quadrature. In the scenario "linear" the log-odds are linear in style; in "curved" they are not, and the
-slopes are variance-weighted means. Beside them stands the parametric route: one logistic Bradley-Terry regression with
-standardised style columns, a ridge, and a bootstrap.
+Every replication draws battles from the simulator in tests/styled.py, whose lengths and headers depend on prompt and
+model, and fits scores at equal style with both links. Their truth is computed by quadrature. In the scenario "linear"
+the log-odds are linear in style; in "curved" they are not, and the slopes are variance-weighted means. Beside them
+stands the parametric route: one logistic Bradley-Terry regression with standardised style columns, a ridge, and a
+bootstrap.
 
 The table is resumable: replications that it holds are not run again.
 
-    python benchmarks/style.py run --seeds 200
-    python benchmarks/style.py tables
-    python benchmarks/style.py cost --battles 135000 --models 53
+    python -m benchmarks.style run --seeds 200
+    python -m benchmarks.style tables
+    python -m benchmarks.style cost --battles 135000 --models 53
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from scipy.stats import beta
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.options import in_objects
+from tests.styled import Styled
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "style.csv"
-COLUMNS = ("scenario", "seed", "kind", "functional", "what", "covers", "bias", "se", "votes_left", "seconds")
-KINDS = ("equal", "balanced", "parametric")
+COLUMNS = ("scenario", "seed", "kind", "functional", "what", "covers", "bias", "se", "seconds")
+KINDS = ("equal", "parametric")
 SCENARIOS = {"linear": 0.0, "curved": 1.0}
 STYLE = ("log_length", "headers")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
-BALANCED = dr.BalancedStyle("~ log_length", within=0.4)
 N = 3000
 _BOOTSTRAP = 100
 # The penalty of scikit-learn's default logistic regression, which the arenas' code uses: C = 1.
@@ -52,15 +53,15 @@ _LEVEL = 0.99
 
 
 @lru_cache
-def truth(scenario: str, functional: str, balanced: bool) -> tuple[pd.Series, pd.Series]:
+def truth(scenario: str, functional: str) -> tuple[pd.Series, pd.Series]:
     """True scores and slopes, by quadrature."""
-    found = dr.datasets.Styled(nonlinearity=SCENARIOS[scenario]).truth(functional, BALANCED if balanced else None)
+    found = Styled(nonlinearity=SCENARIOS[scenario]).truth(functional)
     return found.equal, found.slopes
 
 
 def replicate(kind: str, scenario: str, seed: int) -> Iterator[dict[str, object]]:
     """All fits of one kind to one data set: a row per vector of scores, per score and per slope."""
-    battles = dr.datasets.Styled(nonlinearity=SCENARIOS[scenario]).sample(N, rng=seed)
+    battles = Styled(nonlinearity=SCENARIOS[scenario]).sample(N, rng=seed)
     if kind == "parametric":
         yield from parametric_rows(battles, scenario, seed)
         return
@@ -68,17 +69,14 @@ def replicate(kind: str, scenario: str, seed: int) -> Iterator[dict[str, object]
     for functional in ("bt", "borda"):
         start = time.perf_counter()
         if fit is None:
-            adjust = ADJUST if kind == "equal" else BALANCED
             options = {"rng": seed, "n_jobs": 1, "position_bias": False}
-            fit = dr.dml_rank(FORMULA, battles, functional=functional, adjust=adjust, **options)
+            fit = dr.dml_rank(FORMULA, battles, **in_objects({"functional": functional, "adjust": ADJUST, **options}))
         else:
             fit = fit.update(functional=functional)
-        scores, slopes = truth(scenario, functional, kind == "balanced")
+        scores, slopes = truth(scenario, functional)
         style = fit.estimates.style
-        head = {"kind": kind, "functional": functional, "votes_left": style.n_votes_left}
+        head = {"kind": kind, "functional": functional}
         yield from rows_of(fit, scores, head, time.perf_counter() - start)
-        if kind == "balanced":
-            continue
         for name, slope, error in zip(STYLE, style.slopes, style.slope_covariance.std_errors, strict=True):
             yield {
                 **head,
@@ -123,7 +121,7 @@ def parametric_rows(battles: pd.DataFrame, scenario: str, seed: int) -> Iterator
     for table in (fitted[None], draws):
         table[:, :n_models] -= table[:, :n_models].mean(axis=1, keepdims=True)
         table[:, n_models:] /= deviation
-    scores, slopes = truth(scenario, "bt", False)
+    scores, slopes = truth(scenario, "bt")
     target = np.concatenate([scores.to_numpy(), slopes.to_numpy()])
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     for place, name in enumerate([*models, *STYLE]):
@@ -196,16 +194,13 @@ def tables(path: pathlib.Path) -> None:
         figures = [f"{group['bias'].mean():+.3f}", f"{group['bias'].std():.3f}", f"{group['se'].mean():.3f}"]
         cells = [*map(str, key), str(len(group)), coverage, *("-" if "nan" in figure else figure for figure in figures)]
         print(f"| {' | '.join(cells)} |")
-    is_balanced = (table["kind"] == "balanced") & (table["what"] == "scores")
-    left = table.loc[is_balanced, "votes_left"]
-    print(f"\nvotes left at balanced style: {left.mean() / N:.2f} of {N:,}")
 
 
 def cost(n_battles: int, n_models: int) -> None:
     """Time and memory of one fit at equal style, and of the raw fit before it."""
     import resource
 
-    battles = dr.datasets.Styled(n_items=n_models).sample(n_battles, rng=0)
+    battles = Styled(n_items=n_models).sample(n_battles, rng=0)
     start = time.perf_counter()
     raw = dr.dml_rank(FORMULA, battles, functional="bt", rng=0, position_bias=False)
     middle = time.perf_counter()

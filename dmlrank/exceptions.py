@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 __all__ = [
     "ColumnError",
     "DataError",
@@ -32,24 +34,21 @@ __all__ = [
 ]
 
 
+_LONGEST_MESSAGE = 8_000
+
+
 class DmlrankError(Exception):
     """Base class of every error that dmlrank raises on purpose."""
 
     def __str__(self) -> str:
-        # KeyError would print the repr of its message, in quotation marks.
-        return str(self.args[0]) if self.args else ""
+        # KeyError would print the repr of its message, in quotation marks. A value of the caller may be a long text.
+        text = str(self.args[0]) if self.args else ""
+        half = _LONGEST_MESSAGE // 2
+        return text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]} ... {text[-half:]}"
 
 
 class DmlrankWarning(UserWarning):
-    """Base class of every warning that dmlrank gives.
-
-    Attributes
-    ----------
-    votes_lost : str
-        Of the warning that votes are left out: how many, and of which models many; otherwise empty.
-    """
-
-    votes_lost: str = ""
+    """Base class of every warning that dmlrank gives."""
 
 
 class IntervalWarning(DmlrankWarning):
@@ -89,7 +88,7 @@ class MissingDataError(DataError):
 
 
 class ExecutorError(DmlrankError, RuntimeError):
-    """The workers that were passed as ``executor=`` cannot carry out the tasks of a fit."""
+    """The workers that were passed to :func:`dmlrank.computing` cannot carry out the tasks of a fit."""
 
 
 class StorageError(DataError):
@@ -133,7 +132,7 @@ class UnknownModelError(DmlrankError, KeyError):
 
 
 class DataNotStoredError(DmlrankError, ValueError):
-    """The result was loaded without the data and learners that this method needs."""
+    """The result was stored without the data and learners that this method needs."""
 
 
 class MissingExtraError(DmlrankError, ImportError):
@@ -160,10 +159,11 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
 def shown(value: object, limit: int = 200) -> str:
     """Return a value as Python writes it, for an error, cut at ``limit`` characters; its type where it has no text.
 
-    Python cannot write a whole number of more than 4,300 digits, and a foreign class may fail.
+    Numbers of numpy, in which columns are read, are written without their type. Python cannot write a whole number of
+    more than 4,300 digits, and a foreign class may fail.
     """
     try:
-        text = repr(value)
+        text = repr(value.item() if isinstance(value, (np.integer, np.float64, np.bool_, np.str_)) else value)
     except Exception:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= limit else text[:limit] + "..."

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from ._utils.argument_checks import (
     array_of_numbers,
-    as_judges,
+    as_judge,
     as_names,
     at_least,
     check_alpha,
     check_flag,
+    check_text,
     check_type,
-    cluster_groups,
     cov_type_of,
     must_be,
-    number_in,
     real_number,
     resolve_seed,
     unfitted_copy,
 )
-from .exceptions import OptionError, check_choice, listed, nearest
+from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest
 
 # What methods of results and check() offer, and the command line, too: multipliers of the bootstrap, methods for
-# intervals of scores, periods of time, and the default number of units at a first look, because fewer are few for the
-# normal approximation of later looks.
+# intervals of scores, and the default number of units at a first look, because fewer are few for the normal
+# approximation of later looks.
 MULTIPLIERS = ("gaussian", "rademacher", "webb")
 METHODS = ("max-t", "bonferroni", "none")
-PERIODS = ("auto", "hour", "day", "week", "month", "quarter", "year")
 DEFAULT_START = 500
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
-_KINDS = ("band", "smooth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class EqualStyle:
     ----------
     formula : str
         ``"~ log_length + headers"``: columns of the data with style differences, first answer minus second answer, as
-        :func:`dmlrank.style_columns` makes them. ``Q("a name")`` quotes a name that is no word.
+        :func:`dmlrank.data.style_columns` makes them. ``Q("a name")`` quotes a name that is no word.
 
     Raises
     ------
@@ -82,69 +79,6 @@ class EqualStyle:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns with style differences."""
         return style_names(self.formula)
-
-
-@dataclass(frozen=True, slots=True)
-class BalancedStyle:
-    """Scores from battles whose two answers are of nearly equal style: a value of ``adjust=`` of ``dml_rank``.
-
-    Every vote has a weight w(D), where D are the style differences of its two answers. With the label Y, the preference
-    probabilities become E[w(D) Y | x] / E[w(D) | x]. No model of the effect of style is needed. Votes on answers of
-    different style do not count.
-
-    Parameters
-    ----------
-    formula : str
-        As for :class:`EqualStyle`.
-    within : float
-        Largest style difference of a vote that counts, in the unit of the columns; the same for all columns.
-    weights : {"band", "smooth"}
-        "band" is w = 1 where all differences are at most ``within``, otherwise 0. "smooth" is the product over columns
-        of 1 - (D / within)^2 where this is positive, otherwise 0.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If the formula has anything but names of columns, or another argument is not allowed.
-
-    Examples
-    --------
-    >>> BalancedStyle("~ log_length", within=0.2).vote_weights(np.array([[0.1], [-0.3]]))
-    array([1., 0.])
-    """
-
-    formula: str
-    within: float
-    weights: str = "band"
-
-    def __post_init__(self) -> None:
-        style_names(self.formula)
-        allowed = "it is the largest style difference, a positive number such as 0.2"
-        number_in("within", self.within, lambda number: 0 < number < float("inf"), allowed)
-        check_choice(self.weights, _KINDS, "weights")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns with style differences."""
-        return style_names(self.formula)
-
-    def vote_weights(self, differences: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weight w(D) of each vote.
-
-        Parameters
-        ----------
-        differences : ndarray, shape (v, r)
-            Style differences D of the two answers of each vote.
-
-        Returns
-        -------
-        ndarray, shape (v,)
-            Weights in [0, 1].
-        """
-        distance = np.abs(differences) / self.within
-        if self.weights == "band":
-            return (distance <= 1).all(axis=1).astype(float)
-        return np.asarray(np.clip(1 - distance**2, 0.0, None).prod(axis=1))
 
 
 def style_names(formula: str) -> tuple[str, ...]:
@@ -174,7 +108,7 @@ def as_adjustment(adjust: object) -> object:
                 f"adjust={adjust!r}: the mean of F(m(x, D = 0)), scores of answers with exactly no style difference, "
                 f"cannot be estimated with an error that decreases like one over the root of the number of votes, "
                 f"because hardly any vote has a continuous difference of exactly zero; use "
-                f"adjust=EqualStyle('~ log_length'), or adjust=BalancedStyle('~ log_length', within=0.2)"
+                f"adjust=EqualStyle('~ log_length'), or fit the votes on answers of nearly equal style alone"
             )
         return EqualStyle(adjust)
     return adjust
@@ -183,9 +117,7 @@ def as_adjustment(adjust: object) -> object:
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep", "common", "model"] | float
-Runs = Literal["random", "mean"]
 Prompts = Literal["random", "fixed"]
-Votes = Literal["mean", "first"]
 Average = Literal["scores", "preferences"]
 
 _MISSING = ("raise", "drop", "keep", "common", "model")
@@ -202,10 +134,9 @@ _EVERY = (*ESTIMATORS, "means")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """What is known of one option of :func:`dmlrank.dml_rank`: the metadata of a field of :class:`Options`.
+    """What is known of one option of :func:`dmlrank.dml_rank`: the metadata of a field of one of the option classes.
 
-    help: The text of ``--help`` on the command line; empty where the command line lacks the option or spells it in
-        another way.
+    help: What the option is, for the command line; empty where an option has no value that can be typed.
     words, only_words: The allowed words, if there is a fixed set, and whether nothing else is allowed.
     convert: Converts the caller's value into the stored one; None where the caller's value is stored.
     check: Called with the name and a stored value; raises where the value is wrong whatever the data are.
@@ -213,6 +144,7 @@ class Option:
     keyword: The caller's name of the option; empty where it is the name of the field.
     metavar, parse, several: On the command line, the placeholder of the value in ``--help``, the function that reads
         the value from text, and whether the option takes several values.
+    group: The keyword of :func:`dmlrank.dml_rank` that holds the option, such as "pairs"; empty where it is one itself.
     """
 
     default: object
@@ -226,48 +158,39 @@ class Option:
     metavar: str | None = None
     parse: Callable[[str], object] | None = None
     several: bool = False
+    group: str = ""
 
     def is_default(self, value: object) -> bool:
         """Whether a value is the default."""
         return value is self.default or (isinstance(value, str | Real) and bool(value == self.default))
 
+    def require(self, name: str, value: object) -> None:
+        """Raise where a stored value is wrong whatever the data are."""
+        if self.words and (self.only_words or isinstance(value, str)):
+            check_choice(value, self.words, name)
+        if self.check is not None:
+            self.check(name, value)
+
 
 def _option(default: object, help: str = "", **known: Any) -> Any:
-    """Return a field of :class:`Options`, with what is known of the option as metadata."""
-    return field(metadata={"option": Option(default, help, **known)})
+    """Return a field of an option class, with what is known of the option as metadata."""
+    return field(default=default, metadata={"option": Option(default, help, **known)})
 
 
-@dataclass(frozen=True)
-class EqualTasks:
-    """Weights of prompts with which every task counts the same: the mean over tasks of the means within tasks.
+def option_of(field_of_class: Field[Any]) -> Option:
+    """Return what is known of the option that a field of an option class holds."""
+    known: Option = field_of_class.metadata["option"]
+    return known
 
-    Parameters
-    ----------
-    column : str
-        The column with the task of each prompt.
 
-    Notes
-    -----
-    With T tasks and n_t prompts of task t, a prompt has the weight n / (T n_t). The tasks are fixed: standard errors
-    are those of independent prompts within tasks, the root of the sum over tasks of s_t^2 / (T^2 n_t), where s_t^2 is
-    the variance within the task with divisor n_t - 1. Small tasks decide the degrees of freedom of t quantiles. For
-    tasks that stand for further tasks, cluster by them: ``cov_type="cluster", cov_kwds={"groups": column}``. Groups of
-    prompts and comparisons of results use the variance over all prompts, which is larger unless tasks are very small.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import dmlrank as dr
-    >>> solved = {"prompt": range(120), "task": ["easy"] * 80 + ["hard"] * 40}
-    >>> a = pd.DataFrame(solved).assign(model="a", score=([1.0, 1, 1, 0] * 20) + [1.0, 0] * 20)
-    >>> b = pd.DataFrame(solved).assign(model="b", score=([1.0, 0, 1, 0] * 20) + [0.0, 1] * 20)
-    >>> table = pd.concat([a, b])
-    >>> res = dr.dml_rank("score ~ 1 | model", table, context="prompt", weights=dr.EqualTasks("task"))
-    >>> res.params.to_dict()
-    {'a': 0.625, 'b': 0.5}
-    """
-
-    column: str
+def _check_group(group: Pairs | Learning) -> None:
+    """Check the fields of an object that holds options; an error names the object."""
+    for each in fields(group):
+        try:
+            option_of(each).require(each.name, getattr(group, each.name))
+        except (OptionError, OptionTypeError) as error:
+            kind = type(group).__name__
+            raise type(error)(f"{kind.lower()}={kind}(...): {error}") from None
 
 
 def _yes_no_or_word(text: str) -> bool | str:
@@ -284,44 +207,55 @@ def _number_or_word(text: str, kind: type[float] = float) -> float | str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Options:
-    """The options of a fit as they are stored: what :func:`dmlrank.dml_rank` takes beside formula and data.
+class Pairs:
+    """Which models and pairs of models the scores use, and what pairs and categories weigh: ``pairs=`` of ``dml_rank``.
 
-    :func:`dmlrank.dml_rank` documents what each option means. ``context`` and ``clusters`` are names of columns,
-    ``judge`` is as :func:`as_judges` returns it, and a classifier in ``learner`` is an unfitted copy of the caller's.
+    Parameters
+    ----------
+    graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
+        Pairs that the scores use: "observed" for pairs with at least ``min_labels`` labelled prompts (in each order,
+        where order matters), "complete" for all pairs. A result with pairs that were never compared is an estimate
+        without intervals: no label corrects what the learner predicts for these pairs.
+    min_labels : int or "auto"
+        Labels that a compared pair needs. "auto" is 10, or 1 where 10 would leave out more than 5 % of the votes.
+    component : {"auto", "all", "largest"}
+        What happens to models outside the largest component of the graph. "auto" leaves them out with a warning if at
+        least 95 % of the votes stay, and raises an error otherwise. With "all" they are an error, with "largest" they
+        are left out, however many they are.
+    min_votes : int
+        Votes in the data (for means of scores: scores) that a model needs to be ranked; models with fewer are left out.
+    edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
+        Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
+        where they are counts.
+    category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
+        Weight of each category for the first and for the second item. With "half" every tie is half a win for both
+        items. With "paper", "both good" is a win for both items and "both bad" for neither.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> by_counts = dr.Pairs(edge_weights="counts")
+    >>> dr.dml_rank("winner ~ 1 | model_a + model_b", battles, pairs=by_counts, rng=0).params.idxmax()
+    'gpt-4'
     """
 
-    # the model
-    functional: object = _option("auto", "{functionals}, or mean of scores (default borda; mean for scores)")
-    average: str = _option(
-        "scores",
-        "what is averaged over prompts: scores (default), or preferences before scores are computed",
-        words=get_args(Average),
-        used_by=_WITH_JUDGES,
-    )
-    estimator: str = _option("debiased", "how scores are estimated (default debiased)", words=ESTIMATORS)
-    adjust: EqualStyle | BalancedStyle | None = _option(
-        None,
-        "scores of answers of equal style: columns of style differences, first answer minus second answer",
-        convert=as_adjustment,
-        check=must_be(
-            lambda value: value is None or isinstance(value, EqualStyle | BalancedStyle),
-            "a formula such as '~ log_length + headers', EqualStyle(...), BalancedStyle(...) or None",
-        ),
-        used_by=("debiased",),
-        metavar="'~ COLUMN + COLUMN'",
-    )
-    graph: object = _option(
+    graph: Any = _option(
         "observed",
-        "pairs that the scores use: the compared ones (observed, the default), or all",
+        "pairs that the scores use: the compared ones (observed), or all",
         words=("observed", "complete"),
         only_words=False,
         used_by=ESTIMATORS,
     )
     min_labels: int | str = _option(
         "auto",
-        "labels that a compared pair needs, in each order where order matters (default auto: 10, or 1 where 10 would "
-        "leave out more than 5 %% of the votes)",
+        "labels that a compared pair needs, in each order where order matters (auto: 10, or 1 where 10 would leave out "
+        "more than 5 %% of the votes)",
         check=at_least(1, or_auto=True),
         used_by=_WITH_FIRST_STAGES,
         metavar="auto|N",
@@ -330,37 +264,243 @@ class Options:
     component: str = _option(
         "auto",
         "models that comparisons do not connect with the others: left out with a warning if 95 %% of the votes stay "
-        "(auto, the default), an error (all), or always left out (largest)",
+        "(auto), an error (all), or always left out (largest)",
         words=("auto", "all", "largest"),
         used_by=ESTIMATORS,
     )
     min_votes: int = _option(
         1,
-        "votes, or scores, that a model needs to be ranked (default 1); models with fewer are left out with them",
+        "votes, or scores, that a model needs to be ranked; models with fewer are left out with them",
         check=at_least(1),
         metavar="N",
         parse=partial(_number_or_word, kind=int),
     )
-    edge_weights: object = _option(
+    edge_weights: str | ArrayLike = _option(
         "equal",
-        "weights of pairs: equal (default), or their numbers of labels",
+        "weights of pairs: equal, or their numbers of labels (counts)",
         words=("equal", "counts"),
         only_words=False,
         used_by=_WITH_FIRST_STAGES,
     )
-    category_weights: object = _option(
-        "half", "how much ties count (default half)", words=("half", "paper"), only_words=False, used_by=ESTIMATORS
+    category_weights: Any = _option(
+        "half", "how much ties count", words=("half", "paper"), only_words=False, used_by=ESTIMATORS
     )
-    position_bias: bool | str = _option(
+
+    def __post_init__(self) -> None:
+        _check_group(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """How the first stages, mu and the propensities, are learnt: ``learning=`` of ``dml_rank``.
+
+    Parameters
+    ----------
+    mu : array, shape (n, K, K, C), optional
+        Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
+        (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
+    tune : {"cv", "random"}, RandomSearch, mapping or None
+        How the boosters of mu and of estimated propensities are tuned. "cv" tries a few configurations with early
+        stopping on inner folds. "random" is the random search of Frauen et al. (30 draws from their grid for real data,
+        3 folds; many times slower). A :class:`RandomSearch` sets the grid, the number of draws and the number of folds.
+        A mapping holds LightGBM parameters that are used unchanged. None stands for LightGBM's defaults with 100
+        rounds. With ``learner="auto"``, and for propensities of prompts with one labelled pair, "cv" selects the
+        penalty of the main effects, rounds and configuration by the log-loss of the held-out folds, once for all folds;
+        with any other value, mu is fitted by LightGBM alone, without main effects. With the caller's own learner,
+        ``tune`` concerns the propensities only, and is refused where these are not estimated.
+    n_folds : int
+        Number of folds of the cross-fitting. A prompt (or cluster of prompts) is never split; where there are fewer
+        clusters than folds, there are as many folds as clusters. The fold of a prompt follows from its identifier and
+        the seed by a hash that is the same on all machines. The order of the rows does not matter, and from 200 prompts
+        per fold on, neither do the other prompts. Without ``context=`` the identifier is the position of the row.
+        Without features (``~ 1``) there are no folds and nothing is drawn: one step is taken from frequencies of all
+        labels, so that ``borda`` is the plain share over prompts. Folds remain where a judge, ``adjust=`` or features
+        of ``propensity=`` need them.
+    n_rep : int
+        Number of repetitions with other folds. Influence values are averaged over repetitions, and the variance between
+        repetitions is added to the covariance.
+    floor : float or "auto"
+        Smallest probability of a category in mu, for functionals with a logit or a division; 0 for no floor. "auto"
+        selects one of ten values, from 0.001 to 0.1, by the out-of-fold log-loss, because predictions that are more
+        extreme than the truth bias such a functional most. The summary shows the floor and the number of probabilities
+        that were raised to it. With ``average="preferences"`` mu needs no floor, and the floor is that of the mean
+        preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
+    second_order : bool
+        Whether the second-order bias of "bt" scores is estimated from the labels and removed where mu is learnt from
+        features. False leaves it in the estimates, and ``diagnostics`` still says how large it is. Without features,
+        with ``mu``, with a judge, with ``adjust=`` and with other functionals nothing is removed.
+    judge_as : {"two-stage", "features"}
+        How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
+        correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
+        labels better. "features", the method of Frauen et al., adds the verdicts to the features of mu. It needs
+        verdicts on every pair. It also changes what "bt" and "rank_centrality" estimate, because mu is then
+        conditional on the verdicts.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> twice = dr.Learning(n_rep=2, n_folds=3)
+    >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, context="question_id", learning=twice, rng=0)
+    >>> res.params.idxmax()
+    'gpt-4'
+    """
+
+    mu: ArrayLike | None = _option(None, used_by=_WITH_FIRST_STAGES)
+    tune: Any = _option("cv", "how boosters are tuned: cv, or random", used_by=_WITH_FIRST_STAGES, metavar="cv|random")
+    n_folds: int = _option(
+        5, "folds of the cross-fitting", check=at_least(2), used_by=_WITH_FIRST_STAGES, metavar="N", parse=int
+    )
+    n_rep: int = _option(
+        1, "repetitions with other folds", check=at_least(1), used_by=_WITH_FIRST_STAGES, metavar="N", parse=int
+    )
+    floor: float | str = _option(
         "auto",
-        "whether display order matters (default auto)",
+        "smallest probability of a category in mu (auto: selected by log-loss)",
         check=must_be(
-            lambda value: isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto"),
-            "True, False and 'auto'",
+            lambda value: (
+                value == "auto"
+                if isinstance(value, str)
+                else (number := real_number(value)) is not None and 0 <= number < 0.5
+            ),
+            "the smallest probability of a category in mu, a number in [0, 0.5), or 'auto'",
+            OptionError,
         ),
         used_by=_WITH_FIRST_STAGES,
-        metavar="auto|yes|no",
+        metavar="P",
+        parse=_number_or_word,
+    )
+    second_order: bool = _option(
+        True,
+        "whether the second-order bias of bt scores is removed where mu is learnt from features",
+        check=check_flag,
+        used_by=("debiased",),
+        metavar="yes|no",
         parse=_yes_no_or_word,
+    )
+    judge_as: str = _option(
+        "two-stage",
+        "how verdicts are used: two-stage, or as features",
+        words=("two-stage", "features"),
+        used_by=_WITH_FIRST_STAGES,
+    )
+
+    def __post_init__(self) -> None:
+        _check_group(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CovarianceKeywords:
+    """The keys of ``cov_kwds=`` as they are stored: columns of clusters, and whether prompts are random or fixed."""
+
+    groups: tuple[str, ...] = _option((), "columns of clusters of prompts, one or two", metavar="COLUMN", several=True)
+    prompts: str = _option(
+        "random",
+        "whether intervals are about new prompts (random) or these prompts alone (fixed)",
+        words=PROMPTS,
+        used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
+    )
+
+    @classmethod
+    def of(cls, cov_kwds: object) -> CovarianceKeywords:
+        """Return what the caller's mapping says; what is stored is returned as it is."""
+        if isinstance(cov_kwds, cls):
+            return cov_kwds
+        example = "a mapping such as {'groups': 'question_id'}"
+        check_type("cov_kwds", cov_kwds, Mapping | None, example)
+        given = dict(cast(Mapping[str, object], cov_kwds or {}))
+        for name in given:
+            check_choice(name, ("groups", "prompts"), "cov_kwds key")
+        groups, prompts = as_names(given.get("groups"), "cov_kwds groups"), given.get("prompts", "random")
+        if len(groups) > 2:
+            raise OptionError(
+                f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); name one or two columns of clusters"
+            )
+        check_choice(prompts, PROMPTS, "cov_kwds prompts")
+        return cls(groups, str(prompts))
+
+
+@dataclass(frozen=True)
+class EqualTasks:
+    """Weights of prompts with which every task counts the same: the mean over tasks of the means within tasks.
+
+    Parameters
+    ----------
+    column : str
+        The column with the task of each prompt.
+
+    Raises
+    ------
+    OptionTypeError
+        If ``column`` is no name.
+
+    Notes
+    -----
+    With T tasks and n_t prompts of task t, a prompt has the weight n / (T n_t). The tasks are fixed: standard errors
+    are those of independent prompts within tasks, the root of the sum over tasks of v_t / (T^2 n_t), where
+
+        v_t = (1 - 1 / n_t) s_t^2 + S / n_t
+
+    has the variance s_t^2 within the task, with divisor n_t - 1, and S, the mean of the s_t^2 with weights 1 - 1 / n_t.
+    A small task, which tells next to nothing of its own variance, borrows from the others so; with tasks of one size
+    the sum is that of the s_t^2. Degrees of freedom are Satterthwaite's.
+
+    Tasks that stand for further tasks are clusters: ``cov_type="cluster", cov_kwds={"groups": column}``. With these or
+    any other clusters, the deviations from the score, n / (T n_t) (Y - theta), are added up by cluster, and so contain
+    the differences between tasks. So do groups of prompts and comparisons of results; their variance is larger unless
+    tasks are very small.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> solved = {"prompt": range(120), "task": ["easy"] * 80 + ["hard"] * 40}
+    >>> a = pd.DataFrame(solved).assign(model="a", score=([1.0, 1, 1, 0] * 20) + [1.0, 0] * 20)
+    >>> b = pd.DataFrame(solved).assign(model="b", score=([1.0, 0, 1, 0] * 20) + [0.0, 1] * 20)
+    >>> table = pd.concat([a, b])
+    >>> res = dr.dml_rank("score ~ 1 | model", table, context="prompt", weights=dr.EqualTasks("task"))
+    >>> res.params.to_dict()
+    {'a': 0.625, 'b': 0.5}
+    """
+
+    column: str
+
+    def __post_init__(self) -> None:
+        check_text("column", self.column)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Options:
+    """The options of a fit as they are stored: what :func:`dmlrank.dml_rank` takes beside formula and data.
+
+    :func:`dmlrank.dml_rank` documents what each option means. ``context`` is names of columns, ``judge`` is a frame or
+    a tuple of columns, and a classifier in ``learner`` is an unfitted copy of the caller's.
+    """
+
+    # the model
+    functional: Any = _option("auto", "{functionals}, or mean of scores (default borda; mean for scores)")
+    estimator: str = _option("debiased", "how scores are estimated", words=ESTIMATORS)
+    average: str = _option(
+        "scores",
+        "what is averaged over prompts: scores, or preferences before scores are computed",
+        words=get_args(Average),
+        used_by=_WITH_JUDGES,
+    )
+    adjust: EqualStyle | None = _option(
+        None,
+        "scores of answers of equal style: columns of style differences, first answer minus second answer",
+        convert=as_adjustment,
+        check=must_be(
+            lambda value: value is None or isinstance(value, EqualStyle),
+            "a formula such as '~ log_length + headers', EqualStyle(...) or None",
+        ),
+        used_by=("debiased",),
+        metavar="'~ COLUMN + COLUMN'",
     )
     # the data
     context: tuple[str, ...] = _option(
@@ -376,13 +516,6 @@ class Options:
             lambda value: value is None or isinstance(value, Mapping),
             "a mapping of labels to meanings such as {'no winner': 'tie'}, or None",
         ),
-    )
-    fold_names: bool = _option(
-        False,
-        "whether names of models that differ only by blanks, letter case or Unicode form are one model (default no)",
-        check=check_flag,
-        metavar="yes|no",
-        parse=_yes_no_or_word,
     )
     missing: str | float = _option(
         "raise",
@@ -401,11 +534,6 @@ class Options:
         metavar="raise|drop|keep|common|model|NUMBER",
         parse=_number_or_word,
     )
-    votes: str = _option(
-        "mean",
-        "how repeated votes on a prompt and pair count: their mean (default), or the first",
-        words=get_args(Votes),
-    )
     run: str | None = _option(
         None,
         "column that tells the runs of a prompt and model apart, in a table of scores",
@@ -414,12 +542,7 @@ class Options:
         ),
         metavar="COLUMN",
     )
-    runs: str = _option(
-        "random",
-        "what is compared on a prompt, for scores: random (default), a run with a run, or the mean over runs",
-        words=get_args(Runs),
-    )
-    weights: object = _option(
+    weights: Any = _option(
         None,
         "weights of prompts in the target population",
         check=must_be(
@@ -433,92 +556,49 @@ class Options:
         used_by=(*_WITH_FIRST_STAGES, "means"),
         metavar="COLUMN",
     )
-    judge: object = _option(
+    judge: Any = _option(
         None,
         "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
-        convert=as_judges,
+        convert=as_judge,
         used_by=_WITH_JUDGES,
         metavar="COLUMN",
         several=True,
     )
     # first stages
-    propensity: object = _option(
+    propensity: Any = _option(
         "estimate",
         "estimate, marginal, the name of a column, '~ FEATURES' to estimate it from other features than the "
-        "formula's, or for scores a plan, FILE.json (default estimate)",
+        "formula's, or for scores a plan, FILE.json",
         used_by=(*_WITH_FIRST_STAGES, "means"),
     )
-    mu: object = _option(None, used_by=_WITH_FIRST_STAGES)
     # A copy of a learner, because the caller may change it later, and an update of this fit uses it as it was.
-    learner: object = _option(
+    learner: Any = _option(
         "auto",
-        "smooth main effects, then LightGBM (auto, the default), or LightGBM alone",
+        "smooth main effects, then LightGBM (auto), or LightGBM alone",
         words=("auto", "lightgbm"),
         only_words=False,
         convert=unfitted_copy,
         used_by=_WITH_FIRST_STAGES,
     )
-    judge_as: str = _option(
-        "two-stage",
-        "how verdicts are used (default two-stage): two-stage, or as features",
-        words=("two-stage", "features"),
-        used_by=_WITH_FIRST_STAGES,
-    )
-    n_folds: int = _option(
-        5,
-        "folds of the cross-fitting (default 5)",
-        check=at_least(2),
-        used_by=_WITH_FIRST_STAGES,
-        metavar="N",
-        parse=int,
-    )
-    n_rep: int = _option(
-        1,
-        "repetitions with other folds (default 1)",
-        check=at_least(1),
-        used_by=_WITH_FIRST_STAGES,
-        metavar="N",
-        parse=int,
-    )
-    tune: Any = _option("cv", used_by=_WITH_FIRST_STAGES)
-    floor: float | str = _option(
+    position_bias: bool | str = _option(
         "auto",
-        "smallest probability of a category in mu (default auto: selected by log-loss)",
+        "whether display order matters",
         check=must_be(
-            lambda value: (
-                value == "auto"
-                if isinstance(value, str)
-                else (number := real_number(value)) is not None and 0 <= number < 0.5
-            ),
-            "the smallest probability of a category in mu, a number in [0, 0.5), or 'auto'",
-            OptionError,
+            lambda value: isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto"),
+            "True, False and 'auto'",
         ),
         used_by=_WITH_FIRST_STAGES,
-        metavar="P",
-        parse=_number_or_word,
-    )
-    second_order: bool = _option(
-        True,
-        "whether the second-order bias of bt scores is removed where mu is learnt from features (default yes)",
-        check=check_flag,
-        used_by=("debiased",),
-        metavar="yes|no",
+        metavar="auto|yes|no",
         parse=_yes_no_or_word,
     )
     # inference
     cov_type: str = _option(
         "robust",
-        "robust (default): prompts are independent; cluster: clusters of prompts are",
+        "robust: prompts are independent; cluster: clusters of prompts are",
         words=COV_TYPES,
         convert=cov_type_of,
     )
-    clusters: tuple[str, ...] = _option(None, convert=cluster_groups, keyword="cov_kwds")
-    prompts: str = _option(
-        "random",
-        "whether intervals are about new prompts (random, the default) or these prompts alone",
-        words=PROMPTS,
-        used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
-    )
+    cov_kwds: CovarianceKeywords = _option(None, convert=CovarianceKeywords.of)
     alpha: float = _option(
         0.05,
         "one minus the confidence level (default 0.05)",
@@ -527,42 +607,58 @@ class Options:
         parse=float,
     )
     # computation
-    subsample: int | None = _option(
-        None,
-        "number of sampled prompts over which the scores are averaged (default all)",
-        check=at_least(2, or_none=True),
-        used_by=_WITH_FIRST_STAGES,
-        metavar="M",
-        parse=int,
-    )
     seed: int = _option(
         None, "seed of all draws (default 0)", convert=resolve_seed, keyword="rng", metavar="SEED", parse=int
     )
     n_jobs: int | None = _option(
         None, "threads (default: all cores)", check=at_least(1, or_none=True), metavar="N", parse=int
     )
+    # objects that hold further options
+    pairs: Pairs = _option(
+        Pairs(), check=must_be(lambda value: isinstance(value, Pairs), "an object such as Pairs(min_labels=5)")
+    )
+    learning: Learning = _option(
+        Learning(), check=must_be(lambda value: isinstance(value, Learning), "an object such as Learning(n_folds=10)")
+    )
 
     @classmethod
-    def of(cls, **given: object) -> Options:
+    def of(cls, given: Mapping[str, object]) -> Options:
         """Return the checked options of a call; an option that is not given has its default."""
-        options = cls(**_stored({name: option.default for name, option in OPTIONS.items()} | given))
+        options = cls(**_stored({name: option.default for name, option in KEYWORDS.items()} | dict(given)))
         options._check()
         return options
 
     def changed(self, changes: Mapping[str, object]) -> Options:
-        """Return a checked copy in which some values are replaced."""
-        if "data" in changes:
-            raise OptionError("update() changes options of a fit to the same data; fit other rows with dml_rank()")
+        """Return a checked copy with other values of keywords, or of the options in objects by their own names."""
         for name in changes:
-            if name not in OPTIONS:
-                advice = "; give clusters as cov_type='cluster', cov_kwds={'groups': 'a_column'}"
-                hint = advice if name == "clusters" else nearest(name, OPTIONS)
-                raise OptionError(f"update() has no option {name!r}; allowed: {listed(OPTIONS)}{hint}")
+            if name not in KEYWORDS and name not in OPTIONS:
+                hint = nearest(name, [*KEYWORDS, *OPTIONS])
+                raise OptionError(f"update() has no option {name!r}; allowed: {listed(OPTIONS, 40)}{hint}")
+        stored = _stored({name: value for name, value in changes.items() if name in KEYWORDS})
         # The earlier clusters belong to cov_type="cluster"; a change to "robust" alone drops them.
-        without_clusters = changes.get("cov_type") == "robust" and "cov_kwds" not in changes
-        changed = replace(self, **({"clusters": ()} if without_clusters else {}) | _stored(changes))
+        if changes.get("cov_type") == "robust" and not {"cov_kwds", "groups"} & set(changes):
+            stored["cov_kwds"] = replace(self.cov_kwds, groups=())
+        for keyword, kind in _GROUPS.items():
+            single = {
+                name: value for name, value in changes.items() if name in OPTIONS and OPTIONS[name].group == keyword
+            }
+            if single:
+                held = stored.get(keyword, getattr(self, keyword))
+                every = {f.name: getattr(held, f.name) for f in fields(kind)} | single
+                stored[keyword] = CovarianceKeywords.of(every) if keyword == "cov_kwds" else kind(**every)
+        changed = replace(self, **stored)
         changed._check()
         return changed
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Columns of clusters."""
+        return self.cov_kwds.groups
+
+    @property
+    def prompts(self) -> str:
+        """Whether intervals are about new prompts, "random", or these prompts alone, "fixed"."""
+        return self.cov_kwds.prompts
 
     @property
     def propensity_formula(self) -> str | None:
@@ -596,23 +692,13 @@ class Options:
 
     def _check(self) -> None:
         """Raise where an option is wrong whatever the data are, or contradicts another option."""
-        for name, option in OPTIONS.items():
-            value = getattr(self, _FIELDS[name])
-            if option.words and (option.only_words or isinstance(value, str)):
-                check_choice(value, option.words, name)
-            if option.check is not None:
-                option.check(name, value)
-        adjust, is_own_learner = self.adjust, not isinstance(self.learner, str)
-        equal_style, balanced_style = isinstance(adjust, EqualStyle), isinstance(adjust, BalancedStyle)
-        replacing = "mu=" if self.mu is not None else "learner="
+        for each in fields(self):
+            option = option_of(each)
+            option.require(option.keyword or each.name, getattr(self, each.name))
+        learning = self.learning
+        replacing = "learning=Learning(mu=...)" if learning.mu is not None else "learner="
         contradictions = (
             (self.weights_column == "", "weights='' names no column; pass the name of a column"),
-            (
-                self.subsample is not None and self.prompts == "fixed",
-                f"subsample={self.subsample} was given with prompts='fixed': with subsample, the scores are averaged "
-                f"over a random sample of the prompts, and with fixed prompts they are averages over all prompts; "
-                f"leave subsample out, or use prompts='random'",
-            ),
             (
                 self.cov_type == "cluster" and not self.clusters,
                 "cov_type='cluster' was given without clusters; name their columns with cov_kwds={'groups': column} or "
@@ -624,42 +710,24 @@ class Options:
                 f"cov_type='cluster', or leave cov_kwds out",
             ),
             (
-                self.judge is None and self.judge_as != "two-stage" and self.estimator in _WITH_FIRST_STAGES,
-                f"judge_as={self.judge_as!r} was given without a judge: it says how a judge is used; pass judge=, or "
-                f"leave judge_as out",
+                self.judge is None and learning.judge_as != "two-stage" and self.estimator in _WITH_FIRST_STAGES,
+                f"learning=Learning(judge_as={learning.judge_as!r}) was given without a judge: it says how a judge is "
+                f"used; pass judge=, or leave judge_as out",
             ),
             (
-                self.judge_as == "features" and (self.mu is not None or is_own_learner),
-                f"judge_as='features' was given with {replacing}: it makes verdicts features of LightGBM, which "
-                f"{replacing} replaces; leave {replacing} out, or use judge_as='two-stage'",
+                learning.judge_as == "features" and (learning.mu is not None or not isinstance(self.learner, str)),
+                f"learning=Learning(judge_as='features') was given with {replacing}: it makes verdicts features of "
+                f"LightGBM, which {replacing} replaces; leave {replacing} out, or use judge_as='two-stage'",
             ),
             (
-                adjust is not None and self.judge is not None,
-                f"adjust={type(adjust).__name__}(...) was given with judge=: verdicts of a judge follow style, too, "
-                f"and would have to be modelled given style at every judged pair; leave judge= out, or leave adjust= "
-                f"out",
+                self.adjust is not None and self.judge is not None,
+                "adjust=EqualStyle(...) was given with judge=: verdicts of a judge follow style, too, and would have "
+                "to be modelled given style at every judged pair; leave judge= out, or leave adjust= out",
             ),
             (
-                equal_style and self.subsample is not None,
-                "subsample= was given with adjust=EqualStyle(...): the scores at equal style are computed for all "
-                "prompts in little time, and are not averaged over a sample; leave subsample= out",
-            ),
-            (
-                equal_style and self.average == "preferences",
+                self.adjust is not None and self.average == "preferences",
                 "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link "
-                "of preferences given prompt and style, whose mean is the average of scores; use average='scores', or "
-                "adjust=BalancedStyle(...)",
-            ),
-            (
-                isinstance(adjust, BalancedStyle) and adjust.weights == "smooth" and is_own_learner,
-                "learner= was given with BalancedStyle(weights='smooth'): votes count in part, and a learner of the "
-                "caller is trained on whole votes; use weights='band', or leave learner= out",
-            ),
-            (
-                balanced_style and self.mu is not None,
-                "mu= was given with adjust=BalancedStyle(...): the supplied probabilities are those of all battles, "
-                "and the adjustment needs those of battles of equal style; leave mu= out, or use "
-                "adjust=EqualStyle(...)",
+                "of preferences given prompt and style, whose mean is the average of scores; use average='scores'",
             ),
         )
         for is_contradiction, message in contradictions:
@@ -667,14 +735,58 @@ class Options:
                 raise OptionError(message)
 
 
-# By the caller's name of each option: what is known of it, and the field that stores it.
-OPTIONS: dict[str, Option] = {(o := f.metadata["option"]).keyword or f.name: o for f in fields(Options)}
-_FIELDS: dict[str, str] = {name: f.name for name, f in zip(OPTIONS, fields(Options), strict=True)}
+# The options that are keywords of dml_rank, by the caller's names, and the fields that store them.
+KEYWORDS: dict[str, Option] = {option_of(f).keyword or f.name: option_of(f) for f in fields(Options)}
+_FIELDS: dict[str, str] = {name: f.name for name, f in zip(KEYWORDS, fields(Options), strict=True)}
+_GROUPS: dict[str, type] = {"pairs": Pairs, "learning": Learning, "cov_kwds": CovarianceKeywords}
+# Every option by its own name; those of an object stand in its place.
+OPTIONS: dict[str, Option] = {
+    name: each
+    for keyword, option in KEYWORDS.items()
+    for name, each in (
+        {f.name: replace(option_of(f), group=keyword) for f in fields(_GROUPS[keyword])}
+        if keyword in _GROUPS
+        else {keyword: option}
+    ).items()
+}
 
 
 def _stored(values: Mapping[str, object]) -> dict[str, Any]:
-    """Return values as the fields of :class:`Options` store them, from the caller's values by option."""
+    """Return values as the fields of :class:`Options` store them, from the caller's values by keyword."""
     return {
-        _FIELDS[name]: value if (convert := OPTIONS[name].convert) is None else convert(value)
+        _FIELDS[name]: value if (convert := KEYWORDS[name].convert) is None else convert(value)
         for name, value in values.items()
     }
+
+
+def in_its_place(name: str, value: str = "...") -> str:
+    """Return an option with its value as a caller writes it, such as ``pairs=Pairs(graph='complete')``."""
+    group = OPTIONS[name].group
+    if group == "cov_kwds":
+        return f"cov_kwds={{{name!r}: {value}}}"
+    return f"{group}={_GROUPS[group].__name__}({name}={value})" if group else f"{name}={value}"
+
+
+def one_by_one(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of a call by their own names, those that objects hold in place of the objects."""
+    single: dict[str, object] = {}
+    for keyword, value in given.items():
+        if keyword in _GROUPS:
+            stored = CovarianceKeywords.of(value) if keyword == "cov_kwds" else value
+            single |= {f.name: getattr(stored, f.name) for f in fields(_GROUPS[keyword])}
+        else:
+            single[keyword] = value
+    return single
+
+
+def in_objects(single: Mapping[str, object]) -> dict[str, object]:
+    """Return options by their own names as keywords of :func:`dmlrank.dml_rank`: the inverse of :func:`one_by_one`."""
+    group = {name: option.group for name, option in OPTIONS.items()}
+    given = {name: value for name, value in single.items() if not group.get(name)}
+    for keyword, kind in _GROUPS.items():
+        held = {name: value for name, value in single.items() if group.get(name) == keyword}
+        if held and keyword == "cov_kwds":
+            given[keyword] = {**cast(Mapping[str, object], given.get(keyword) or {}), **held}
+        elif held:
+            given[keyword] = kind(**held)
+    return given

@@ -62,7 +62,7 @@ executed_pages = [
     "daily",
     "data",
     "tables",
-    "time",
+    "groups",
     "tutorials/*",
     "how_to/*",
     "coming_from/*",

@@ -23,6 +23,7 @@ import dmlrank as dr
 from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
 from dmlrank.data.preferences import PreferenceData, gather_cells
+from dmlrank.options import in_objects
 
 from .support import optional, read_frame
 
@@ -185,7 +186,7 @@ def rank():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
             defaults = {"context": "prompt", "min_labels": 1, "rng": 0, "n_jobs": 1}
-            return dr.dml_rank(formula, data, **(defaults | options))
+            return dr.dml_rank(formula, data, **in_objects(defaults | options))
 
     return fit
 

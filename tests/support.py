@@ -22,7 +22,6 @@ COVARIANCES = {
     "two-way": {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}},
     "fixed": {"prompts": "fixed"},
     "weighted": {"weights": "importance"},
-    "sampled": {"subsample": 60},
 }
 
 
@@ -143,4 +142,4 @@ def chunks_of(mu, size):
 
 def read_frame(path, roles=None):
     """Return the frame that the command line reads from a file."""
-    return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]
+    return read_frames({"file": [path]}, {"file": roles or ColumnRoles()})["file"]

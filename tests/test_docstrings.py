@@ -65,7 +65,6 @@ def test_public_functions_and_classes_have_an_example(name):
         "estimation.mean_preferences:mean_preferences",
         "estimation.equal_style",
         "estimation.voting_bounds",
-        "estimation.omitted_variables",
         "estimation.bt_restricted:RestrictedBradleyTerry",
         "inference.confidence_sequence",
         "planning.allocation",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import struct
 
 import pytest
 
@@ -40,3 +41,24 @@ def test_the_readme_quotes_the_demo_word_for_word(capsys):
     quoted = re.search(r"^```text\n(4,000 simulated.*?)^```$", text, flags=re.M | re.S).group(1)
     shown, expected = (re.sub(r"[-\d.,]+", "#", part).split() for part in (quoted, capsys.readouterr().out))
     assert shown == expected
+
+
+def text_chunks(png):
+    """The texts that a PNG file carries, by keyword: chunks of a length, a type, the data and a checksum."""
+    texts, at = {}, 8
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        if kind == b"tEXt":
+            keyword, _, text = png[at + 8 : at + 8 + length].partition(b"\0")
+            texts[keyword.decode("latin-1")] = text.decode("latin-1")
+        at += length + 12
+    return texts
+
+
+def test_the_picture_and_the_text_of_the_readme_are_of_one_fit():
+    """``benchmarks/page_pictures.py`` writes the verdict of the fit into the picture."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```text\n(4,000 simulated.*?)^```$", text, flags=re.M | re.S).group(1)
+    file = re.search(r"!\[The page of the fit above.*?\]\((.+?)\)", text).group(1)
+    verdict = text_chunks((ROOT / file).read_bytes())["verdict"]
+    assert " ".join(verdict.split()) in " ".join(shown.split())

@@ -13,7 +13,7 @@ SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib")
 HELP = "from dmlrank.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
 FIT = """
 battles = dr.datasets.simulate_arena(n=300, rng=0)
-dr.dml_rank('winner ~ 1 | model_a + model_b', battles, context='question_id', min_labels=1).summary()
+dr.dml_rank('winner ~ 1 | model_a + model_b', battles, context='question_id', pairs=dr.Pairs(min_labels=1)).summary()
 """
 
 

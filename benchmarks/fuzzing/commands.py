@@ -1,4 +1,4 @@
-"""Targets of the command line: words in any order, odd files, and fits that must equal those of the API."""
+"""Targets of the command line: odd words, odd files, and fits that must equal those of the API."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def same_as_api(rng: Generator, watch: Watch, folder: str) -> None:
             groups = value["groups"]
             words += ["--groups", *([groups] if isinstance(groups, str) else groups)]
         elif value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     expected = watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, n_jobs=1, **options)
     status, _, err = run(watch, words)
     watch.require((status == 0) == (expected is not None), f"dmlrank {words}", f"status {status} {err}, API {expected}")
@@ -85,19 +85,25 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     arena.frame.to_csv(path, index=False)
     stored = os.path.join(folder, "stored.json")
     if not os.path.exists(stored):
-        dr.dml_rank(FORMULA, arena.frame, min_labels=1, rng=0, propensity="marginal", graph="complete").to_json(stored)
+        dr.dml_rank(
+            FORMULA,
+            arena.frame,
+            pairs=dr.Pairs(min_labels=1, graph="complete"),
+            rng=0,
+            propensity="marginal",
+        ).to_json(stored)
     flags = (
         "--functional", "--context", "--propensity", "--estimator", "--judge", "--judge-as",
         "--adjust",
-        "--learner", "--n-folds", "--n-rep", "--position-bias", "--graph", "--min-labels", "--component",
+        "--learner", "--set", "n_folds=--set", "n_rep=--position-bias", "--graph", "--set", "min_labels=--component",
         "--edge-weights", "--weights", "--category-weights", "--prompts", "--floor", "--subsample", "--cov-type",
         "--groups",
         "--categories", "--missing", "--votes", "--alpha", "--rng", "--n-jobs", "--progress", "--tune",
-        "--judge-file", "--by", "--method", "--models", "--top", "--slim", "--budget", "--criterion", "--contrasts",
+        "--judge", "--by", "--method", "--models", "--top", "--slim", "--budget", "--set", "criterion=--contrasts",
         "--against",
-        "--costs", "--min-propensity", "--one-pair", "--explore", "--from-scratch", "--new", "--names",
+        "--set", "costs=--set", "min_propensity=--one-pair", "--set", "explore=--from-scratch", "--new", "--names",
         "--independent", "--title",
-        "--scores", "--margin", "--lower-is-better", "--pairs", "--ranks", "--out",
+        "--scores", "--margin", "--set", "lower_is_better=yes", "--pairs", "--ranks", "--out",
         "--average", "--nonsense", "-h", "--", "-",
     )  # fmt: skip
     values = (
@@ -113,7 +119,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     words: list[str] = []
     if command in ("fit", "check", "design", "compare"):
         words = (
-            [FORMULA, path, "--min-labels", "1", "--rng", "0", "--propensity", "marginal"]
+            [FORMULA, path, "--set", "min_labels=1", "--rng", "0", "--propensity", "marginal"]
             if command != "check"
             else [FORMULA, path]
         )
@@ -122,7 +128,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     elif command == "report":
         words = [stored, "--out", os.path.join(folder, "p.html")]
     else:
-        words = ["--contexts", choice(rng, ["300", "0", "-5", "1", "x"])]
+        words = ["--rng", choice(rng, ["300", "0", "-5", "1", "x"])]
     for _ in range(int(rng.integers(1, 5))):
         flag = choice(rng, flags)
         added = [flag, *(choice(rng, values) for _ in range(int(choice(rng, [0, 1, 1, 1, 2]))))]
@@ -183,7 +189,7 @@ def odd_files(rng: Generator, watch: Watch, folder: str) -> None:
     Path(path).write_bytes(bytes(data))
     words = [choice(rng, ["fit", "check"]), choice(rng, [FORMULA, "winner ~ x | model_a + model_b"]), path]
     if words[0] == "fit":
-        words += ["--min-labels", "1", "--rng", "0", "--propensity", "marginal", "--n-folds", "2"]
+        words += ["--set", "min_labels=1", "--rng", "0", "--propensity", "marginal", "--set", "n_folds=2"]
     if rng.random() < 0.3:
         words += ["--context", "prompt"]
     run(watch, words)

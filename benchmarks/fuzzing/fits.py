@@ -10,7 +10,7 @@ from statsmodels.genmod.families import Binomial
 from statsmodels.genmod.generalized_linear_model import GLM
 
 import dmlrank as dr
-from dmlrank.options import OPTIONS
+from dmlrank.options import OPTIONS, in_objects
 
 from .answers import check_result, check_storage
 from .arenas import FORMULA, LABELS, draw_arena, plain_options
@@ -40,7 +40,7 @@ def suitable(rng: Generator, watch: Watch, folder: str) -> None:
         return
     check_result(watch, results)
     if rng.random() < 0.3:
-        check_storage(watch, results, folder)
+        check_storage(watch, results)
 
 
 def odd_options(rng: Generator, watch: Watch, folder: str) -> None:
@@ -100,7 +100,7 @@ def odd_formulas(rng: Generator, watch: Watch, folder: str) -> None:
             )
         formula = "".join(text)
     options = {"propensity": "marginal", "min_labels": 1, "n_folds": 2, "rng": 0, "n_jobs": 1, "tune": TREES}
-    asked = choice(rng, ["fit", "check", "propensity", "project", "adjust"])
+    asked = choice(rng, ["fit", "check", "propensity", "by", "adjust"])
     if asked == "fit":
         watch.ask("dml_rank", dr.dml_rank, formula, frame, **options)
     elif asked == "check":
@@ -113,8 +113,8 @@ def odd_formulas(rng: Generator, watch: Watch, folder: str) -> None:
             "dml_rank", dr.dml_rank, FORMULA, frame, adjust="~ " + formula.split("~")[-1].split("|")[0], **options
         )
     else:
-        results = dr.dml_rank("winner ~ x + C(g) | model_a + model_b", frame, **options)
-        watch.ask("project", results.project, "~ " + formula.split("~")[-1].split("|")[0])
+        results = dr.dml_rank("winner ~ x + C(g) | model_a + model_b", frame, **in_objects(options))
+        watch.ask("by", results.by, "~ " + formula.split("~")[-1].split("|")[0])
 
 
 def written_out(rng: Generator, watch: Watch, folder: str) -> None:

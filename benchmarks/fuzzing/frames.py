@@ -30,7 +30,6 @@ LABELS = {
 FEATURES = ["1", "0", "x", "x + g", "C(g)", "center(x)", "np.abs(x) + g:x", "e", "Q('odd name')", "0 + g", "t", "b * x"]
 OPTIONS = {
     "missing": ["raise", "drop", "keep"],
-    "votes": ["mean", "first"],
     "functional": ["borda", "bt", "rank_centrality"],
     "context": [None, "q", ["q", "g"], "x"],
     "propensity": ["marginal", "estimate", "p"],

@@ -31,8 +31,10 @@ def scores(rng: Generator, watch: Watch, folder: str) -> None:
         "task": np.repeat(np.arange(n), size), "model": np.tile([f"m{j}" for j in range(size)], n),
         "score": values.ravel()
     }).sample(frac=1, random_state=int(rng.integers(1000)))  # fmt: skip
-    pairs = watch.ask("pairs_from_scores", dr.pairs_from_scores, frame, prompt="task", model="model", score="score",
-                      margin=margin, lower_is_better=lower)  # fmt: skip
+    columns = {"prompt": "task", "model": "model", "score": "score"}
+    pairs = watch.ask(
+        "pairs_from_scores", dr.data.pairs_from_scores, frame, **columns, margin=margin, lower_is_better=lower
+    )
     if pairs is None:
         return
     results = watch.ask("dml_rank", dr.dml_rank, _FORMULA, pairs, rng=0, n_jobs=1)
@@ -71,10 +73,10 @@ def odd_tables(rng: Generator, watch: Watch, folder: str) -> None:
         options = {"prompt": "task", "model": "model", "score": "score"} | _maybe(
             rng, ["margin", "lower_is_better", "prompt", "model", "score"]
         )
-        pairs = watch.ask("pairs_from_scores", dr.pairs_from_scores, frame, **options)
+        pairs = watch.ask("pairs_from_scores", dr.data.pairs_from_scores, frame, **options)
     else:
         options = {"prompt": "task", "model": "model", "rank": "score"} | _maybe(rng, ["annotator", "rank", "prompt"])
-        pairs = watch.ask("pairs_from_rankings", dr.pairs_from_rankings, frame, **options)
+        pairs = watch.ask("pairs_from_rankings", dr.data.pairs_from_rankings, frame, **options)
     if pairs is not None:
         functional = choice(rng, ["borda", "bt", "rank_centrality", "softmin", "dominance"])
         results = watch.ask("dml_rank", dr.dml_rank, _FORMULA, pairs, rng=0, n_jobs=1, functional=functional)
@@ -106,8 +108,8 @@ def plans(rng: Generator, watch: Watch, folder: str) -> None:
         "criterion": ["A", "D"], "one_pair": [True, False], "explore": [0.0, 0.3], "position_bias": [True, False],
         "min_propensity": [None, 0.001, 0.05], "costs": [1.0, rng.uniform(0.5, 2, size=(n, size, size)),
         rng.uniform(0.5, 2, size=(size, size))],
-        "weights": [None, rng.uniform(0.1, 2, size=n)], "prompts": ["random", "fixed"], "contrasts": [None, dr.Top(2),
-        dr.Against("m0")],
+        "weights": [None, rng.uniform(0.1, 2, size=n)], "prompts": ["random", "fixed"],
+        "contrasts": [None, dr.planning.Top(2), dr.planning.Against("m0")],
         "models": [[f"m{j}" for j in range(size)]],
     }  # fmt: skip
     for name, values in kinds.items():
@@ -155,22 +157,22 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
         table[:, np.arange(size), np.arange(size)] = 0
     if kind == "mixture":
         shares = rng.dirichlet(np.ones(len(tables)))
-        mixed = watch.ask("mixture_propensity", dr.mixture_propensity, tables, shares)
+        mixed = watch.ask("mixture_propensity", dr.planning.mixture_propensity, tables, shares)
         if mixed is not None:
             watch.near("mixture_propensity", mixed, sum(s * t for s, t in zip(shares, tables, strict=True)), rtol=1e-12)
         watch.ask(
             "mixture_propensity",
-            dr.mixture_propensity,
+            dr.planning.mixture_propensity,
             *[junk(rng) if rng.random() < 0.6 else x for x in (tables, shares)],
         )
     elif kind == "repeated":
-        known = watch.ask("repeated_propensity", dr.repeated_propensity, tables)
+        known = watch.ask("repeated_propensity", dr.planning.repeated_propensity, tables)
         if known is not None:
             expected = 1 - np.prod([1 - table for table in tables], axis=0)
             watch.near("repeated_propensity", known, expected, rtol=1e-10)
         watch.ask(
             "repeated_propensity",
-            dr.repeated_propensity,
+            dr.planning.repeated_propensity,
             junk(rng) if rng.random() < 0.5 else [junk(rng), tables[0]],
             position_bias=choice(rng, [True, False, junk(rng)]),
         )
@@ -199,7 +201,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
         )
         watch.ask(
             "style_columns",
-            dr.style_columns,
+            dr.data.style_columns,
             choice(rng, [frame, frame, junk(rng)]),
             **({"answers": junk(rng)} if rng.random() < 0.3 else {}),
         )
@@ -249,7 +251,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
                 propensity="marginal",
             )
     elif kind == "datasets":
-        name = choice(rng, ["simulate_arena", "simulate_bt", "simulate_styled", "simulate_ties"])
+        name = choice(rng, ["simulate_arena", "simulate_bt", "simulate_ties"])
         target = getattr(dr.datasets, name)
         options = {"n": choice(rng, [1, 5, 30, junk(rng)]), "rng": choice(rng, [0, None, junk(rng)])}
         if isinstance(options["n"], int) and options["n"] > 1000:
@@ -262,12 +264,5 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
             **{p: junk(rng) for p in ("n_draws", "n_folds", "grid") if rng.random() < 0.5},
         )
         watch.ask("EqualStyle", dr.EqualStyle, junk(rng))
-        watch.ask(
-            "BalancedStyle",
-            dr.BalancedStyle,
-            choice(rng, ["~ x", junk(rng)]),
-            choice(rng, [0.2, junk(rng)]),
-            choice(rng, ["band", "smooth", junk(rng)]),
-        )
-        watch.ask("Top", dr.Top, junk(rng))
-        watch.ask("Against", dr.Against, junk(rng))
+        watch.ask("Top", dr.planning.Top, junk(rng))
+        watch.ask("Against", dr.planning.Against, junk(rng))

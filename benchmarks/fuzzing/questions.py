@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .arenas import FORMULA, draw_arena
 from .draws import ODD_NAMES, Generator, choice, junk
@@ -44,7 +45,7 @@ def results_of(number: int) -> Any:
         options["judge"] = "verdict"
     if number == 10:
         arena.frame["winner"] = "tie"
-    results = dr.dml_rank(formula, arena.frame, **options)
+    results = dr.dml_rank(formula, arena.frame, **in_objects(options))
     if number == 11:
         results = dr.read_json(results.to_json())
     return results.rescale("elo") if number == 1 else results
@@ -190,7 +191,7 @@ def _argument(rng: Generator, name: str, results: Any) -> Any:
         5), {names[0]: 1000}],
         "hypothesis": [None, f"{names[0]} - {names[1]}", (names[0], names[1])], "contrast": [None, (names[0],
         names[1])],
-        "contrasts": [None, (names[0], names[1]), dr.Against(names[0]), dr.Top(2)],
+        "contrasts": [None, (names[0], names[1]), dr.planning.Against(names[0]), dr.planning.Top(2)],
         "gamma": [1.5, (1, 2), [1], 1e6, np.array([1.0, 1.2])], "unit": ["context", "vote", "annotator", "topic",
         "prompt"],
         "target": ["sign", "significance", "separation"], "formula": ["~ x", "~ C(g)", "~ x + g", "~ 1", "x"],

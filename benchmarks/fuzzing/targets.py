@@ -22,7 +22,7 @@ TARGETS: dict[str, Target] = {
     for module, names in (
         (fits, ("suitable", "odd_options", "odd_formulas", "written_out", "likelihood")),
         (questions, ("hypotheses", "odd_hypotheses", "methods", "odd_names")),
-        (stored, ("json_values", "json_bytes", "round_trip")),
+        (stored, ("json_values", "json_bytes")),
         (commands, ("same_as_api", "odd_words", "odd_files", "stored_results")),
         (frames, ("odd_frames",)),
         (others, ("scores", "odd_tables", "plans", "helpers")),

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .tables import Experiment
 from .ways import DESCRIBED, FLOOR, FUNCTIONALS, critical_value, plain_covariance
@@ -74,7 +75,11 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
     options: dict[str, Any] = {}
     if way == DESCRIBED:
         options = {"n_folds": FOLDS, "floor": FLOOR, "propensity": "marginal", **SETTINGS[setting]}
-    fit = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", rng=seed, n_jobs=1, **options)
+    fit = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b",
+        battles,
+        **in_objects({"context": "question_id", "rng": seed, "n_jobs": 1, **options}),
+    )
     # Rank centrality has no edge weights.
     functionals = FUNCTIONALS[:2] if "edge_weights" in options else FUNCTIONALS
     return [row for functional in functionals for row in model_rows(fit.update(functional=functional), way)]

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .tables import Experiment
 from .ways import DESCRIBED, FUNCTIONALS, figures, formula_of, options_of, truth_of
@@ -54,7 +55,7 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
         changed = fit.update(functional=functional)
         truth = truth_of(study.simulator, functional, 20_000 if small else 1_000_000)
         predicted = plan.objective / plan.uniform_objective
-        common = {"functional": functional, "labels": fit.nvotes, "predicted_ratio": f"{predicted:.4g}"}
+        common = {"functional": functional, "labels": fit.diagnostics.n_votes, "predicted_ratio": f"{predicted:.4g}"}
         rows.append(common | figures(changed, truth, plain=way == DESCRIBED))
     return rows
 
@@ -97,7 +98,7 @@ class Study:
         """Return the fit of the pilot sample, whose labels are the simulator's."""
         return self._dml_rank(self.simulator.sample(self.n_pilot, rng=np.random.default_rng([self.seed, 4])), "borda")
 
-    def plan(self, kind: str, functional: str, pilot: dr.RankResults | None) -> dr.Plan:
+    def plan(self, kind: str, functional: str, pilot: dr.RankResults | None) -> dr.planning.Plan:
         """Return the plan for a functional: from the pilot's mu, from the true mu, or the uniform plan."""
         even = self.budget / (self.n * self.simulator.n_items * (self.simulator.n_items - 1))
         if pilot is not None:
@@ -115,7 +116,7 @@ class Study:
             n_jobs=1,
         )
 
-    def fit(self, plan: dr.Plan, functional: str) -> dr.RankResults:
+    def fit(self, plan: dr.planning.Plan, functional: str) -> dr.RankResults:
         """Buy the labels of a plan and fit them."""
         rows = plan.sample(np.random.default_rng([self.seed, 6])).rename(columns={"context": "question_id"})
         frame = rows.merge(self.contexts, on="question_id").assign(winner=None)
@@ -133,12 +134,16 @@ class Study:
         return dr.dml_rank(
             formula_of(self.simulator),
             frame,
-            functional=functional,
-            context="question_id",
-            propensity="propensity",
-            rng=self.seed,
-            n_jobs=1,
-            **self.options,
+            **in_objects(
+                {
+                    "functional": functional,
+                    "context": "question_id",
+                    "propensity": "propensity",
+                    "rng": self.seed,
+                    "n_jobs": 1,
+                    **self.options,
+                }
+            ),
         )
 
 
@@ -151,10 +156,6 @@ EXPERIMENT = Experiment(
         "predicted_ratio",
         "mse",
         "covers",
-        "covers_bonferroni",
-        "covers_share",
-        "half_width",
-        "error_top",
     ),
     50,
     tasks,

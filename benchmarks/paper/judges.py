@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .tables import Experiment
-from .ways import DESCRIBED, FUNCTIONALS, contexts_of, figures, formula_of, judged_features, options_of, truth_of
+from .ways import DESCRIBED, FUNCTIONALS, contexts_of, figures, formula_of, options_of, truth_of, verdicts_on_all_pairs
 
 NOISE = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # The paper states pi_p, eps_mu and pi_min; lambda_pi and pi_max are those of its other experiments.
@@ -78,11 +79,7 @@ def _fit_without_judge(seed: int, way: str, learner: str | None, small: bool) ->
     return dr.dml_rank(
         formula_of(SIMULATOR),
         _battles(seed, small),
-        context="question_id",
-        propensity="propensity",
-        rng=seed,
-        n_jobs=1,
-        **options,
+        **in_objects({"context": "question_id", "propensity": "propensity", "rng": seed, "n_jobs": 1, **options}),
     )
 
 
@@ -90,13 +87,13 @@ def _judge_options(battles: pd.DataFrame, seed: int, how: str, noise: float) -> 
     """Return the options about the judge; the noise of a seed does not depend on how the judge is used."""
     rng = np.random.default_rng([seed, 3, NOISE.index(noise)])
     judge = judge_of(SIMULATOR.mu(contexts_of(SIMULATOR, battles)), noise, rng)
-    return {"judge": judged_features(judge) if how == FEATURES else judge, "judge_as": how}
+    return {"judge": verdicts_on_all_pairs(SIMULATOR, battles, judge), "judge_as": how}
 
 
 EXPERIMENT = Experiment(
     "judges",
     ("seed", "way", "judge", "noise"),
-    ("functional", "mse", "covers", "covers_bonferroni", "covers_share", "half_width", "error_top"),
+    ("functional", "mse", "covers"),
     100,
     tasks,
     run,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .tables import Experiment
 from .ways import DEFAULT, contexts_of, formula_of, options_of, truth_of
@@ -92,12 +93,16 @@ class _Sample:
         self.free = dr.dml_rank(
             formula_of(simulator),
             self.battles,
-            functional="bt",
-            context="question_id",
-            propensity=self.pi,
-            rng=seed,
-            n_jobs=1,
-            **options_of(way, "debiasing", small=small),
+            **in_objects(
+                {
+                    "functional": "bt",
+                    "context": "question_id",
+                    "propensity": self.pi,
+                    "rng": seed,
+                    "n_jobs": 1,
+                    **options_of(way, "debiasing", small=small),
+                }
+            ),
         )
         self.truth = truth_of(simulator, "bt", 20_000 if small else 1_000_000)
 
@@ -135,12 +140,12 @@ def paper_restricted(free: dr.RankResults, battles: pd.DataFrame, pi: FloatArray
     items = np.arange(score.shape[1])
     laplacian[:, items, items] += weight.sum(axis=2)
     inverse = np.linalg.pinv(laplacian)
-    rows, code = free.augment(), {model: place for place, model in enumerate(free.models)}
-    i = rows["question_id"].to_numpy(int)
-    first, second = (rows[column].map(code).to_numpy(int) for column in ("first", "second"))
-    probability = np.clip(rows[rows.columns[rows.columns.str.startswith("prob_")][0]], free.diagnostics.floor, None)
-    won = rows[rows.columns[rows.columns.str.startswith("mean_")][0]]
-    residual = (won - np.minimum(probability, 1 - free.diagnostics.floor)).to_numpy() / pi[i, first, second]
+    steps, floor = free.steps, free.diagnostics.floor
+    cells = steps.data.cells
+    i = steps.data.context_ids[cells.context].astype(int)
+    first, second = cells.first, cells.second
+    probability = np.clip(steps.first.one_step_result.cell_mu[:, 0], floor, 1 - floor)
+    residual = (cells.y[:, 0] - probability) / pi[i, first, second]
     correction = (inverse[i, :, first] - inverse[i, :, second]) * residual[:, None]
     return pd.Series(score.mean(axis=0) + share * correction.sum(axis=0) / len(score), free.models)
 

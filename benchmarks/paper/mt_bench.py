@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .arena import data_folder, model_rows, needed_data_folder
 from .tables import Experiment
@@ -60,7 +61,9 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
         names = [*CONTEXT, "model_a", "model_b", "winner"]
         options = {"judge": verdicts[names], "judge_as": JUDGES[setting], "position_bias": False}
     fit = dr.dml_rank(
-        FORMULA.format(components=5 if small else 100), votes, context=CONTEXT, rng=seed, n_jobs=1, **options
+        FORMULA.format(components=5 if small else 100),
+        votes,
+        **in_objects({"context": CONTEXT, "rng": seed, "n_jobs": 1, **options}),
     )
     return [row for functional in FUNCTIONALS for row in model_rows(fit.update(functional=functional), way)]
 

@@ -30,7 +30,6 @@ PAPER_DEBIASING = {
 # [P tab:collection], times 100 according to the paper.
 PAPER_COLLECTION = {"borda": (0.130, 0.141), "bt": (2.861, 2.974), "rank_centrality": (0.017, 0.020)}
 # The coverage study, which has the experiment on debiasing with the default learner and 300 seeds.
-COVERAGE = debiasing.EXPERIMENT.path().with_name("coverage.csv")
 # The study of judges, which has the experiment on judges with the default learner.
 JUDGE_STUDY = judges.EXPERIMENT.path().with_name("judge_noise.csv")
 
@@ -83,24 +82,12 @@ def _in_order(rows: pd.DataFrame, settings: Iterable[str]) -> pd.DataFrame:
 
 
 def debiasing_rows() -> pd.DataFrame:
-    """Return all rows of the experiment as in the paper, and those of the coverage study by the default learner.
+    """Return all rows of the experiment as in the paper.
 
-    The coverage study has the same experiment under other seeds.
+    Rows whose seed begins with "study" are from the coverage study by the default learner, the same experiment.
     """
     own = rows_of(debiasing.EXPERIMENT)
-    own = own[own["variant"].isna() & own["draw"].isin(debiasing.DRAWS)]
-    is_described = (own["way"] == DESCRIBED) & (own["covariance"] == "plain") & own["floor"].astype(str).eq("0.005")
-    of_default = np.where(own["estimator"] == "debiased", "corrected", "plain")
-    is_default = (own["way"] == DEFAULT) & (own["covariance"] == of_default)
-    study = pd.read_csv(COVERAGE)
-    study = study[study["scenario"].str.fullmatch(r"ties-[05]-\d+") & (study["learner"] == "auto")]
-    parts = study["scenario"].str.split("-", expand=True)
-    study = study.assign(
-        way=DEFAULT, draw=parts[1].astype(int), n=parts[2].astype(int), seed="study " + study["seed"].astype(str)
-    )
-    study = study[study["n"].isin(debiasing.SIZES)]
-    columns = ["way", "draw", "n", "seed", "functional", "estimator", "mse", "covers"]
-    return pd.concat([own.loc[is_described | is_default, columns], study[columns]], ignore_index=True)
+    return own[own["draw"].isin(debiasing.DRAWS)]
 
 
 def runs_table() -> Iterator[str]:
@@ -183,13 +170,11 @@ def choices_table() -> Iterator[str]:
     rows = rows.assign(place=rows["variant"].map(order).fillna(len(order)))
     rows = rows.sort_values(["way", "place", "draw"], kind="stable")
     rows = rows.assign(variant=rows["variant"].fillna("two features, given propensities").astype(str))
-    rows = rows[rows["floor"].astype(str).isin(("0.005", "auto"))]
     yield "| way, draw | choice | functional | runs | debiased | plug-in | debiased / plug-in |"
     yield "|---|---|---|---|---|---|---|"
     keys = ["way", "draw", "variant", "functional"]
     for (way, draw, variant, functional), part in rows.groupby(keys, sort=False):
-        covariance = "plain" if way == DESCRIBED else "corrected"
-        debiased = _where(part, estimator="debiased", covariance=covariance).set_index("seed")
+        debiased = _where(part, estimator="debiased").set_index("seed")
         plugin = _where(part, estimator="plugin").set_index("seed").loc[debiased.index]
         cells = (
             f"{mean_and_error(own['mse'], SCALES[functional])}, {own['covers'].mean():.2f}"

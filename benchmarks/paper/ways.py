@@ -114,20 +114,25 @@ def figures(fit: dr.RankResults, truth: pd.Series, *, plain: bool) -> dict[str, 
     covariance = plain_covariance(fit) if plain else fit.cov_params().to_numpy()
     error, spread = (fit.params - truth).to_numpy(), np.sqrt(np.diag(covariance))
     critical = critical_value(covariance)
-    bonferroni = NormalDist().inv_cdf(1 - ALPHA / (2 * len(error)))
     return {
         "mse": f"{float((error**2).mean()):.5g}",
         "covers": int((np.abs(error) <= critical * spread).all()),
-        "covers_bonferroni": int((np.abs(error) <= bonferroni * spread).all()),
-        "covers_share": f"{float((np.abs(error) <= critical * spread).mean()):.4g}",
-        "half_width": f"{float((critical * spread).mean()):.5g}",
-        "error_top": f"{error[int(np.argmax(truth.to_numpy()))]:.5g}",
     }
 
 
-def judged_features(judge: FloatArray) -> FloatArray:
-    """Return the judge's probabilities that the paper adds to the features: all but the last, (n, K, K, C - 1)."""
-    return judge[..., : max(judge.shape[-1] - 1, 1)]
+def verdicts_on_all_pairs(
+    simulator: dr.datasets.Ties, battles: pd.DataFrame, probabilities: FloatArray
+) -> pd.DataFrame:
+    """Return a judge's probabilities, (n, K, K, 3), as a frame: a row for each ordered pair of each prompt."""
+    first, second = np.nonzero(~np.eye(simulator.n_items, dtype=bool))
+    prompts, names = battles["question_id"].drop_duplicates().to_numpy(), np.array(simulator.models)
+    columns = {
+        "question_id": np.repeat(prompts, len(first)),
+        "model_a": np.tile(names[first], len(prompts)),
+        "model_b": np.tile(names[second], len(prompts)),
+    }
+    shares = probabilities[:, first, second].reshape(-1, 3)
+    return pd.DataFrame(columns | dict(zip(("p_a", "p_b", "p_tie"), shares.T, strict=True)))
 
 
 def wilson_arm(share: float, trials: int, level: float = 1 - ALPHA) -> float:

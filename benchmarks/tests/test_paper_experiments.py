@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 NAMES = ("arena", "collection", "debiasing", "judges", "misspecification", "mt_bench", "report", "tables", "ways")
 SYNTHETIC = ("debiasing", "judges", "collection", "misspecification")
@@ -61,9 +62,9 @@ def test_debiased_intervals_cover_and_those_of_the_plug_in_do_not(paper):
         for row in paper.debiasing.run((seed, "default", "", 5, 1000), small=True)
         if row["functional"] == "bt"
     ]
-    covers = pd.DataFrame(rows).groupby(["estimator", "covariance"])["covers"].sum()
-    assert covers["debiased", "corrected"] >= 3
-    assert covers["plugin", "plain"] <= 1
+    covers = pd.DataFrame(rows).groupby("estimator")["covers"].sum()
+    assert covers["debiased"] >= 3
+    assert covers["plugin"] <= 1
 
 
 @pytest.mark.parametrize(("way", "how"), [("described", "features"), ("default", "features"), ("default", "two-stage")])
@@ -73,13 +74,17 @@ def test_a_fit_that_is_updated_with_a_judge_equals_one_that_began_with_it(paper,
     fit = dr.dml_rank(
         ways.formula_of(judges.SIMULATOR),
         battles,
-        functional="bt",
-        context="question_id",
-        propensity="propensity",
-        rng=3,
-        n_jobs=1,
-        **ways.options_of(way, "collection", small=True),
-        **judges._judge_options(battles, 3, how, 0.4),
+        **in_objects(
+            {
+                "functional": "bt",
+                "context": "question_id",
+                "propensity": "propensity",
+                "rng": 3,
+                "n_jobs": 1,
+                **ways.options_of(way, "collection", small=True),
+                **judges._judge_options(battles, 3, how, 0.4),
+            }
+        ),
     )
     truth = ways.truth_of(judges.SIMULATOR, "bt", 20_000)
     expected = {"functional": "bt"} | ways.figures(fit, truth, plain=way == "described")
@@ -94,7 +99,6 @@ def test_the_noise_of_a_judge_is_the_same_however_it_is_used(paper):
     noisy = paper.judges.judge_of(mu, 1.0, np.random.default_rng(1))
     np.testing.assert_allclose(noisy[:, off_diagonal].sum(axis=-1), 1)
     assert np.isnan(noisy[:, ~off_diagonal]).all()
-    assert paper.ways.judged_features(noisy).shape == (5, 3, 3, 2)
 
 
 def test_both_plans_cost_the_budget_and_buy_the_same_labels(paper):
@@ -105,11 +109,15 @@ def test_both_plans_cost_the_budget_and_buy_the_same_labels(paper):
     assert np.ptp(plans["random"].solution.propensity) < 1e-9
     assert np.ptp(plans["true mu"].solution.propensity) > 0.05
     assert plans["true mu"].objective < plans["random"].objective
-    labels = [study.fit(plan, "bt").augment().set_index(["question_id", "first", "second"]) for plan in plans.values()]
-    both = labels[0].index.intersection(labels[1].index)
+    labels = []
+    for plan in plans.values():
+        data = study.fit(plan, "bt").steps.data
+        cells = data.cells
+        keys = zip(data.context_ids[cells.context], cells.first, cells.second, strict=True)
+        labels.append(dict(zip(keys, cells.y[:, 0], strict=True)))
+    both = labels[0].keys() & labels[1].keys()
     assert len(both) > 30
-    column = labels[0].columns[labels[0].columns.str.startswith("mean_")][0]
-    assert (labels[0].loc[both, column] == labels[1].loc[both, column]).all()
+    assert all(labels[0][key] == labels[1][key] for key in both)
 
 
 def test_the_papers_restricted_estimate_is_its_formula(paper, load_benchmark):
@@ -119,7 +127,7 @@ def test_the_papers_restricted_estimate_is_its_formula(paper, load_benchmark):
     x = paper.ways.contexts_of(simulator, battles)
     mu, pi = simulator.mu(x), simulator.propensity(x)
     known = {"mu": mu, "propensity": pi, "floor": 0.0, "context": "question_id", "rng": 0}
-    free = dr.dml_rank(paper.ways.formula_of(simulator), battles, functional="bt", **known)
+    free = dr.dml_rank(paper.ways.formula_of(simulator), battles, **in_objects({"functional": "bt", **known}))
     expected, _ = restricted.paper_formula(battles, free.models, mu, pi)
     np.testing.assert_allclose(paper.misspecification.paper_restricted(free, battles, pi), expected, atol=1e-10)
 

@@ -1,4 +1,4 @@
-"""Small versions of the studies of looks at growing data and of stopping; their closed forms against the package."""
+"""Small versions of the studies of looks at growing data; their closed forms against the package."""
 
 import numpy as np
 import pandas as pd
@@ -10,11 +10,6 @@ import dmlrank as dr
 @pytest.fixture(scope="module")
 def peeking(load_benchmark):
     return load_benchmark("peeking")
-
-
-@pytest.fixture(scope="module")
-def stopping(load_benchmark):
-    return load_benchmark("stopping", "peeking")
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
@@ -31,10 +26,9 @@ def test_influence_of_the_study_is_the_packages(peeking, functional):
         functional=functional,
         context="prompt",
         position_bias=False,
-        mu=mu,
+        learning=dr.Learning(mu=mu, floor=1e-4),
         propensity=propensity,
-        min_labels=1,
-        floor=1e-4,
+        pairs=dr.Pairs(min_labels=1),
         rng=0,
     )
     names = [f"m{j}" for j in range(6)]
@@ -65,17 +59,6 @@ def test_fixed_intervals_are_wrong_at_some_look_and_sequential_ones_are_not(peek
     assert (table["last look"] <= table["any look"]).all()
     widths = peeking.widths(peeking.truth_of("bt", peeking.population()), "bt")
     assert all(1 < row["pairs"] < row["one contrast"] < 2 for row in widths)
-
-
-def test_a_plan_with_sequential_tests_stops_early(stopping):
-    table = stopping.study(3, (2.0,), seed=1).set_index("arm")
-    assert (table["right"] == 1).sum() >= 3
-    assert table.loc["plan, sequential", "labels"] < table.loc["fixed", "labels"]
-    shown = stopping.planned_pairs(stopping.world(0.2).p)
-    assert shown.sum() == pytest.approx(stopping.RATE)
-    # Pairs without model 0 and model 1 say nothing about their difference.
-    is_useful = (stopping.FIRST < 2) | (stopping.SECOND < 2)
-    assert shown[is_useful].min() > 2 * shown[~is_useful].max()
 
 
 # --- users as clusters ------------------------------------------------------------------------------------------------
@@ -117,10 +100,9 @@ def test_moments_of_the_study_of_users_are_the_packages(clusters, monkeypatch):
         "winner ~ 1 | model_a + model_b",
         battles,
         position_bias=False,
-        mu=mu,
+        learning=dr.Learning(mu=mu, floor=1e-4),
         propensity=propensity,
-        min_labels=1,
-        floor=1e-4,
+        pairs=dr.Pairs(min_labels=1),
         rng=0,
         cov_type="cluster",
         cov_kwds={"groups": "user"},

@@ -167,15 +167,6 @@ def test_ranked_covers_the_order_of_the_battles(no_context, functional):
     assert ((scores["lower"] < scores["score"]) & (scores["score"] < scores["upper"])).all()
 
 
-def test_large_runs_small(load_benchmark, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["large.py", "--small"])
-    assert load_benchmark("large").main() == 0
-    printed = capsys.readouterr().out
-    assert "6,000 votes on 30 models" in printed
-    for step in ("fit, s", "summary, s", "rademacher bootstrap, s", "file, MB"):
-        assert step in printed
-
-
 def test_plans_of_distinct_prompts_are_timed(load_benchmark):
     table = load_benchmark("design").distinct(400, 4, functionals=("bt",))
     assert table["work"].tolist() == ["design", "for_power"]

@@ -22,7 +22,6 @@ from ..exceptions import (
     OptionError,
     OptionTypeError,
     UnknownModelError,
-    check_choice,
     listed,
     nearest,
     shown,
@@ -234,34 +233,28 @@ def cov_type_of(value: object) -> object:
     return value
 
 
-def cluster_groups(cov_kwds: Any) -> tuple[str, ...]:
-    """Return the columns of clusters that ``cov_kwds`` names."""
-    check_type("cov_kwds", cov_kwds, Mapping | None, "a mapping such as {'groups': 'question_id'}")
-    for name in cov_kwds or {}:
-        check_choice(name, ("groups",), "cov_kwds key")
-    groups = as_names(cov_kwds.get("groups") if cov_kwds else None, "cov_kwds groups")
-    if len(groups) > 2:
-        raise OptionError(
-            f"cov_kwds groups names {len(groups)} columns ({listed(groups)}); name one or two columns of clusters"
-        )
-    return groups
-
-
-def as_judges(judge: object) -> object:
-    """Return judges as tuples: a mapping as pairs of name and judge, a list of columns as a tuple of names.
+def as_judge(judge: Any) -> Any:
+    """Return names of columns with verdicts as a tuple, and a frame of verdicts or None as it is.
 
     An update compares them with those of the fit; a list could have been changed by the caller in the meantime.
     """
-    if isinstance(judge, Mapping):
-        if not judge:
-            raise OptionError("judge= is an empty mapping; pass a mapping of names to judges, or None")
-        return tuple((name, as_judges(source)) for name, source in judge.items())
-    if isinstance(judge, list | tuple):
-        if not judge:
-            raise OptionError("judge= is an empty list; pass a column, a frame, an array, a function, or None")
-        if all(isinstance(name, str) for name in judge):
-            return as_names(judge, "judge")
-    return judge
+    if judge is None or is_frame(judge):
+        return judge
+    if not isinstance(judge, str | list | tuple):
+        raise OptionTypeError(
+            f"judge={shown(judge)} is not allowed; allowed: the name of a column of verdicts, a list of such names "
+            f"(one for each judge, or probabilities named by category, as ['p_a', 'p_b', 'p_tie']), a frame with a row "
+            f"for each verdict, or None"
+        )
+    names = as_names(judge, "judge")
+    if not names:
+        raise OptionError("judge= is an empty list; pass a column, columns, a frame, or None")
+    return names
+
+
+def is_frame(value: object) -> bool:
+    """Return whether a value is a data frame."""
+    return hasattr(value, "columns") or hasattr(value, "column_names")
 
 
 def must_be(

@@ -13,10 +13,10 @@ from ..exceptions import FileWriteError
 from .argument_checks import check_path
 
 
-def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write text or bytes to a file, completely or not at all; text as UTF-8 with its line ends unchanged."""
+def write_file(path: str | os.PathLike[str], text: str) -> None:
+    """Write text to a file, completely or not at all, as UTF-8 with its line ends unchanged."""
     with replacement_file(path) as new_file, write_errors(path):
-        new_file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        new_file.write_bytes(text.encode("utf-8"))
 
 
 def text_or_file(path: str | os.PathLike[str] | None, text: str) -> str | None:

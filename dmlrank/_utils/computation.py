@@ -1,6 +1,6 @@
 """How the steps of a fit are computed: on how many threads, by whose workers, and who hears of progress and warnings.
 
-A public function enters one :class:`Computation` (``with computing(...)``), and all that it calls reads it
+A public function enters one :class:`Computation` (``with computing_with(...)``), and all that it calls reads it
 (:func:`current`). The number and content of tasks do not depend on it, and therefore no computed number does.
 
 The package's warnings are collected without changing the filters of the process: ``warnings.catch_warnings`` replaces
@@ -180,13 +180,56 @@ def current() -> Computation:
 
 
 def threads_of_fit() -> int:
-    """Return the number of threads within :func:`computing`, and one outside of it, where no fit says how many."""
+    """Return the number of threads within :func:`computing_with`, and one outside of it, where no fit says how many."""
     return 1 if current() is _AS_OUTSIDE_OF_A_FIT else current().n_threads
 
 
 @contextmanager
-def computing(n_jobs: int | None, executor: object = None, progress: bool | Report = False) -> Iterator[None]:
-    """Compute all steps within the ``with`` block in this way; without executor or progress, as outside of it."""
+def computing(*, executor: object) -> Iterator[None]:
+    """Let workers compute the steps of all calls within the ``with`` block.
+
+    The numbers are the same as on the package's own threads, to the last bit. The executor is not shut down.
+
+    Parameters
+    ----------
+    executor : concurrent.futures.Executor or dask.distributed.Client
+        Workers that train the folds and score the contexts: threads, processes (started by spawn) or the machines of a
+        Dask cluster.
+
+    Yields
+    ------
+    None
+        The block computes with these workers.
+
+    Raises
+    ------
+    OptionTypeError
+        If it is no executor.
+    ExecutorError
+        In a fit whose tasks the workers cannot carry out.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+    >>> with ThreadPoolExecutor(2) as executor, dr.computing(executor=executor):
+    ...     res = dr.dml_rank("winner ~ length | model_a + model_b", battles, context="question_id", rng=0)
+    >>> res.params.idxmax()
+    'gpt-4'
+    """
+    workers = workers_of(executor)
+    token = _current.set(replace(current(), workers=workers))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        workers.close()
+
+
+@contextmanager
+def computing_with(n_jobs: int | None, progress: bool | Report = False) -> Iterator[None]:
+    """Compute all steps within the ``with`` block on so many threads; without progress, report as outside of it."""
     if not isinstance(progress, bool) and not callable(progress):
         raise OptionTypeError(
             f"progress={shown(progress)} is not allowed; allowed are True, False and a function of (step, total, what)"
@@ -195,9 +238,6 @@ def computing(n_jobs: int | None, executor: object = None, progress: bool | Repo
         changes: dict[str, Any] = {"n_jobs": n_jobs}
         if progress:
             changes["report"] = progress if callable(progress) else stack.enter_context(Bar(sys.stderr))
-        if executor is not None:
-            changes["workers"] = workers_of(executor)
-            stack.callback(changes["workers"].close)
         stack.callback(_current.reset, _current.set(replace(current(), **changes)))
         yield
 
@@ -343,11 +383,8 @@ def _prepare_thread(n_jobs: int | None, boosts: bool = True) -> None:
 @contextmanager
 def warnings_as_lines(line_of: Callable[[str], str]) -> Iterator[None]:
     """Print a warning as one line, which a function makes of its text, within the ``with`` block."""
-
-    def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
-        return line_of(" ".join(str(message).split())) + "\n"
-
-    before, warnings.formatwarning = warnings.formatwarning, formatted
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: line_of(" ".join(str(message).split())) + "\n"
     try:
         yield
     finally:

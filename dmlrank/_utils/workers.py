@@ -34,7 +34,7 @@ _ATTEMPTS = 3
 _PATIENCE = 120.0
 
 _MUST_BE_IMPORTABLE = (
-    "learners, functionals and judges must be defined at the top level of a module that the workers can import"
+    "learners and functionals must be defined at the top level of a module that the workers can import"
 )
 
 

@@ -62,7 +62,7 @@ def check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) -
                 f"the features {features!r} use {code}; on the command line a formula consists of columns, "
                 f"comparisons, arithmetic on columns of numbers (exponents up to {_LARGEST_EXPONENT}), patsy's "
                 f"functions (splines of up to {_LARGEST_SPLINE:,} columns), text(), abs, max, min, np.log() and "
-                f"similar; --unsafe-formula lets it run any Python code, and so does dmlrank.dml_rank in Python"
+                f"similar; dml_rank() in Python lets it run any code"
             ) from None
 
 

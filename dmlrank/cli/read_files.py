@@ -19,12 +19,10 @@ import numpy as np
 import pandas as pd
 
 from ..data.arrays import arrow_module, name_of
-from ..data.columns import CodedColumn, names_alike
-from ..data.derived_pairs import DerivedPairs
+from ..data.columns import CodedColumn
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
-from ..data.pairs_from_scores import pairs_from_scores
 from ..datasets.log_files import expanded
 from ..exceptions import DataError, OptionError, listed, nearest
 
@@ -65,23 +63,42 @@ _NO_NUMBER = frozenset(
 _NAN = frozenset(("NaN", "nan"))
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
+# What pandas says of columns of numbers.
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "empty")
 
 
-def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
-    """Read several files about the same models and prompts, each with the roles of its columns."""
-    if list(paths.values()).count(STANDARD_INPUT) > 1:
+def read_frames(paths: Mapping[str, Sequence[str]], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
+    """Read tables about the same models and prompts, each from one or several files, with the roles of its columns."""
+    if [path for files in paths.values() for path in files].count(STANDARD_INPUT) > 1:
         raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
-    frames = {key: _read(path, roles[key]) for key, path in paths.items()}
+    read = {key: [_read(path) for path in files] for key, files in paths.items()}
     # Cells of csv have no type: whole numbers that are names in the other files become text, so that names agree.
-    all_of_one_kind = len({has_types for _, has_types in frames.values()}) < 2
-    if all_of_one_kind:
-        return {key: frame for key, (frame, _) in frames.items()}
-    return {key: _with_text_names(frame, roles[key].names) for key, (frame, _) in frames.items()}
+    is_mixed = len({has_types for parts in read.values() for _, has_types in parts}) > 1
+    frames: dict[str, Frame] = {}
+    for key, parts in read.items():
+        # The type of a column of csv follows from all of its cells.
+        is_text = not any(has_types for _, has_types in parts)
+        typed = [frame if has_types or is_text else roles[key].typed(frame) for frame, has_types in parts]
+        named = [_with_text_names(frame, roles[key].names) for frame in typed] if is_mixed and not is_text else typed
+        table = _one_table(named, paths[key])
+        frames[key] = roles[key].typed(table) if is_text else table
+    return frames
 
 
-def names_of_columns(path: str) -> list[str]:
-    """Return the names of a file's columns; of csv, only the first row is parsed."""
-    return list(map(str, column_names(_read(path, ColumnRoles(), n_rows=1)[0])))
+def _one_table(frames: Sequence[Frame], paths: Sequence[str]) -> Frame:
+    """Return the rows of several files, whose columns must be the same, as one frame."""
+    if len(frames) == 1:
+        return frames[0]
+    tables = []
+    for frame, path in zip(frames, paths, strict=True):
+        if isinstance(frame, str):
+            raise DataError(f"{path!r} is read in parts; give it alone, or all parquet files as one pattern or folder")
+        tables.append(take_columns(frame, column_names(frame)))
+        if differing := sorted(set(tables[0].columns) ^ set(tables[-1].columns)):
+            raise DataError(
+                f"files of one table need the same columns, but {paths[0]!r} and {path!r} differ in {listed(differing)}"
+            )
+    return pd.concat(tables, ignore_index=True)
 
 
 def read_propensities(path: str) -> pd.DataFrame:
@@ -137,8 +154,8 @@ def known_file(path: str) -> bool:
     return path == STANDARD_INPUT or _endings(path)[0] in FORMATS
 
 
-def _read(path: str, roles: ColumnRoles, n_rows: int | None = None) -> tuple[Frame, bool]:
-    """Return the frame, and whether the cells of the file have types (those of csv have none)."""
+def _read(path: str) -> tuple[Frame, bool]:
+    """Return the frame, and whether the cells of the file have types (those of csv are texts)."""
     kind, compression = _endings(path)
     name = "standard input" if path == STANDARD_INPUT else repr(path)
     if path != STANDARD_INPUT:
@@ -167,10 +184,10 @@ def _read(path: str, roles: ColumnRoles, n_rows: int | None = None) -> tuple[Fra
                 content = expanded(packed, len(content), path, _LARGEST_EXPANDED)
         if path == STANDARD_INPUT:
             file_format = _format_of(content)
-        return _parsed(content, file_format, roles, n_rows), not file_format.startswith("csv")
+        return _parsed(content, file_format), not file_format.startswith("csv")
     except (DataError, ImportError):
         raise
-    except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
+    except (ValueError, OSError, EOFError, RecursionError, NotImplementedError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name} cannot be read as {file_format}: {error}") from None
 
 
@@ -196,10 +213,10 @@ def _format_of(content: bytes) -> str:
     return "csv with tabs" if b"\t" in head and b"," not in head else "csv"
 
 
-def _parsed(content: bytes, file_format: str, roles: ColumnRoles, n_rows: int | None) -> Frame:
-    """Return the frame of a file's bytes; of csv, only the first row with ``n_rows`` = 1."""
+def _parsed(content: bytes, file_format: str) -> Frame:
+    """Return the frame of a file's bytes."""
     if file_format.startswith("csv"):
-        return roles.typed(_cells(content, "\t" if "tabs" in file_format else ",", n_rows))
+        return _cells(content, "\t" if "tabs" in file_format else ",")
     if file_format == "JSON":
         return _records(content.decode("utf-8-sig"))
     arrow_module(f"{file_format} files")
@@ -209,10 +226,10 @@ def _parsed(content: bytes, file_format: str, roles: ColumnRoles, n_rows: int | 
     return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
 
 
-def _cells(content: bytes, separator: str, n_rows: int | None) -> pd.DataFrame:
+def _cells(content: bytes, separator: str) -> pd.DataFrame:
     """Return the cells of a csv file as text, missing where empty; the first row names the columns."""
     as_text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "na_values": [""]}
-    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", nrows=n_rows, **as_text)
+    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", **as_text)
     head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
     twice = [name for name in head if head.count(name) > 1]
     if twice:
@@ -262,37 +279,6 @@ def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
     return frame
 
 
-def with_names_folded(frames: Sequence[Frame], models: Sequence[str], label: str) -> list[Frame]:
-    """Return the frames with one name for models whose names look the same: the most frequent name in all of them."""
-    coded = []
-    for frame in frames:
-        if isinstance(frame, str):
-            raise OptionError(
-                f"--fold-names finds one name for a model in all files, but {frame!r} is read in parts; write it as "
-                f"one file, or change the names there and leave --fold-names out"
-            )
-        present = [name for name in (*models, label) if name in column_names(frame)]
-        coded.append({str(name): CodedColumn.of(column) for name, column in take_columns(frame, present).items()})
-    groups = names_alike(columns[name] for columns in coded for name in models if name in columns)
-    one_name = {name: group[0] for group in groups for name in group}
-    if n_spellings := len(one_name) - len(groups):
-        said = "further spellings of names (blanks, letter case, Unicode form) that count as the same"
-        print(f"dmlrank: {said}: {n_spellings} in {len(frames)} files", file=sys.stderr)
-    folded: list[Frame] = []
-    for frame, columns in zip(frames, coded, strict=True):
-        for name, column in columns.items():
-            if one_name.keys() & set(map(name_of, column.levels)):
-                renamed = column.renamed(one_name)
-                cells = np.array([*renamed.levels, None], dtype=object)[renamed.codes]
-                if isinstance(frame, pd.DataFrame):
-                    frame = frame.assign(**{name: cells})
-                elif not isinstance(frame, str):
-                    array = arrow_module("an Arrow table").array(cells)
-                    frame = frame.set_column(frame.schema.get_field_index(name), name, array)
-        folded.append(frame)
-    return folded
-
-
 # --- roles of columns: names, labels or numbers, in files whose cells have no type ----------------------------------
 
 
@@ -332,8 +318,9 @@ class ColumnRoles:
         labels = verdicts if parsed.probabilities else (parsed.outcome, *verdicts)
         return cls((*models, *context, *groups), labels, models, features)
 
-    def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Return the columns of a file with the types of their roles."""
+    def typed(self, cells: Frame) -> pd.DataFrame:
+        """Return the columns of a csv file, whose cells are texts, with the types of their roles."""
+        assert isinstance(cells, pd.DataFrame)
         columns = {}
         for name in cells.columns:
             column = cells[name]
@@ -401,53 +388,28 @@ def _as_text(column: pd.Series) -> pd.Series:
 # --- benchmark scores -----------------------------------------------------------------------------------------------
 
 
-def pairs_of_scores(
-    frame: Frame, columns: Sequence[str], others: Collection[str], margin: float, *, lower_is_better: bool
-) -> DerivedPairs:
-    """Return the comparisons of models that follow from the scores of a file.
-
-    ``columns`` are those of prompt, model and score; or the prompt's alone, and every column but ``others`` is a model.
-    """
-    table: object = frame
-    if len(columns) == 1:
-        prompts = list(columns)
-        table, model, score = _one_row_per_score(frame, columns[0], others)
-    else:
-        *prompts, model, score = columns
-    return pairs_from_scores(
-        table, prompt=prompts, model=model, score=score, margin=margin, lower_is_better=lower_is_better
-    )
-
-
-def _one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tuple[pd.DataFrame, str, str]:
-    """Turn a table with a column for every model into one with a row per score; return its columns of both, too."""
+def one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tuple[pd.DataFrame, str, str, str]:
+    """Turn a table with a column for every model into one with a row per score; return its three columns, too."""
     available = column_names(frame)
     require_columns([prompt], available, "--scores")
     table = take_columns(frame, available)
     kept = [name for name in available if name == prompt or name in others]
     models = [name for name in available if name not in kept]
-    said = f"--scores {prompt} says that every other column is a model with its scores"
-    advice = "name the columns of the prompt, the model and the score, where a row is one score"
-    no_scores = [
-        name
-        for name in models
-        if table[name].dtype.kind not in "iuf"
-        and not all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in table[name].dropna())
-    ]
-    if no_scores:
-        raise DataError(
-            f"{said}, but {listed(no_scores)} {'holds' if len(no_scores) == 1 else 'hold'} something else; leave out "
-            f"columns that are no models, or {advice}"
+    no_scores = [name for name in models if pd.api.types.infer_dtype(table[name], skipna=True) not in _NUMBERS]
+    if no_scores or len(models) < 2:
+        found = (
+            f"{listed(no_scores)} hold something else" if no_scores else f"the models are {listed(models) or 'none'}"
         )
-    if len(models) < 2:
-        raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
+        raise DataError(
+            f"--scores {prompt} says that every other column is a model with its scores, but {found}; leave out "
+            f"columns that are no models, or name the columns of prompt, model and score, where a row is one score"
+        )
     repeated = table.duplicated([prompt])
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])
         raise DataError(f"several rows have the prompt {name!r}; a table with a column per model has one row each")
-    model, score = "model", "score"
-    while model in available:
-        model += "_"
-    while score in available:
-        score += "_"
-    return table.melt(kept, models, var_name=model, value_name=score).astype({score: float}), model, score
+    model, score = (
+        next(f"{name}{'_' * n}" for n in range(99) if f"{name}{'_' * n}" not in available)
+        for name in ("model", "score")
+    )
+    return table.melt(kept, models, var_name=model, value_name=score).astype({score: float}), prompt, model, score

@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
-from ..exceptions import FileWriteError, MissingExtraError, OptionError, nearest
+from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
 from ..tables.display_text import safe_csv
 from .read_files import STANDARD_INPUT
 
@@ -25,44 +26,51 @@ if TYPE_CHECKING:
     from ..results.comparison import Comparison
     from ..results.pareto import Pareto
     from ..results.rank_results import RankResults
-
+    from ..tables.summary_table import Summary
 
 FIGURES = (".png", ".svg", ".pdf")
-# Endings that a file of --out, or of another option, may have, by what it holds; the ending decides the format.
+# Endings that a file of --out may have, by what it holds; the ending decides the format.
 ENDINGS = {
     "plan": (".csv", ".json", *FIGURES),
     "page": (".html", ".htm"),
     "result": (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES),
     "check": (".txt", ".html", ".json"),
-    "counts": (".csv",),
 }
+
+Write: TypeAlias = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command prints at its end, the message of an error that leaves this standing, and its exit status."""
+
+    text: object
+    error: str = ""
+    status: int = 0
 
 
 def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Iterable[str], out: str) -> None:
     """Check, before anything is computed, that all files can be written at the end; ``out`` is what --out holds."""
-    sources = list(inputs)
+    sources = [path for path in inputs if os.path.exists(path)]
     earlier: dict[str, str] = {}
     for option, value in outputs.items():
         for path in [value] if isinstance(value, str) else value or ():
+            ending = Path(path).suffix.lower()
             if path == STANDARD_INPUT:
                 raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
-            ending = Path(path).suffix.lower()
             if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
                 from ..report.page.render_page import check_page_extra
 
                 check_page_extra()
-            endings = ENDINGS[out] if option == "out" else ENDINGS.get(option, ())
-            what = f"a {out} is" if option == "out" else f"{option} are"
-            if endings and ending not in endings:
+            if option == "out" and ending not in ENDINGS[out]:
                 raise OptionError(
-                    f"--{option} {path!r} has the ending {ending!r}; {what} written as {' or '.join(endings)}"
-                    f"{nearest(ending, endings)}"
+                    f"--{option} {path!r} has the ending {ending!r}; a {out} is written as "
+                    f"{' or '.join(ENDINGS[out])}{nearest(ending, ENDINGS[out])}"
                 )
             if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
-                advice = f"leave --out {path} out; nothing was computed or written"
-                raise MissingExtraError(f"plots need matplotlib: pip install 'dmlrank[plot]', or {advice}")
+                raise MissingExtraError(f"--out {path!r}: plots need matplotlib: pip install 'dmlrank[plot]'")
             with suppress(OSError):
-                if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
+                if any(os.path.samefile(path, source) for source in sources):
                     raise OptionError(
                         f"--{option} {path!r} is a file that is read; it would be overwritten: give another name"
                     )
@@ -79,13 +87,43 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
             earlier.setdefault(real_path, option)
 
 
+def formats_of(text: object, summary: Summary, csv: Write, json: Write, draw: Callable[[], Axes]) -> dict[str, Write]:
+    """Return the function that writes each format of ``--out``."""
+    return {
+        ".txt": lambda path: write_file(path, f"{text}\n"),
+        ".md": lambda path: write_file(path, summary.as_markdown()),
+        ".html": lambda path: write_file(path, summary.as_html()),
+        ".tex": lambda path: write_file(path, summary.as_latex()),
+        ".csv": csv,
+        ".json": json,
+        **dict.fromkeys(FIGURES, lambda path: write_figure(path, draw)),
+    }
+
+
+def write_all(
+    text: object, out: Sequence[str] | None, formats: Mapping[str, Write], others: Iterable[tuple[str | None, Write]]
+) -> Said:
+    """Write all files that are asked for; return what the command says, with an error where a file failed."""
+    failed: dict[str, str] = {}
+    written = []
+    for path, write in [*others, *((path, formats[Path(path).suffix.lower()]) for path in out or ())]:
+        if path is not None:
+            try:
+                write(path)
+                written.append(path)
+            except DmlrankError as error:
+                failed[path] = str(error)
+    others_are = f"; written: {', '.join(written)}" if written else ""
+    return Said(text, f"{'; '.join(failed.values())}; not written: {', '.join(failed)}{others_are}" if failed else "")
+
+
 def write_json(path: str, content: Mapping[str, object]) -> None:
     """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
     write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
 
 
 def content_of_check(found: Check) -> dict[str, object]:
-    """Return the problems and tables of a check for JSON; times are texts in ISO 8601."""
+    """Return the problems and tables of a check for JSON."""
     from ..inspection.check import facts
 
     content: dict[str, object] = {
@@ -98,20 +136,12 @@ def content_of_check(found: Check) -> dict[str, object]:
     }
     if found.scores is not None:
         content |= {"scores": found.scores.models.reset_index(), "scores_by_task": found.scores.tasks.reset_index()}
-    if found.time is not None:
-        time = found.time
-        content["time"] = {
-            **{name: getattr(time, name) for name in ("column", "period")},
-            **{name: str(getattr(time, name)) for name in ("first", "last")},
-            **{name: _plain(getattr(time, name).reset_index()) for name in ("periods", "models")},
-            **{name: _plain(getattr(time, name)) for name in ("pairs", "prompts", "votes")},
-        }
     return content
 
 
-def rows_of_models(view: RankResults, method: str, pareto: Pareto | None) -> pd.DataFrame:
+def rows_of_models(view: RankResults, pareto: Pareto | None) -> pd.DataFrame:
     """Return a row per model: estimate, interval and test, rank and rank set where there are intervals, and costs."""
-    table = view.tidy(method=method).rename(columns={"term": "model"})
+    table = view.tidy().rename(columns={"term": "model"})
     if view.estimates.has_intervals:
         sets = {"lower": "rank_low", "upper": "rank_high"}
         table = table.join(view.ranks().result_frame.rename(columns=sets), on="model")
@@ -121,7 +151,7 @@ def rows_of_models(view: RankResults, method: str, pareto: Pareto | None) -> pd.
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:
     """Return the scores of a comparison and the tests that it has, for JSON."""
     content: dict[str, object] = {"scores": comparison.tidy(), "samples": comparison.samples}
-    for name in ("changes", "pair_changes", "reversals"):
+    for name in ("changes", "reversals"):
         try:
             content[name] = getattr(comparison, name)()
         except OptionError as error:
@@ -132,15 +162,13 @@ def content_of_comparison(comparison: Comparison) -> dict[str, object]:
 def _plain(value: object) -> object:
     """Return a value as JSON has it."""
     if isinstance(value, pd.DataFrame):
-        times = {str(name): column for name, column in value.select_dtypes("datetime").items()}
-        value = value.assign(**{name: time.astype(str).where(time.notna(), None) for name, time in times.items()})
         return json.loads(value.to_json(orient="records", double_precision=15))
     return value
 
 
-def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:
-    """Write a table as csv, its index as ``index_label``; names that a spreadsheet would run get an apostrophe."""
-    write_file(path, safe_csv(table, index_label))
+def write_table(path: str, table: pd.DataFrame) -> None:
+    """Write a table as csv; names that a spreadsheet would run get an apostrophe."""
+    write_file(path, safe_csv(table))
 
 
 def write_figure(path: str, draw: Callable[[], Axes]) -> None:

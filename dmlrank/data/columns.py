@@ -1,34 +1,24 @@
-"""Named columns of the user's frame, coded columns, and columns with further rows below."""
+"""Named columns of the user's frame, and coded columns."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..data.frames import require_columns
-from ..exceptions import DataError, FrameTypeError, OptionError, listed
+from ..exceptions import DataError, OptionError, listed
 from .arrays import (
-    NUMERIC_KINDS,
     AnyArray,
     BoolArray,
     FloatArray,
     IntArray,
-    is_vector_column,
-    kind_of_time,
     name_of,
-    plain_column,
     too_large_error,
 )
-from .derived_pairs import DerivedPairs
-from .frames import PlainFrame, column_names, take_columns
 
 T = TypeVar("T")
 
@@ -107,9 +97,25 @@ class CodedColumn:
         place, distinct = pd.factorize(levels)
         return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object))
 
+    def with_plain_names(self, known: Collection[str] | None = None) -> tuple[CodedColumn, set[str]]:
+        """Return the column with names of models as :func:`plain_name` has them, and the names that changed.
+
+        ``known`` are the only names that others may become, such as the models in a column of winners.
+        """
+        texts = [level for level in self.levels if isinstance(level, str)]
+        plain = {
+            text: name for text in texts if (name := plain_name(text)) != text and (known is None or name in known)
+        }
+        return (self.renamed(plain) if plain else self), set(plain)
+
     def places(self, place_of: Mapping[str, int]) -> IntArray:
         """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a model without outer blanks, in the Unicode form NFC; a name of blanks alone stays."""
+    return unicodedata.normalize("NFC", name.strip() or name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,151 +245,6 @@ def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
 def _has_several_types(column: pd.Series) -> bool:
     """Return whether a column holds values of several types, numbers among texts for example."""
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("mixed", "mixed-integer")
-
-
-_ARGUMENT = "new_rows"
-# Cells, from the top of a column, that show what kind of values the column holds.
-_CELLS_SHOWING_KIND = 1000
-
-
-class JoinedRows(NamedTuple):
-    """The rows of a fit, then ``n_new`` further rows; ``remarks`` are about columns that only one of the frames has."""
-
-    table: PlainFrame
-    n_new: int
-    remarks: tuple[str, ...] = ()
-
-
-@contextmanager
-def _naming_new_rows() -> Iterator[None]:
-    """Name the argument in errors of reading the new rows."""
-    try:
-        yield
-    except (FrameTypeError, DataError) as error:
-        raise type(error)(f"{_ARGUMENT}: {error}") from None
-
-
-def join_rows(
-    frame: Any, new_rows: Any, needed: Sequence[str], identifiers: Sequence[str], *, already_read: Columns | None = None
-) -> JoinedRows:
-    """Return the frame of a fit with further rows, whose own columns are left out; what they lack is missing."""
-    if isinstance(new_rows, DerivedPairs):
-        raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
-    with _naming_new_rows():
-        new_names = column_names(new_rows)
-    old_names = column_names(frame)
-    require_columns(needed, new_names, _ARGUMENT, advice=f"; the fit uses {listed(needed, 20)}")
-    shared_names = [name for name in old_names if name in new_names]
-    # Long texts that the fit does not use, such as answers, keep pandas' type of text, which takes no time and memory.
-    frames = [data for data in (frame, new_rows) if isinstance(data, pd.DataFrame)]
-    kept = {
-        name
-        for name in shared_names
-        if name not in needed and sum(isinstance(data.dtypes.get(name), pd.StringDtype) for data in frames) == 2
-    }
-    read = pd.DataFrame() if already_read is None else already_read.table()
-    taken = take_columns(frame, [name for name in old_names if name not in kept and name not in read])
-    if len(read.columns) and len(read) != len(taken):
-        raise DataError(
-            f"the frame of the fit has {len(taken):,} rows, and had {len(read):,} when it was read; fit a copy of it"
-        )
-    n_old, columns = len(taken), dict([*read.items(), *taken.items()])
-    old = {name: columns[name] if name in columns else frame[name].set_axis(taken.index) for name in old_names}
-    with _naming_new_rows():
-        taken = take_columns(new_rows, [name for name in shared_names if name not in kept])
-    new = {name: taken[name] if name in taken else new_rows[name].set_axis(taken.index) for name in shared_names}
-    for name, column in new.items():
-        # The first cells show what kind of values a column holds, unless all of them are missing.
-        first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
-        kinds = _kind_of_values(old[name] if first_cells.isna().all() else first_cells), _kind_of_values(column)
-        if None not in kinds and kinds[0] != kinds[1]:
-            raise DataError(
-                f"{_ARGUMENT}: column {name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
-            )
-        if old[name].dtype.kind == "i" and column.dtype.kind == "f" and (column == np.floor(column)).all():
-            new[name] = column.astype(old[name].dtype)  # so that identifiers agree
-    _check_repeated(old, new, identifiers)
-    index = pd.RangeIndex(n_old + len(taken))
-    joined = {name: _with_rows_below(column, new.get(name), index) for name, column in old.items()}
-    remarks = []
-    if only_old := [name for name in old_names if name not in new_names]:
-        remarks.append(f"the columns {listed(only_old)} are missing in the new rows")
-    if only_new := [name for name in new_names if name not in old_names]:
-        what = f"the columns {listed(only_new)} of the new rows"
-        remarks.append(f"{what} are not in the data of the fit and are left out")
-    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), len(taken), tuple(remarks))
-
-
-def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identifiers: Sequence[str]) -> None:
-    """Raise where new rows repeat old rows in all columns, unless old rows also repeat each other."""
-    names = [name for name in new if not is_vector_column(old[name]) and not is_vector_column(new[name])]
-    if not names:
-        return
-    # Only contexts that both frames have can have repeated rows.
-    is_candidate = [old[name].isin(new[name]).to_numpy() for name in identifiers]
-    old_rows = np.flatnonzero(np.logical_and.reduce([np.ones(len(old[names[0]]), dtype=bool), *is_candidate]))
-    old_codes = _row_codes({name: old[name].iloc[old_rows] for name in names})
-    new_codes = _row_codes({name: new[name] for name in names})
-    is_repeated = np.isin(new_codes, old_codes)
-    if not is_repeated.any() or len(np.unique(old_codes)) < len(old_codes):
-        return
-    row = int(np.flatnonzero(is_repeated)[0])
-    old_row = int(old_rows[np.flatnonzero(old_codes == new_codes[row])[0]])
-    raise DataError(
-        f"{int(is_repeated.sum()):,} of {len(new_codes):,} rows of {_ARGUMENT} are already among the rows of the fit: "
-        f"row {row} equals row {old_row} of the data; pass new rows, or add a column that tells votes apart to both"
-    )
-
-
-def _row_codes(columns: dict[str, pd.Series]) -> NDArray[np.uint64]:
-    """Return a hash of each row, (rows,), which depends on the values but not on the types of the columns."""
-    plain = {
-        name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
-        for name, column in columns.items()
-    }
-    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False), dtype=np.uint64)
-
-
-def _with_rows_below(column: pd.Series, further: pd.Series | None, index: pd.Index) -> pd.Series:
-    """Return one column above the other, or above missing values; new categories come after those of the data."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    if further is None:
-        # As objects, whole numbers stay exact beside missing ones.
-        keeps_type = is_category or column.dtype.kind in "mM"
-        return plain_column((column if keeps_type else column.astype(object)).reindex(index))
-    if is_category:
-        is_coded = isinstance(further.dtype, pd.CategoricalDtype)
-        levels = list(further.cat.categories) if is_coded else sorted(further.dropna().unique())
-        values = [*column.astype(object), *further.astype(object)]
-        categories = list(dict.fromkeys([*column.cat.categories, *levels]))
-        return pd.Series(pd.Categorical(values, categories), index=index)
-    if column.dtype == further.dtype:
-        return pd.concat([column, further]).set_axis(index)
-    has_booleans = bool in (column.dtype, further.dtype)
-    if has_booleans and _kind_of_values(column) == _kind_of_values(further) == "numbers":
-        column, further = column.astype(float), further.astype(float)
-    return plain_column(pd.concat([column.astype(object), further.astype(object)]).set_axis(index))
-
-
-def _kind_of_values(column: pd.Series) -> str | None:
-    """Return the kind of values of a column, as a word for errors; None if all values are missing."""
-    values = pd.Series(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else column.dropna()
-    if not len(values):
-        return None
-    if is_vector_column(values):
-        return "vectors"
-    is_number = values.dtype.kind in "biuf" or pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_KINDS
-    return kind_of_time(values) or ("numbers" if is_number else "text")
-
-
-def names_alike(columns: Iterable[CodedColumn]) -> list[tuple[str, ...]]:
-    """Return groups of different names that look the same in columns of models; the most frequent name is first."""
-    count: Counter[str] = Counter()
-    for column in columns:
-        rows_of_level = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-        for level, n_rows in zip(column.levels, rows_of_level.tolist(), strict=True):
-            count[name_of(level)] += n_rows
-    return [tuple(sorted(group, key=lambda name: -count[name])) for group in similar_names(sorted(count))]
 
 
 def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:

@@ -40,9 +40,8 @@ class Rows:
     roles: The columns of the outcome and of the items, coded as integers.
     arrays: The caller's arrays, one entry per row of the table.
     index (rows,): Position of each row in the caller's frames, which have ``n_rows``.
-    n_later_votes: Votes that were left out because the same context and pair has an earlier vote.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
-    n_spellings: Names that were replaced by another name that looks the same.
+    n_names_changed: Names of models that had outer blanks or another Unicode form.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
     are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that features are kept in a file.
@@ -60,9 +59,8 @@ class Rows:
     arrays: dict[str, AnyArray]
     index: IntArray
     n_rows: int
-    n_later_votes: int = 0
     same: tuple[tuple[str, int], ...] = ()
-    n_spellings: int = 0
+    n_names_changed: int = 0
     derived: DerivedPairs | None = None
     are_partitioned: bool = False
 

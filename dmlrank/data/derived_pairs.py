@@ -155,7 +155,7 @@ class DerivedPairs:
 
     A record is what one source says about one prompt: the scores of a benchmark on it, or one annotator's ranking.
     A record of K items implies K (K - 1) / 2 comparisons. Storing records saves the memory of a row per comparison.
-    :func:`dmlrank.pairs_from_scores` and :func:`dmlrank.pairs_from_rankings` make them.
+    :func:`dmlrank.data.pairs_from_scores` and :func:`dmlrank.data.pairs_from_rankings` make them.
 
     Attributes
     ----------
@@ -169,7 +169,8 @@ class DerivedPairs:
         The number of each model in each record; NaN where a model has none. Of two models, the one with the larger
         number wins.
     margin : float
-        Two models whose numbers differ by at most this much tie. See :func:`dmlrank.pairs_from_scores` for rounding.
+        Two models whose numbers differ by at most this much tie. :func:`dmlrank.data.pairs_from_scores` has more on
+        rounding.
     kind : {"scores", "ranks"}
         What the numbers are.
     number : str
@@ -178,6 +179,8 @@ class DerivedPairs:
         Whether the smaller number of this column wins, so that ``values`` have the opposite sign.
     runs : Runs or None
         Scores of single runs, whose means are ``values``, where the data are a table of runs; None elsewhere.
+    n_names_changed : int
+        Names of models that had outer blanks or another Unicode form than NFC.
     rows : DataFrame or None
         The table of runs, to which rows can be added; None where ``runs`` are.
     run : str or None
@@ -190,7 +193,7 @@ class DerivedPairs:
     >>> import pandas as pd
     >>> import dmlrank as dr
     >>> table = pd.DataFrame({"task": ["t1", "t1", "t2", "t2"], "model": ["a", "b"] * 2, "score": [3, 2, 1, 1]})
-    >>> dr.pairs_from_scores(table, prompt="task", model="model", score="score")
+    >>> dr.data.pairs_from_scores(table, prompt="task", model="model", score="score")
     DerivedPairs of 2 models on 2 prompts: 2 comparisons
     """
 
@@ -203,6 +206,7 @@ class DerivedPairs:
     number: str = "score"
     lower_wins: bool = False
     runs: Runs | None = None
+    n_names_changed: int = 0
     rows: pd.DataFrame | None = None
     run: str | None = None
     model: str = ""
@@ -322,16 +326,15 @@ class DerivedPairs:
             return self.runs.table()
         return ScoreTable(self.values, np.isfinite(self.values).astype(np.intp), np.full_like(self.values, np.nan))
 
-    def compare(self, by_run: bool = True) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    def compare(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
         """Return the record, the first item and the second item of every comparison, (v,) each, and its label, (v, C).
 
-        With ``by_run``, the label holds the shares of pairs of runs; otherwise the means of the runs are compared. The
-        categories are first, second and, where two numbers of a record tie, tie. The model whose name comes first
-        is the first item of every comparison; display order has no meaning here. Comparisons are sorted by record,
-        first and second item.
+        Where there are several runs, the label holds the shares of pairs of runs. The categories are first, second and,
+        where two numbers of a record tie, tie. The model whose name comes first is the first item of every comparison;
+        display order has no meaning here. Comparisons are sorted by record, first and second item.
         """
         first, second = np.triu_indices(len(self.models), 1)
-        if by_run and self.runs is not None and len(self.runs.value) > np.isfinite(self.values).sum():
+        if self.runs is not None and len(self.runs.value) > np.isfinite(self.values).sum():
             return self._compare_runs(self.runs, first, second)
         n_comparisons, tolerance = self.n_comparisons, _ROUNDING * _precision(self.values)
         record, pair = np.empty((2, n_comparisons), dtype=np.intp)

@@ -251,13 +251,6 @@ def _reading(path: str) -> AbstractContextManager[None]:
     return failing_as(DataError, f"reading {path} as parquet", (OSError, pa.ArrowException), advice)
 
 
-class PlainFrame(pd.DataFrame):
-    """A frame with plain types and a fresh index, as :func:`take_columns` returns it, which is not converted again.
-
-    Only columns of pandas' type of text are converted when they are taken. Frames derived from it are common frames.
-    """
-
-
 def column_names(data: Any) -> list[str]:
     """Return the names of the columns of a frame. No row of a DuckDB relation is read."""
     if _is_dask(data):
@@ -283,10 +276,6 @@ def period_of(data: object) -> tuple[str, ...]:
 
 def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order."""
-    if isinstance(data, PlainFrame):
-        taken = {name: data[name] for name in names}
-        texts = {name: plain_column(taken[name]) for name in names if isinstance(taken[name].dtype, pd.StringDtype)}
-        return pd.DataFrame(taken | texts, index=data.index)
     if is_partitioned(data):
         with tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True) as folder:
             if _is_dask(data):

@@ -247,7 +247,7 @@ class PairRule:
         if self.position_bias != other.position_bias:
             options.append(f"position_bias={self.position_bias}")
         if self.min_labels != other.min_labels:
-            options.append(f"min_labels={self.min_labels}")
+            options.append(f"pairs=Pairs(min_labels={self.min_labels})")
         return ", ".join(options)
 
 

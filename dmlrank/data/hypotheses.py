@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..exceptions import DmlrankError, HypothesisError, UnknownModelError, listed, nearest
+from ..exceptions import DmlrankError, HypothesisError, UnknownModelError, listed, nearest, shown
 from .arrays import AnyArray, FloatArray
 
 HypothesisLike: TypeAlias = str | Sequence[object] | Mapping[str, float] | pd.Series | pd.DataFrame | AnyArray
@@ -59,7 +59,7 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
         names = [entry for entry in hypothesis if isinstance(entry, str)]
         if len(hypothesis) != 2 or len(names) == 1:
             raise HypothesisError(
-                f"a tuple must be two names or the arrays (R, q), not {hypothesis!r}; pass several as a list"
+                f"a tuple must be two names or the arrays (R, q), not {shown(hypothesis)}; pass several as a list"
             )
         hint = "; a tuple holds two names, a list several hypotheses"
         return _restrictions(names, [[1, -1]], 0, place_of, hint) if names else _from_numbers(*hypothesis, place_of)
@@ -130,7 +130,9 @@ def _numbers(values: object, what: str) -> FloatArray:
         raise HypothesisError(f"a number of {what} is too large") from None
     except ValueError:  # rows of different lengths
         pass
-    raise HypothesisError(f"{what} must hold real numbers in rows of one length, not {values!r}; allowed: {_FORMS}")
+    raise HypothesisError(
+        f"{what} must hold real numbers in rows of one length, not {shown(values)}; allowed: {_FORMS}"
+    )
 
 
 def _label(names: list[str], row: list[float]) -> str:

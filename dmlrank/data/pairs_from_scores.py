@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_flag, check_text, check_whole, number_in
+from .._utils.declared_types import checked
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, check_choice, listed
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
@@ -22,6 +23,7 @@ from .frames import column_names, require_columns, take_columns
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
+@checked
 def pairs_from_scores(
     frame: object,
     *,
@@ -80,7 +82,7 @@ def pairs_from_scores(
     >>> tasks, models = np.repeat(np.arange(200), 3), np.tile(["large", "medium", "small"], 200)
     >>> score = np.tile([0.6, 0.5, 0.2], 200) + rng.normal(size=600)
     >>> table = pd.DataFrame({"task": tasks, "model": models, "accuracy": score})
-    >>> pairs = dr.pairs_from_scores(table, prompt="task", model="model", score="accuracy")
+    >>> pairs = dr.data.pairs_from_scores(table, prompt="task", model="model", score="accuracy")
     >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
     >>> res.params.round(4).to_dict()
     {'large': 0.555, 'medium': 0.5475, 'small': 0.3975}
@@ -96,6 +98,7 @@ def pairs_from_scores(
     return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
 
 
+@checked
 def pairs_from_rankings(
     frame: object,
     *,
@@ -148,7 +151,7 @@ def pairs_from_rankings(
     >>> rankings = pd.DataFrame(
     ...     {"prompt": ["p1"] * 3 + ["p2"] * 3, "model": ["a", "b", "c"] * 2, "place": [1, 2, 3, 2, 1, 2]}
     ... )
-    >>> dr.pairs_from_rankings(rankings, prompt="prompt", model="model", rank="place")
+    >>> dr.data.pairs_from_rankings(rankings, prompt="prompt", model="model", rank="place")
     DerivedPairs of 3 models on 2 prompts: 6 comparisons
     """
     prompts = _named(prompt, "prompt")
@@ -221,6 +224,7 @@ def further_scores(source: DerivedPairs, column: str) -> FloatArray:
     return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
 
 
+@checked
 def pass_at_k(
     frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str, missing: str | float = "raise"
 ) -> pd.DataFrame:
@@ -268,7 +272,7 @@ def pass_at_k(
     >>> import pandas as pd
     >>> import dmlrank as dr
     >>> runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
-    >>> dr.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
+    >>> dr.data.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
       task model  solved
     0   t1     a     0.5
     """
@@ -382,6 +386,7 @@ def _derive(
     missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
     _refuse_missing(missing)
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
+    coded[model], changed = coded[model].with_plain_names()
     for name, column in coded.items():
         check_identity(name, column.levels)
     record = np.asarray(pd.DataFrame({name: coded[name].codes for name in keys}).groupby(keys, sort=False).ngroup())
@@ -413,6 +418,7 @@ def _derive(
         margin=0.0,
         number=number,
         runs=found,
+        n_names_changed=len(changed),
         run=run,
         model=model,
     )

@@ -81,8 +81,7 @@ class PreferenceData:
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     same: Number of rows that compare a model with itself, by model; these rows are left out.
-    n_spellings: Names that were replaced by another name that looks the same.
-    n_votes_dropped: Votes that were left out because the same context and pair has an earlier vote.
+    n_names_changed: Names of models that had outer blanks or another Unicode form.
     n_votes_elsewhere: Votes on other models, which are left out.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
@@ -110,8 +109,7 @@ class PreferenceData:
     ordered: bool = True
     outcome_kind: str = "labels"
     same: tuple[tuple[str, int], ...] = ()
-    n_spellings: int = 0
-    n_votes_dropped: int = 0
+    n_names_changed: int = 0
     n_votes_elsewhere: int = 0
     shared_texts: SharedTexts | None = None
     scores: ScoreTable | None = None
@@ -160,18 +158,6 @@ class PreferenceData:
     def context_table(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
         return self.columns.table(names, self.first_row).reset_index(drop=True)
-
-    def context_numbers(self, identifiers: AnyArray) -> IntArray:
-        """Return the number of each of m different identifiers among these contexts, (m,); -1 for any other context."""
-        number = {identifier: place for place, identifier in enumerate(self.context_ids)}
-        return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
-
-    def places_in(self, later: PreferenceData) -> IntArray:
-        """Return the number that each of these contexts has in data that were read later, (n,)."""
-        number = self.context_numbers(later.context_ids)
-        place = np.full(self.n_contexts, -1)
-        place[number[number >= 0]] = np.flatnonzero(number >= 0)
-        return place
 
     def varying_context(self, values: AnyArray) -> object:
         """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""

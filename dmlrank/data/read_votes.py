@@ -14,7 +14,7 @@ from .._utils.computation import warn
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
-from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, names_alike, row_index
+from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
 from .contexts import (
     Rows,
     check_constant_features,
@@ -56,7 +56,7 @@ def take_rows(
     """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
 
     A DuckDB relation may return its rows in another order the next time. Labels that ``categories`` calls missing are
-    missing afterwards, and with ``fold_names`` names of models that look the same are one name.
+    missing afterwards, and names of models have no outer blanks and one Unicode form.
     """
     formula, available = parse_formula(formula_text), column_names(data)
     context, propensity, style = options.context, options.propensity_column, options.style_columns
@@ -101,11 +101,13 @@ def take_rows(
         # Features that are numbers need no check, and vectors are checked when they are stacked.
         if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
             coded[name] = CodedColumn.of(table[name])
-    coded, n_spellings = {name: coded[name] for name in roles}, 0
-    if derived is None:
+    coded = {name: coded[name] for name in roles}
+    if derived is not None:
+        n_names_changed = derived.n_names_changed
+    else:
         if not formula.probabilities:
             coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories)
-        coded, n_spellings = _with_folded_names(coded, formula, options.fold_names)
+        coded, n_names_changed = _with_plain_names(coded, formula)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
         for name in names.arrays
@@ -124,64 +126,51 @@ def take_rows(
         index=np.arange(len(table)),
         n_rows=len(table),
         derived=derived,
-        n_spellings=n_spellings,
+        n_names_changed=n_names_changed,
         are_partitioned=is_partitioned(data),
     )
 
 
-def _with_folded_names(
-    roles: dict[str, CodedColumn], formula: Formula, fold_names: bool
-) -> tuple[dict[str, CodedColumn], int]:
-    """Return the roles with one name for models whose names look the same, and how many names went.
-
-    Without ``fold_names`` all names stay, and a warning names them.
-    """
-    groups = names_alike([roles[formula.first], roles[formula.second]])
-    if not groups:
-        return roles, 0
-    if not fold_names:
+def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[dict[str, CodedColumn], int]:
+    """Return the roles with plain names of models, and how many names changed; warn of names that look the same."""
+    plain, changed = dict(roles), set[str]()
+    for side in formula.items:
+        plain[side], changed_here = roles[side].with_plain_names()
+        changed |= changed_here
+    names = {name_of(level) for side in formula.items for level in plain[side].levels}
+    if formula.outcome in roles:
+        # Labels may name the winning model.
+        plain[formula.outcome], _ = roles[formula.outcome].with_plain_names(names)
+    if groups := similar_names(sorted(names)):
         named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
         named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
         warn(
-            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
+            f"{sum(map(len, groups))} names differ only by letter case, inner blanks or Unicode form and are ranked as "
             f"different models, but are probably {len(groups)} model{'s' * (len(groups) > 1)}: {named}. "
-            f"fold_names=True counts the names of each as one model, under the most frequent name",
+            f"Write one name for each model in the data",
         )
-        return roles, 0
-    one_name = {name: group[0] for group in groups for name in group}
-    return {
-        role: column.renamed(one_name) if role in (formula.first, formula.second, formula.outcome) else column
-        for role, column in roles.items()
-    }, len(one_name) - len(groups)
+    return plain, len(changed)
 
 
-def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
-    """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
+def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
+    """Return the preference data that the rows hold.
 
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
     counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
-    if all_rows.derived is not None and counts_scores and options.min_votes > 1:
+    if all_rows.derived is not None and counts_scores and options.pairs.min_votes > 1:
         number = all_rows.derived.n_numbers
-        lost = f"{number[number < options.min_votes].sum():,} of {number.sum():,} scores"
-        _warn_of_few(all_rows.derived.models, number, options.min_votes, lost)
-        all_rows = replace(all_rows, derived=all_rows.derived.with_enough(options.min_votes))
+        lost = f"{number[number < options.pairs.min_votes].sum():,} of {number.sum():,} scores"
+        _warn_of_few(all_rows.derived.models, number, options.pairs.min_votes, lost)
+        all_rows = replace(all_rows, derived=all_rows.derived.with_enough(options.pairs.min_votes))
     all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
-    rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
+    rows, contexts, x, feature_map = _complete_features(rows, missing)
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, was_warned_of=True)
-    if options.votes == "first":
-        # Without votes on a context and ordered pair with an earlier vote.
-        labelled, place_of = rows.labelled, {name: place for place, name in enumerate(_items(rows))}
-        votes = [rows.roles[name].places(place_of) for name in rows.formula.items]
-        is_later = np.zeros(len(labelled), dtype=bool)
-        is_later[labelled] = pd.DataFrame(np.stack([row_context, *votes], axis=1)[labelled]).duplicated()
-        rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
-        first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
         items, formula = _items(rows), rows.formula
         place_of = {name: place for place, name in enumerate(items)}
@@ -204,7 +193,7 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
             outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], options.categories)
     else:
         compared = rows.derived if compares else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
-        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=options.runs == "random")
+        items, (vote_row, first, second, y) = rows.derived.models, compared.compare()
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
@@ -234,14 +223,13 @@ def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, comp
         row_index=rows.index,
         columns=Columns(rows.available, rows.table[kept]),
         n_rows=rows.n_rows,
-        n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes - sum(count for _, count in rows.same),
+        n_dropped=rows.n_rows - len(rows.table) - sum(count for _, count in rows.same),
         same=rows.same,
-        n_spellings=rows.n_spellings,
-        n_votes_dropped=rows.n_later_votes,
+        n_names_changed=rows.n_names_changed,
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
     )
-    return data if options.min_votes == 1 or counts_scores else _without_few_votes(data, options.min_votes)
+    return data if options.pairs.min_votes == 1 or counts_scores else _without_few_votes(data, options.pairs.min_votes)
 
 
 def _without_few_votes(data: PreferenceData, min_votes: int) -> PreferenceData:
@@ -261,8 +249,8 @@ def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: 
     n_kept, noun = len(models) - len(few), lost.split()[-1]
     if n_kept < 2:
         raise DataError(
-            f"min_votes={min_votes} leaves {n_kept} models with so many {noun}, and a ranking needs two; the model "
-            f"with the most {noun} has {number.max():,}; give a smaller number"
+            f"pairs=Pairs(min_votes={min_votes}) leaves {n_kept} models with so many {noun}, and a ranking needs two; "
+            f"the model with the most {noun} has {number.max():,}; give a smaller number"
         )
     if len(few):
         named = ", ".join(f"{models[j]} {number[j]:,}" for j in few[:_MOST_NAMED])
@@ -275,7 +263,7 @@ def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: 
 def warn_of_unequal_gaps(data: object, options: Options) -> None:
     """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
     is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
-    fewest = options.min_votes if options.functional == "mean" else 1
+    fewest = options.pairs.min_votes if options.functional == "mean" else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
             f"{UNEQUAL_GAPS}, by more than chance: {gaps}. Runs are seldom lost at random, "
@@ -335,26 +323,20 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
 
 
 def _complete_features(
-    rows: Rows, missing: str, learnt: PreferenceData | None
+    rows: Rows, missing: str
 ) -> tuple[Rows, tuple[IntArray, IntArray, IntArray], FloatArray, FeatureMap]:
     """The rows whose features can be computed, their contexts, the features, (n, p), and the fitted transforms."""
     while True:
         contexts = find_contexts(rows)
         row_context, first_row, _ = contexts
         check_constant_features(rows, row_context, first_row)
-        if learnt is None:
-            x, feature_map = fit_features(
-                rows.formula.features,
-                _feature_columns(rows, first_row),
-                len(first_row),
-                rows.environment,
-                in_file=rows.are_partitioned,
-            )
-        else:
-            feature_map, number = learnt.feature_map, learnt.context_numbers(identifiers(rows, first_row))
-            x, new = learnt.x[number], np.flatnonzero(number < 0)
-            if len(new):
-                x[new] = feature_map.matrix(_feature_columns(rows, first_row[new]), len(new), DataError)
+        x, feature_map = fit_features(
+            rows.formula.features,
+            _feature_columns(rows, first_row),
+            len(first_row),
+            rows.environment,
+            in_file=rows.are_partitioned,
+        )
         incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
         if not incomplete.any():
             return rows, contexts, x, feature_map
@@ -372,17 +354,16 @@ def _complete_features(
 
 
 def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | None) -> PreferenceData:
-    """Return the data with further columns of the frames that they were read from."""
-    columns = data.columns
-    requested = columns.available if names is None else names
-    new = [name for name in dict.fromkeys(requested) if name in columns.available and name not in columns]
-    return replace(data, columns=read_again(data, frame, new)) if new else data
+    """Return the data with further columns of the frame that they were read from; all of its columns for None.
 
-
-def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -> Columns:
-    """Read columns once more; raise :class:`DataError` unless the frame has the rows of the data in the same order."""
+    Raise :class:`DataError` unless the frame still has the rows of the data in the same order.
+    """
+    requested = data.columns.available if names is None else names
+    new = [name for name in dict.fromkeys(requested) if name in data.columns.available and name not in data.columns]
+    if not new:
+        return data
     before = data.columns.table()
-    table = take_columns(frame, [*before, *names])
+    table = take_columns(frame, [*before, *new])
     if len(table) != data.n_rows:
         raise DataError(f"the frame has {len(table)} rows; when it was read it had {data.n_rows}{_UNCHANGING_FRAME}")
     table = table.iloc[data.row_index].reset_index(drop=True)
@@ -391,7 +372,7 @@ def read_again(data: PreferenceData, frame: object, names: Sequence[str] = ()) -
         raise DataError(
             f"the frame has other values of {listed(changed)} than when first read, or another order{_UNCHANGING_FRAME}"
         )
-    return Columns(data.columns.available, table)
+    return replace(data, columns=Columns(data.columns.available, table))
 
 
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
@@ -411,7 +392,7 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
             advice = (
                 f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. "
                 f"For votes from before a plan, fit these alone with propensity='estimate', fill {column!r} with the "
-                f"column 'propensity' of augment(), and fit all (documentation: how to stop, old votes and a plan)"
+                f"propensities of this fit, and fit all (documentation: how to stop, old votes and a plan)"
             )
         elif any(name in rows.names.columns for name in masks):
             advice += " or missing='keep' to hand missing values to the learner"

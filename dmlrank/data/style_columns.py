@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from .._utils.declared_types import checked
 from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
@@ -33,6 +34,7 @@ _LIST_ITEM = re.compile(r"^\s*(?:\d+\.|[-*+])\s", re.MULTILINE)
 _LENGTHS = {"length": "log_length", "words": "log_words"}
 
 
+@checked
 def style_columns(
     frame: object, answers: str | Sequence[str] = ("answer_a", "answer_b"), *, replace: bool = False
 ) -> pd.DataFrame:
@@ -233,7 +235,7 @@ class StyleDifferences:
         return np.asarray(np.sqrt(np.square(self.values).mean(axis=0)))
 
 
-def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_vary: bool = True) -> StyleDifferences:
+def read_style_differences(data: PreferenceData, names: Sequence[str]) -> StyleDifferences:
     """Return the style differences of every vote."""
     values = np.empty((data.n_votes, len(names)))
     for place, name in enumerate(names):
@@ -246,18 +248,18 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
                 f"difference must be a finite number, and at most {_LARGEST:g}: use another unit"
             )
         size = float(np.abs(numbers).max())
-        if must_vary and 0 < size < 1 / _LARGEST:
+        if 0 < size < 1 / _LARGEST:
             raise DataError(
                 f"style column {name!r} is at most {size:g}; use a unit in which it reaches {1 / _LARGEST:g}"
             )
-        if must_vary and numbers.std() <= _TINY * size:
+        if numbers.std() <= _TINY * size:
             raise DataError(
                 f"style column {name!r} is {numbers[0]:g} for all {data.n_votes:,} votes; leave it out, because the "
                 f"effect of a difference that does not vary cannot be estimated"
             )
         values[:, place] = np.where(data.cells.flipped[data.vote_cell], -numbers, numbers)
     scaled = values / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
-    if must_vary and np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
+    if np.linalg.matrix_rank(scaled.T @ scaled / len(scaled), hermitian=True, tol=1e-8) < len(names):
         raise DataError(
             f"the style columns {listed(names)} are linearly dependent; leave one that combines the others out"
         )

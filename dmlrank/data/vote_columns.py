@@ -1,18 +1,15 @@
-"""What columns say about votes and contexts: clusters, times, and battles that were shown without a vote."""
+"""What columns say about votes and contexts: clusters, weights, and battles that were shown without a vote."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils.argument_checks import require_shape
-from ..exceptions import DataError, OptionError
-from .arrays import AnyArray, BoolArray, FloatArray, IntArray
+from ..exceptions import DataError, OptionError, shown
+from .arrays import BoolArray, FloatArray, IntArray
 from .preferences import Cells, PreferenceData
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
@@ -84,8 +81,9 @@ def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArra
     task = np.unique(data.one_per_context(rows, f"the task of weights=EqualTasks({column!r})"), return_inverse=True)[1]
     first = np.argmax(np.bincount(task)[task] == 1)
     if are_fixed and np.bincount(task)[task[first]] == 1:
+        alone = shown(data.by_context(column)[first])
         raise DataError(
-            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt and no variance; "
+            f"weights=EqualTasks({column!r}): task {alone} has one prompt and no variance; "
             f"join small tasks, or cluster by tasks: cov_type='cluster', cov_kwds={{'groups': {column!r}}}"
         )
     return task
@@ -132,61 +130,6 @@ def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[st
     return tuple(name for name in groups if name != _CONTEXTS or name in available)
 
 
-Times = NDArray[np.datetime64]
-
-# Smallest and largest number that is read as seconds since 1970: the years 1971 to 2199.
-_FIRST_SECOND, _LAST_SECOND = 366 * 86_400, 7_226_582_400
-_ALLOWED = (
-    "timestamps, dates, seconds since 1970, or texts such as '2024-05-01' and '2024-05-01 14:30:00+02:00' (ISO 8601)"
-)
-# Units that larger numbers may have, with the divisor that turns each unit into seconds.
-_SMALLER_UNITS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
-
-
-def read_times(cells: AnyArray, name: str) -> Times:
-    """Return the instant of each cell in UTC, in nanoseconds, (n,).
-
-    Times without a zone, and dates, are taken as UTC. Numbers are seconds since 1970.
-    """
-    column = pd.Series(cells).infer_objects()
-    missing = np.flatnonzero(column.isna())
-    if len(missing):
-        raise DataError(
-            f"time={name!r} is missing in {len(missing):,} of {len(column):,} rows, first in row {missing[0]}; every "
-            f"row needs its time: fill these cells, or leave the rows out"
-        )
-    if pd.api.types.is_bool_dtype(column):
-        raise DataError(f"time={name!r} holds True and False; it must hold {_ALLOWED}")
-    if not pd.api.types.is_numeric_dtype(column):
-        is_time = column.map(lambda cell: isinstance(cell, date | np.datetime64))
-        is_text = column.map(lambda cell: isinstance(cell, str))
-        texts = column.where(~is_time, column[is_time].map(pd.Timestamp)).where(is_time | is_text, None)
-        times = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
-        wrong = np.flatnonzero(times.isna())
-        if len(wrong):
-            raise DataError(
-                f"time={name!r} holds {column.iloc[wrong[0]]!r} in row {wrong[0]} ({len(wrong):,} such rows), which is "
-                f"not read as a time; it must hold {_ALLOWED}"
-            )
-        return times.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
-    seconds = np.asarray(column, dtype=np.float64)
-    wrong = np.flatnonzero(~((seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)))
-    if len(wrong):
-        value = seconds[wrong[0]]
-        advice = "turn the column into timestamps, for instance with pandas.to_datetime"
-        for unit, scale in _SMALLER_UNITS:
-            if _FIRST_SECOND <= value / scale <= _LAST_SECOND:
-                advice = f"if these are {unit}, divide the column by {scale:,.0f}"
-                break
-        raise DataError(
-            f"time={name!r} holds {value:.15g} in row {wrong[0]}; numbers are read as seconds since 1970, from "
-            f"{_FIRST_SECOND:,} (1971) to {_LAST_SECOND:,} (2199): {advice}"
-        )
-    whole = np.floor(seconds)
-    nanoseconds = whole.astype(np.int64) * 1_000_000_000 + np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
-    return nanoseconds.view("datetime64[ns]")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ShownBattles:
     """Rows of the data that name two ranked models, each of them a battle that was shown to a voter. Shapes: all (b,).
@@ -227,7 +170,8 @@ class ShownBattles:
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:
     """Return all rows that name two different ranked models, voted or not."""
     place_of = {name: place for place, name in enumerate(data.items)}
-    left, right = (data.columns.coded(name).places(place_of) for name in (first, second))
+    coded = (data.columns.coded(name).with_plain_names()[0] for name in (first, second))
+    left, right = (column.places(place_of) for column in coded)
     voted = np.zeros(len(data.row_context), dtype=bool)
     voted[data.vote_row] = True
     row = np.flatnonzero((left >= 0) & (right >= 0) & (left != right))

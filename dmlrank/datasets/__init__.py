@@ -6,12 +6,10 @@ from .arena import Arena, simulate_arena
 from .eval_logs import read_log
 from .readers import read_arena, read_chatbot_arena, read_mt_bench
 from .simulators import Bt, Ties, simulate_bt, simulate_ties
-from .styled import Styled, simulate_styled
 
 __all__ = [
     "Arena",
     "Bt",
-    "Styled",
     "Ties",
     "read_arena",
     "read_chatbot_arena",
@@ -19,6 +17,5 @@ __all__ = [
     "read_mt_bench",
     "simulate_arena",
     "simulate_bt",
-    "simulate_styled",
     "simulate_ties",
 ]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from importlib.resources import files
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from .._utils.declared_types import checked
 from ..data.arrays import FloatArray, IntArray
 from ..data.frames import require_columns
 from ..exceptions import DataError, listed, nearest
@@ -41,62 +38,101 @@ _GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
 
 # --- prompts ----------------------------------------------------------------------------------------------------------
 
-# A prompt is a sequence of optional sentences. Each sentence is a template whose slots are filled independently, so
-# that the distribution of the length in characters is a convolution, and true scores need no simulation. prompts.json
-# has the words for the slots and the sentences by category.
-_TEXTS = json.loads((files(__package__) / "prompts.json").read_text(encoding="utf-8"))
-# Words by slot; templates from which the opening is drawn, by category; further sentences, each with the probability
-# that it is present and its templates, by category and for all categories.
-WORDS: dict[str, list[str]] = _TEXTS["words"]
-OPENINGS: dict[str, list[str]] = _TEXTS["openings"]
-DETAILS: dict[str, list[tuple[float, list[str]]]] = _TEXTS["details"]
-COMMON: list[tuple[float, list[str]]] = _TEXTS["common"]
+# A prompt has the length in characters of a few optional sentences, whose slots are filled by words independently, so
+# that the distribution of the length is a convolution, and true scores need no simulation. The sentences are given by
+# numbers alone: of each word for a slot its number of characters ...
+_SLOTS = """
+form 13 11 14 7 18 21 15 10 12 11 16 13 12 14 16 12; topic 23 15 24 17 10 25 11 20 14 14 11 11 23 16 12 10 15 13 19 11;
+tone 8 10 6 6 4 11 8 14 6 9 6 11; audience 9 12 17 13 8 9 6 19 18 17; author 9 11 5 15 10 14 6;
+language 6 10 4 2 4 3 10 6 3 7 4; routine 22 31 32 24 26 25 23 28 29 26 18 29 33 20;
+software 10 19 13 13 17 12 20 14 20 14 18; bug 24 19 16 13 16 16 15 16 10 17; number 2 2 2 2 2 2 2 2 2 2 3 3 3 3 3 3;
+percent 1 1 2 2 2 2 2 2; goods 6 7 9 5 7 6 6 6 6; shape 8 6 9 8 6 9 7 4; function 10 11 9 12 13 6 13;
+theorem 36 32 28 43 35 37; friend 3 3 5 3 5 4 4 4 6; place 3 10 14 10 16 9; person 5 6 6 6 4 5 6 4 4 5 5;
+relation 7 6 6 4 5 9 11 9; object 3 8 7 6 6 6 4 3 4 3; room 7 5 6 6 5 11 7 7; claim 19 21 32 21 26 32 36 31;
+fallacy 15 18 17 11 18; role 24 21 24 17 20 17 16 19 15 17 19 14 16 18; scene 14 16 11 23 16 15 15 15 17 26;
+mood 5 7 8 9 5 10 5 9; entity 5 5 6 9 9 6 13 10 5; format 4 11 16 15 4 17 3; document 7 18 15 8 14 6 13 12 14 16;
+company 9 14 17 13 8 9; city 6 7 5 7 6 4 5 6 7 6; month 7 5 5 4 6 9 8 8
+"""
+# ... and of each sentence the probability that it is present and its forms, from which it is drawn: the number of fixed
+# characters, and the slots.
+_SENTENCES = {
+    "coding": """
+    1: 24 language routine, 20 software language, 46 language bug, 67 language software, 41 language routine bug,
+    44 software language routine; 0.4: 61, 67 number bug routine, 46; 0.3: 95 number, 61 number bug;
+    0.2: 47 language bug
+    """,
+    "extraction": """
+    1: 45 entity document format, 55 entity document format, 59 document entity, 79 document format, 31 entity document;
+    0.85: 47 company city percent month number person, 39 percent month person company city number goods,
+    45 person number goods city company; 0.6: 80 number goods percent, 61 person friend relation number month,
+    71 city percent month; 0.4: 112 person company percent number goods city, 73 city month number friend
+    """,
+    "math": """
+    1: 75 number goods percent number, 48 function percent, 38 theorem audience, 71 shape percent number,
+    22 function percent, 50 percent number goods; 0.3: 35, 49; 0.15: 68 percent; 0.1: 69 number
+    """,
+    "reasoning": """
+    1: 59 person friend relation, 72 person object room friend place, 50 claim relation,
+    71 claim relation friend fallacy, 82 percent room object, 64 claim person relation;
+    0.3: 63 object room place person; 0.25: 40 person friend relation, 35; 0.2: 60, 27
+    """,
+    "roleplay": """
+    1: 28 role scene, 65 role mood, 57 role relation scene, 63 role mood, 55 role scene; 0.35: 34 mood object, 45;
+    0.25: 42, 45; 0.2: 50 person role topic
+    """,
+    "writing": """
+    1: 14 form topic, 31 form audience topic, 37 form topic tone, 38 form topic author, 40 form topic tone audience,
+    70 form topic tone; 0.35: 49 person mood relation, 22 city month; 0.25: 59, 29; 0.2: 68 topic
+    """,
+}
+_IN_ALL = "0.15: 36 audience, 61, 32 person; 0.2: 25 number, 14, 33, 28 audience; 0.1: 50, 46"
+# The text of a prompt is drawn from the words of its category and those of all categories.
+_WORDS = {
+    "coding": "python function loop bug list code test compile array recursion",
+    "extraction": "extract table invoice names dates column report entities amounts document",
+    "math": "prove integral triangle sum percent equation theorem limit area prime",
+    "reasoning": "puzzle argument premise conclude logic suppose fallacy therefore riddle truth",
+    "roleplay": "pretend pirate wizard captain interview greet character scene angry dialogue",
+    "writing": "story poem essay haiku letter tone article chapter speech rhyme",
+}
+_COMMON_WORDS = "please write give explain the and for with short answer"
 
-CATEGORIES = tuple(sorted(OPENINGS))
+CATEGORIES = tuple(_SENTENCES)
 # Share of each category among the prompts, in the order of CATEGORIES (coding, extraction, math, ...).
 SHARES = np.array([0.22, 0.12, 0.14, 0.16, 0.14, 0.22])
 
 
-# A sentence: for each part, the words from which it is drawn; a fixed text is its own only word.
-_Template: TypeAlias = list[list[str]]
-
-
-def _template(text: str) -> _Template:
-    """Return the template of a text in which ``{slot}`` stands for a word of the list of this name."""
-    return [WORDS[part] if place % 2 else [part] for place, part in enumerate(re.split(r"\{(\w+)\}", text))]
-
-
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence that is present with some probability, drawn from templates with equal probabilities."""
+    """A sentence that is present with some probability, drawn from forms with equal probabilities.
+
+    forms: For each form its number of fixed characters, and the lengths of the words for each of its slots.
+    """
 
     probability: float
-    templates: tuple[_Template, ...]
+    forms: tuple[tuple[int, list[list[int]]], ...]
 
     @property
     def n_uniforms(self) -> int:
-        """Number of uniform random numbers for one draw: one for presence, one for the template, and one per slot."""
-        return 2 + max(len(template) // 2 for template in self.templates)
+        """Number of uniform random numbers for one draw: one for presence, one for the form, and one per slot."""
+        return 2 + max(len(slots) for _, slots in self.forms)
 
-    def fill(self, uniforms: FloatArray) -> str:
-        """Return the sentence that uniform random numbers select; an empty text where it is not present."""
+    def length(self, uniforms: FloatArray) -> int:
+        """Return the number of characters that uniform random numbers select; 0 where the sentence is not present."""
         if uniforms[0] >= self.probability:
-            return ""
-        parts = self.templates[int(uniforms[1] * len(self.templates))]
-        of_parts = np.zeros(len(parts))
-        of_parts[1::2] = uniforms[2 : 2 + len(parts) // 2]
-        return "".join(words[int(uniform * len(words))] for words, uniform in zip(parts, of_parts, strict=True))
+            return 0
+        fixed, slots = self.forms[int(uniforms[1] * len(self.forms))]
+        return fixed + sum(words[int(u * len(words))] for words, u in zip(slots, uniforms[2:], strict=False))
 
     def lengths(self, before: int) -> FloatArray:
         """Return the probability of each length, 0, 1, ..., after ``before`` blanks; words in slots are independent."""
         total = np.zeros(1)
-        for template in self.templates:
-            fixed = sum(len(text) for (text,) in template[::2])
+        for fixed, slots in self.forms:
             pmf = np.eye(1, fixed + 1, fixed)[0]
-            for words in template[1::2]:
-                pmf = np.convolve(pmf, np.bincount([len(word) for word in words]) / len(words))
+            for words in slots:
+                pmf = np.convolve(pmf, np.bincount(words) / len(words))
             total = np.pad(total, (0, max(0, before + len(pmf) - len(total))))
-            total[before : before + len(pmf)] += self.probability * pmf / len(self.templates)
+            total[before : before + len(pmf)] += self.probability * pmf / len(self.forms)
         total[0] += 1 - self.probability
         return total
 
@@ -104,22 +140,32 @@ class Sentence:
 @cache
 def sentences(category: str) -> tuple[Sentence, ...]:
     """Return the sentences of a category's prompts. The first sentence is always present."""
-    rows = [(1.0, OPENINGS[category]), *DETAILS[category], *COMMON]
-    return tuple(Sentence(probability, tuple(map(_template, texts))) for probability, texts in rows)
+    slots = {name: list(map(int, lengths)) for name, *lengths in map(str.split, _SLOTS.split(";"))}
+    read = []
+    for sentence in f"{_SENTENCES[category]}; {_IN_ALL}".split(";"):
+        probability, forms = sentence.split(":")
+        parts = [form.split() for form in forms.split(",")]
+        with_slots = tuple((int(fixed), [slots[name] for name in names]) for fixed, *names in parts)
+        read.append(Sentence(float(probability), with_slots))
+    return tuple(read)
 
 
 def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, list[str]]:
     """Draw ``n`` prompts; return the places of their categories, (n,), and their texts."""
     groups = rng.choice(len(CATEGORIES), size=n, p=SHARES)
     width = max(sum(sentence.n_uniforms for sentence in sentences(category)) for category in CATEGORIES)
-    uniforms = rng.random((n, width))
     prompts = []
-    for group, row in zip(groups, uniforms, strict=True):
-        parts, n_used = [], 0
+    for group, row in zip(groups, rng.random((n, width)), strict=True):
+        lengths, n_used = [], 0
         for sentence in sentences(CATEGORIES[group]):
-            parts.append(sentence.fill(row[n_used : n_used + sentence.n_uniforms]))
+            lengths.append(sentence.length(row[n_used:]))
             n_used += sentence.n_uniforms
-        prompts.append(" ".join(part for part in parts if part))
+        # Sentences that are present have a blank between them.
+        length = sum(size + 1 for size in lengths if size) - 1
+        words = f"{_WORDS[CATEGORIES[group]]} {_COMMON_WORDS}".split()
+        text = " ".join(words[int(u * len(words))] for u in row)
+        repeated = " ".join([text] * (1 + length // len(text)))
+        prompts.append(repeated[: length - 1].capitalize() + ".")
     return groups, prompts
 
 
@@ -266,7 +312,8 @@ class Arena:
         Returns
         -------
         pandas.DataFrame
-            A row per prompt: ``question_id``, ``prompt``, ``category`` and ``length`` in characters.
+            A row per prompt: ``question_id``, ``prompt`` (words, many of them of its category), ``category`` and
+            ``length`` in characters.
         """
         groups, prompts = draw_prompts(check_count(n, "n"), generator(rng))
         lengths = np.array([len(prompt) for prompt in prompts])
@@ -390,6 +437,7 @@ class Arena:
         return mu
 
 
+@checked
 def simulate_arena(
     n: int = 4000,
     *,

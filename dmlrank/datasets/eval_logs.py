@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from .._utils.declared_types import checked
 from ..data.pairs_from_scores import GRADES
 from ..exceptions import DataError, OptionError, listed, nearest, shown
 from .log_files import (
@@ -41,10 +42,9 @@ _OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms",
 _GRADES = {**GRADES, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 # Verdicts with A first; Arena-Hard also writes B>A as A<B.
 _VERDICTS = {
-    **dict.fromkeys(("A>>B", "A>B", "A++", "A+", "A"), "model_a"),
-    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B", "B++", "B+", "B"), "model_b"),
-    **dict.fromkeys(("A=B", "B=A", "tie"), "tie"),
-    "N/A": None,
+    **dict.fromkeys(("A>>B", "A>B"), "model_a"),
+    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B"), "model_b"),
+    **dict.fromkeys(("A=B", "B=A"), "tie"),
 }
 # The keys by which a log is recognised: of its first record, or of the whole file. The last stands beside samples.
 _KEYS: Mapping[str | None, tuple[str, ...]] = {
@@ -54,8 +54,6 @@ _KEYS: Mapping[str | None, tuple[str, ...]] = {
     "alpaca_eval": ("generator_1", "generator_2", "preference"),
     "arena_hard": ("uid", "games", "baseline"),
     "mt_bench_pair": ("question_id", "g1_winner", "g2_winner"),
-    "mt_bench_single": ("question_id", "model", "score", "judge"),
-    "wildbench": ("session_id", "parsed_result"),
     "every_eval_ever": ("evaluation_id", "sample_id"),
     None: ("evaluation_id", "evaluation_results"),
 }
@@ -138,10 +136,6 @@ class _Table:
                 f"{listed(map(str, self.files))}: no sample, read as {self.kind!r}; pass another kind={listed(READERS)}"
             )
         is_votes = "winner" in self.columns
-        if is_votes and "score" in self.columns:
-            raise DataError(
-                f"{listed(map(str, self.files))}: some files hold scores, others verdicts; read them by themselves"
-            )
         first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
         for column in self.columns.values():
             column.extend([None] * (self.n_rows - len(column)))
@@ -180,6 +174,7 @@ class _Table:
         return table
 
 
+@checked
 def read_log(
     path: LogPath,
     kind: str | None = None,
@@ -199,10 +194,10 @@ def read_log(
         ``.gz`` or ``.zst`` (extra ``logs``).
     kind : str, optional
         ``"inspect"`` (inspect_ai, ``.eval`` and ``.json``), ``"lm_eval"`` (lm-evaluation-harness with
-        ``--log_samples``), ``"alpaca_eval"``, ``"arena_hard"``, ``"mt_bench_pair"``, ``"mt_bench_single"``,
-        ``"wildbench"``, ``"every_eval_ever"``, ``"promptfoo"`` or ``"lmarena"`` (votes with ``model_a``, ``model_b``
-        and ``winner`` as LMArena publishes them, in csv or JSON); by default it is recognised, but for votes in JSON.
-        Logs of other kinds in a folder are then left out and named in the report.
+        ``--log_samples``), ``"alpaca_eval"``, ``"arena_hard"``, ``"mt_bench_pair"``, ``"every_eval_ever"``,
+        ``"promptfoo"`` or ``"lmarena"`` (votes with ``model_a``, ``model_b`` and ``winner`` as LMArena publishes them,
+        in csv or JSON); by default it is recognised, but for votes in JSON. Logs of other kinds in a folder are then
+        left out and named in the report.
     metric : str, optional
         The metric of lm-evaluation-harness, the score of promptfoo's ``namedScores``, or the evaluation of Every Eval
         Ever, where there are several.
@@ -536,50 +531,17 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
 def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
     table.clusters = ["question"]
     for file, record in _records_in(files):
+        question, turn, judge = record["question_id"], record.get("turn", 1), record.get("judge")
+        names_of_judge = ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
         for game, names in (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1"))):
             verdict = record.get(f"{game}_winner")
             labels = {names[0]: "model_a", names[1]: "model_b", "tie": "tie", "error": None, None: None}
             if verdict not in labels:
                 raise DataError(f"{str(file)!r} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}")
             models = [str(record.get(name)) for name in names]
-            prompt, judge, question = _mt_bench_columns(record)
-            table.add_vote(prompt, models, labels[verdict], judge, "mt_bench", question)
-
-
-def _read_mt_bench_single(table: _Table, files: Sequence[Path]) -> None:
-    table.clusters = ["question"]
-    for file, record in _records_in(files):
-        score = _score(record.get("score"), f"{str(file)!r}, question {record['question_id']}")
-        prompt, judge, question = _mt_bench_columns(record)
-        error = None if score >= 0 else "the judge's score could not be read"
-        further = {**question, "judge": judge}
-        table.add_score(prompt, str(record.get("model")), np.nan if error else score, 1, "mt_bench", further, error)
-
-
-def _mt_bench_columns(record: Record) -> tuple[str, str, dict[str, Any]]:
-    """Return the prompt of a judgment, which is a turn of a question, its judge, and the columns of the question."""
-    question, turn, judge = record["question_id"], record.get("turn", 1), record.get("judge")
-    names = ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
-    return f"{question} turn {turn}", names, {"question": question, "turn": turn}
-
-
-def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
-    for file, record in _records_in(files):
-        parts = dict(part.split("=", 1) for part in file.parts if "=" in part)
-        model, judge = file.name.split(".json")[0], parts.get("eval", "")
-        prompt, result = str(record.get("session_id")), record.get("parsed_result") or {}
-        if "choice" not in result and "ref" not in parts:
-            score = _score(result.get("score"), f"{str(file)!r}, session {prompt}")
-            table.add_score(prompt, model, score, 1, "wildbench", {"judge": judge})
-            continue
-        names = record.get("assignment") or {"A": record.get("model_A"), "B": record.get("model_B")}
-        if not (names.get("A") and names.get("B")):
-            raise DataError(
-                f"{str(file)!r}, session {prompt}: it does not say which answer was A ('assignment', or 'model_A' and "
-                f"'model_B'); a verdict without it says nothing"
-            )
-        grade, models = result.get("choice"), (str(names["A"]), str(names["B"]))
-        table.add_vote(prompt, models, _verdict(grade, file), judge, "wildbench", {"grade": grade})
+            # A prompt is a turn of a question.
+            further = {"question": question, "turn": turn}
+            table.add_vote(f"{question} turn {turn}", models, labels[verdict], names_of_judge, "mt_bench", further)
 
 
 def _records_in(files: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
@@ -719,8 +681,6 @@ READERS: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "alpaca_eval": (_read_alpaca_eval, ()),
     "arena_hard": (_read_arena_hard, ()),
     "mt_bench_pair": (_read_mt_bench_pair, ()),
-    "mt_bench_single": (_read_mt_bench_single, ()),
-    "wildbench": (_read_wildbench, ()),
     "every_eval_ever": (_read_every_eval_ever, ("metric",)),
     "promptfoo": (_read_promptfoo, ("metric",)),
     "lmarena": (_read_lmarena, ()),

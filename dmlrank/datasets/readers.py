@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_path
+from .._utils.declared_types import checked
 from ..data.arrays import arrow_module
 from ..data.frames import require_columns
 from ..data.style_columns import style_columns, turn_texts
@@ -28,6 +29,7 @@ class DataFileNotFoundError(DataError, FileNotFoundError):
     """A data file does not exist."""
 
 
+@checked
 def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     """Read MT-Bench judgments, with the category and the prompt of each question where the questions file exists.
 
@@ -95,6 +97,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     return votes[[column for column in columns if column in votes]]
 
 
+@checked
 def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read battles of the Chatbot Arena.
 
@@ -218,6 +221,7 @@ _HARD = 6
 _STYLE = ("log_length", "headers", "bold", "lists", "code_blocks")
 
 
+@checked
 def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read LMArena's published votes: the parquet files of 100,000 and of 140,000 human preferences.
 
@@ -247,8 +251,8 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
           the seven criteria such as ``complexity``; ``hard_prompt`` says that six of the criteria hold. ``high_freq``
           and ``sampled`` are LMArena's marks of repeated prompts.
         - ``log_length``, ``headers``, ``bold``, ``lists``, ``code_blocks``: style of the first answer minus style of
-          the second, as :func:`dmlrank.style_columns` defines it. Lengths (in tokens), headers, bold passages and lists
-          come from the counts in ``conv_metadata`` where the file has them, else from the conversations.
+          the second, as :func:`dmlrank.data.style_columns` defines it. Lengths (in tokens), headers, bold passages and
+          lists come from the counts in ``conv_metadata`` where the file has them, else from the conversations.
 
     Raises
     ------

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, softmax
 
 from .._utils.argument_checks import number_in
+from .._utils.declared_types import checked
 from ..data.arrays import FloatArray, IntArray
 from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest
 from ..functionals import CategoryWeights, named
@@ -452,6 +453,7 @@ class Bt(Simulator):
         return np.stack([expit(score), expit(-score)], axis=-1)
 
 
+@checked
 def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
     """Draw ``n`` contexts from :class:`Ties`, with their labelled pairs and the true propensities.
 
@@ -480,6 +482,7 @@ def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **pa
     return _simulator(Ties, coefficients, parameters).sample(n, rng)
 
 
+@checked
 def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **parameters: float) -> pd.DataFrame:
     """Draw ``n`` contexts from :class:`Bt`, with their labelled pairs and the true propensities.
 

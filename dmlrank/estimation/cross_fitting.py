@@ -36,7 +36,7 @@ from ..data.arrays import row_slices
 from ..data.contexts import IdentityNumbers
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
-from ..nuisance.outcome_model.cross_fit import ConstantMu, MeanMu, MuModel
+from ..nuisance.outcome_model.cross_fit import ConstantMu, MuModel
 from ..nuisance.training_rows import FLOORS, Folds, log_loss
 
 Words = NDArray[np.uint64]
@@ -99,35 +99,19 @@ class FoldUnits:
     identity (n,): Number that stands for the identifier of each context's unit, as
         :func:`dmlrank.data.contexts.identity_numbers` computes it; the same in all contexts of a unit.
     noun: Plural noun for the units, for errors.
-    cluster (n,): Cluster of each context; None without clusters. Several clusters that share a text are one unit.
     """
 
     unit: IntArray
     identity: IdentityNumbers
     noun: str = "contexts"
-    cluster: IntArray | None = None
-
-    @property
-    def groupings(self) -> list[IntArray]:
-        """The groupings of contexts that must not be split, (n,) each: units, then clusters."""
-        return [self.unit] if self.cluster is None else [self.unit, self.cluster]
 
 
 def fold_key(seed: int, repetition: int) -> bytes:
     """Return the key, 16 bytes, by which a repetition of a fit deals its folds.
 
-    The key follows from the seed of the fit and the number of the repetition from 0. Results keep the seed (pickled and
-    in JSON: ``description.seed``), so that the folds of a stored fit can be dealt to further units.
+    The key follows from the seed of the fit and the number of the repetition from 0.
     """
     return blake2b(f"dmlrank folds: seed {seed}, repetition {repetition}".encode(), digest_size=16).digest()
-
-
-def fold_by_hash(identity: IdentityNumbers, key: bytes, n_folds: int) -> IntArray:
-    """Return floor(k u) for each identifier, where u is its keyed hash in [0, 1) and k the number of folds, (n,).
-
-    Shapes: identity (n,).
-    """
-    return _share_of(keyed_hash(identity, key), n_folds)
 
 
 def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
@@ -137,53 +121,19 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
     if n_units < n_folds:
         advice = "use fewer folds" if n_units > 1 else "a fit needs two or more of them: collect votes on others"
         raise DataError(
-            f"{n_units} {units.noun} cannot be divided into n_folds={n_folds} folds, because every fold needs at least "
-            f"one of them; {advice}"
+            f"{n_units} {units.noun} cannot be divided into learning=Learning(n_folds={n_folds}) folds, because "
+            f"every fold needs at least one of them; {advice}"
         )
     identity = np.zeros(len(is_present), np.uint64)
     identity[units.unit] = units.identity
     hashes = keyed_hash(identity[is_present], key)
-    fold = _share_of(hashes, n_folds)
+    # floor(k u): the upper 32 bits of the hash decide.
+    fold = (((hashes >> np.uint64(32)) * np.uint64(n_folds)) >> np.uint64(32)).astype(np.intp)
     if n_units < UNITS_PER_FOLD * n_folds or (np.bincount(fold, minlength=n_folds) == 0).any():
         fold[np.lexsort((identity[is_present], hashes))] = np.arange(n_units) * n_folds // n_units
     fold_of_unit = np.zeros(len(is_present), np.intp)
     fold_of_unit[is_present] = fold
     return Folds(fold_of_unit[units.unit], units.unit, n_folds)
-
-
-def extend_folds(folds: Folds, place: IntArray, units: FoldUnits, key: bytes) -> Folds:
-    """Deal the units that an earlier fit did not have to its folds; all earlier contexts keep their fold.
-
-    Shapes: place (n,).
-    """
-    # Earlier contexts are not hashed, because they keep their fold.
-    fold = np.zeros(len(units.identity), dtype=np.intp)
-    is_further = np.ones(len(fold), dtype=bool)
-    is_further[place] = False
-    fold[is_further] = fold_by_hash(units.identity[is_further], key, folds.n_folds)
-    for unit in units.groupings:
-        of_known_unit = spread_over_units(unit, place, folds.fold)
-        fold = np.where(of_known_unit >= 0, of_known_unit, fold)
-    fold[place] = folds.fold
-    return Folds(fold, units.unit, folds.n_folds)
-
-
-def spread_over_units(unit: IntArray, place: IntArray, number: IntArray) -> IntArray:
-    """Return for each context the number that a given context of its unit has, (n,); -1 where none is given.
-
-    If the numbers of the given contexts of a unit differ, the first one counts. Negative numbers do not count.
-
-    Shapes: unit (n,), place (g,), number (g,).
-    """
-    counts = np.flatnonzero(number >= 0)[::-1]
-    number_of_unit = np.full(int(unit.max()) + 1, -1)
-    number_of_unit[unit[place[counts]]] = number[counts]
-    return number_of_unit[unit]
-
-
-def _share_of(hashes: IdentityNumbers, n_folds: int) -> IntArray:
-    """Return floor(k u), (n,), where u is a hash divided by 2^64; the upper 32 bits of the hash decide."""
-    return (((hashes >> np.uint64(32)) * np.uint64(n_folds)) >> np.uint64(32)).astype(np.intp)
 
 
 # Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
@@ -428,15 +378,14 @@ def over_parts(
     size: int,
     what: str,
     selected: NDArray[np.bool_] | None = None,
-    n_done: int = 0,
 ) -> Iterator[tuple[ContextPart, T]]:
     """Yield the parts of a source of mu with what ``evaluate`` returns for each; threads and workers share the parts.
 
-    ``what`` says in reports of the progress what is computed; ``n_done`` contexts count as done before.
+    ``what`` says in reports of the progress what is computed.
     """
     numbered = NumberedParts(mu, size, selected)
     parts, name = numbered.parts, f"{what} of contexts"
-    total, numbers = n_done + sum(len(part.contexts) for part in parts), range(len(parts))
+    n_done, total, numbers = 0, sum(len(part.contexts) for part in parts), range(len(parts))
     are_concurrent = [part.concurrent for part in parts]
     results = in_workers(
         _evaluate_part, (evaluate, numbered), numbers, name=name, is_concurrent=are_concurrent.__getitem__
@@ -453,21 +402,11 @@ def _evaluate_part(shared: tuple[Callable[[ContextPart], T], NumberedParts], num
     return evaluate(numbered.parts[number])
 
 
-def held_out_probabilities(mu: MuSource, cells: Cells) -> FloatArray:
-    """Return the probabilities of m cells, (m, C), that their own labels have not entered."""
-    constant = mu_by_fold(mu)
-    return mu.at(cells) if constant is None else constant.held_out(cells)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedMu:
     """Cross-fitted mu: one model per fold, each trained on the other folds.
 
-    In an extended fit, contexts that came after the training are out of sample for the models of all folds. They form
-    one more set, whose model is the mean of the other models (:class:`.MeanMu`).
-
-    models: The model of each fold, then the mean of these models where some contexts came after the training.
-    folds: The model that predicts each context, by its place in ``models``.
+    models: The model of each fold.
     x (n, p): Features of the contexts.
     _cache: Probabilities of whole sets of cells: several steps of a fit need those of the labels and of the verdicts.
     _kinds: Cache of the kinds of identical contexts for one set of labelled cells: several fits on the same first
@@ -500,39 +439,19 @@ class CrossFittedMu:
                     None if stream is None else partial(_predict_rows, stream, self.x, rows),
                 )
 
-    @property
-    def trained(self) -> tuple[MuModel, ...]:
-        """The models of the folds, without their mean."""
-        return tuple(model for model in self.models if not isinstance(model, MeanMu))
-
     def average(self, x: FloatArray) -> FloatArray:
         """Return the mean over the models of all folds, (n, K, K, C)."""
-        return MeanMu(self.trained).predict(x)
+        return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
 
     def at(self, cells: Cells) -> FloatArray:
         """Return the out-of-fold probabilities of m cells, (m, C), as a read-only array."""
         if cells not in self._cache:
-            self._keep(cells, self._predict_cells(cells))
+            probabilities = self._predict_cells(cells)
+            probabilities.flags.writeable = False
+            if len(self._cache) == _MAX_CACHED:
+                self._cache.pop(next(iter(self._cache)))
+            self._cache[cells] = probabilities
         return self._cache[cells]
-
-    def at_with_known(self, cells: Cells, known: FloatArray, place: IntArray) -> FloatArray:
-        """Return the probabilities of m cells as :meth:`at` does, where those of some cells are known already.
-
-        Shapes: known (r, C), place (m,).
-        """
-        probabilities = np.empty(cells.y.shape)
-        is_known = place >= 0
-        probabilities[is_known] = known[place[is_known]]
-        probabilities[~is_known] = self._predict_cells(cells.only(~is_known))
-        self._keep(cells, probabilities)
-        return probabilities
-
-    def _keep(self, cells: Cells, probabilities: FloatArray) -> None:
-        """Store the probabilities of cells, (m, C), read-only."""
-        probabilities.flags.writeable = False
-        if len(self._cache) == _MAX_CACHED:
-            self._cache.pop(next(iter(self._cache)))
-        self._cache[cells] = probabilities
 
     def _predict_cells(self, cells: Cells) -> FloatArray:
         """Return the out-of-fold probabilities of m cells, (m, C)."""
@@ -596,8 +515,8 @@ class SuppliedMu:
     def average(self, x: FloatArray) -> FloatArray:
         """Raise: supplied probabilities are those of the fit's contexts alone."""
         raise DataError(
-            "this fit was given mu=, which holds probabilities of the fit's own prompts alone; predict(newdata) needs "
-            "a learner. Fit with learner= instead of mu="
+            "this fit was given learning=Learning(mu=...), which holds probabilities of the fit's own prompts alone; "
+            "predict(newdata) needs a learner: fit without mu"
         )
 
     def at(self, cells: Cells) -> FloatArray:
@@ -637,12 +556,13 @@ class HeldOutLabels:
     def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:
         """Return all labels, merged where their probabilities are equal because mu is the same in all contexts.
 
-        The log-loss is linear in the labels, so that merging does not change it. ``held_out``, (m, C), is
-        :func:`held_out_probabilities` where they are known already.
+        The log-loss is linear in the labels, so that merging does not change it. ``held_out``, (m, C), are the
+        probabilities of the cells that their own labels have not entered, where they are known already.
         """
         constant = mu_by_fold(mu)
         if constant is None or constant.folds.n_folds == 1:
-            held_out = held_out_probabilities(mu, data.cells) if held_out is None else held_out
+            if held_out is None:
+                held_out = mu.at(data.cells) if constant is None else constant.held_out(data.cells)
             if constant is not None and may_save_half(data):
                 kinds = constant.identical_contexts(data)
                 if all(map(kinds.is_constant_within_kinds, held_out.T)):

@@ -151,16 +151,17 @@ def warn_about_intervals(
     outweighing = "Labels with rare outcomes or of rarely compared pairs outweigh all others"
     has_few = validity.effective_contexts < _FEWEST_EFFECTIVE
     if votes is not None and has_few.any() and (votes[has_few] < _RARE * np.median(votes)).all():
-        bounded = ["a larger floor= bounds the influence of their labels"] * interior
-        without = f"min_votes={votes[has_few].max() + 1} leaves out models with so few votes"
+        bounded = ["a larger floor, learning=Learning(floor=...), bounds the influence of their labels"] * interior
+        without = f"pairs=Pairs(min_votes={votes[has_few].max() + 1}) leaves out models with so few votes"
         advice = "; ".join([without, *bounded, *remedies])
     elif interior:
-        advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
+        advice = "functional='borda' depends least on such labels, and a larger floor, learning=Learning(floor=...), "
+        advice += "bounds their influence"
         advice += remedy_text
     elif pairs_are_derived:
         outweighing, advice = FEW_UNLIKE, "add prompts"
     else:
-        advice = "; ".join(["leave pairs with few labels out (min_labels=)", *remedies])
+        advice = "; ".join(["leave pairs with few labels out (pairs=Pairs(min_labels=...))", *remedies])
     warn_of_few_prompts(validity.effective_contexts, models, n_contexts, outweighing, advice)
     is_certain = np.abs(validity.second_order) > 2 * validity.second_order_errors
     ratio = np.where(is_certain, np.abs(validity.second_order), 0.0) / np.where(std_errors > 0, std_errors, np.inf)

@@ -140,31 +140,6 @@ class NuisanceEstimates:
     judge: JudgeCorrection | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TargetPopulation:
-    """The contexts whose mean scores are estimated.
-
-    weight (n,): Weights in the target population, with mean one; None where every context counts one.
-    sample (s,): Contexts over which F(mu) is averaged; None for all. The corrections are those of all contexts in
-        either case.
-    """
-
-    weight: FloatArray | None = None
-    sample: IntArray | None = None
-
-    def weights(self, n_contexts: int) -> FloatArray:
-        """Return the weight of each context, (n,)."""
-        return np.ones(n_contexts) if self.weight is None else self.weight
-
-    def sample_weights(self, n_contexts: int) -> FloatArray | None:
-        """Return n / s for the s contexts of the sample and zero for all others, (n,); None without a sample."""
-        if self.sample is None:
-            return None
-        weights = np.zeros(n_contexts)
-        weights[self.sample] = n_contexts / len(self.sample)
-        return weights
-
-
 T = TypeVar("T")
 
 # Number of influence values whose products are added up by one thread at a time.
@@ -247,8 +222,6 @@ class Influence(CentredValues):
     variance_correction (d, d): How much larger the second moment of the correction would be if the derivative of F were
         taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.one_step`);
         None where no formula is available.
-    sample_weight (n,): Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and
-        0 for all other contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
     """
 
     value: FloatArray
@@ -257,7 +230,6 @@ class Influence(CentredValues):
     block_weight: FloatArray
     weight: FloatArray
     variance_correction: FloatArray | None = None
-    sample_weight: FloatArray | None = None
 
     @property
     def n_contexts(self) -> int:
@@ -270,39 +242,14 @@ class Influence(CentredValues):
         return self.value.shape[1]
 
     @property
-    def value_weight(self) -> FloatArray:
-        """Weight of each context in the mean of F(mu), (n,): with a sample, ``weight`` times ``sample_weight``."""
-        return self.weight if self.sample_weight is None else self.weight * self.sample_weight
-
-    @property
     def plugin(self) -> FloatArray:
         """Weighted mean of F(mu), (d,)."""
-        return self.value_weight @ self.value / self.value_weight.sum()
+        return self.weight @ self.value / self.weight.sum()
 
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
         return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
-
-    @property
-    def subsample_inflation(self) -> float:
-        """Largest relative increase of a standard error that comes from averaging F(mu) over a sample.
-
-        With S_F and S_D the variances of F and of the correction over contexts and C their covariance, the variance is
-        S_F / m + (S_D + 2 C) / n instead of (S_F + S_D + 2 C) / n.
-        """
-        if self.sample_weight is None:
-            return 0.0
-        in_sample, n = self.sample_weight > 0, len(self.value)
-        plugin, correction = self.plugin, self.correction_by_context
-        correction = self.weight[:, None] * (correction - (self.estimate - plugin))
-        value = self.weight[in_sample, None] * (self.value[in_sample] - plugin)
-        value_variance = (value**2).mean(axis=0)
-        other_terms = np.square(correction).sum(axis=0) / n + 2 * (value * correction[in_sample]).mean(axis=0)
-        full = value_variance + other_terms
-        varies = full > 1e-300
-        ratio = (value_variance * n / in_sample.sum() + other_terms)[varies] / full[varies]
-        return float(np.sqrt(ratio.max(initial=1.0)) - 1)
 
     @property
     def correction_by_context(self) -> FloatArray:
@@ -314,16 +261,11 @@ class Influence(CentredValues):
     @property
     def centred(self) -> FloatArray:
         """Influence values phi_i = w_i (F_i + correction_i - theta), (n, d), with mean zero; weights have mean one."""
-        phi, estimate, plugin, value_weight = self.correction_by_context, self.estimate, self.plugin, self.value_weight
+        phi = self.correction_by_context
         # In place: the arrays have a row for every context.
-        if self.sample_weight is None:
-            phi += self.value
-            phi -= estimate
-            phi *= self.weight[:, None]
-        else:
-            phi -= estimate - plugin
-            phi *= self.weight[:, None]
-            phi += value_weight[:, None] * (self.value - plugin)
+        phi += self.value
+        phi -= self.estimate
+        phi *= self.weight[:, None]
         return phi
 
     @property
@@ -356,11 +298,11 @@ class Influence(CentredValues):
         factor = 1 + borrow * size * np.square(1 / size).sum() / (1 - 1 / size).sum()
         deviation = (centred - means[stratum]) * np.sqrt(factor)[stratum][:, None]
         nothing = np.zeros_like(self.correction)
-        return replace(self, value=self.estimate + deviation, correction=nothing, sample_weight=None)
+        return replace(self, value=self.estimate + deviation, correction=nothing)
 
     def given_prompts(self) -> Influence:
         """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
-        return replace(self, value=np.broadcast_to(self.plugin, self.value.shape), sample_weight=None)
+        return replace(self, value=np.broadcast_to(self.plugin, self.value.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +328,6 @@ class CompressedInfluence:
     plugin: FloatArray
     estimate: FloatArray
     variance_correction: FloatArray | None = None
-    subsample_inflation = 0.0
 
     @property
     def n_contexts(self) -> int:
@@ -397,11 +338,6 @@ class CompressedInfluence:
     def n_scores(self) -> int:
         """Number of scores, d."""
         return len(self.estimate)
-
-    @property
-    def value_weight(self) -> FloatArray:
-        """Weight of each context in the mean of F(mu), (n,)."""
-        return self.weight
 
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (d, d)."""
@@ -505,22 +441,15 @@ InfluenceFunction: TypeAlias = Influence | CompressedInfluence
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
     first = influences[0]
-    if len(influences) == 1 and first.sample_weight is None:
+    if len(influences) == 1:
         return first
-    values = [influence.value for influence in influences]
-    if first.sample_weight is not None:
-        # Values of all contexts, whose mean has the value and variance of the sample's mean of F(mu).
-        plugins, weights = ([getattr(i, name) for i in influences] for name in ("plugin", "sample_weight"))
-        triples = zip(values, plugins, weights, strict=True)
-        values = [plugin + weight[:, None] * (value - plugin) for value, plugin, weight in triples]
     corrections = [influence.variance_correction for influence in influences]
     added = [correction for correction in corrections if correction is not None]
     return replace(
         first,
-        value=np.mean(values, axis=0),
+        value=np.mean([influence.value for influence in influences], axis=0),
         correction=np.mean([influence.correction for influence in influences], axis=0),
         variance_correction=np.mean(added, axis=0) if len(added) == len(influences) else None,
-        sample_weight=None,
     )
 
 
@@ -555,20 +484,6 @@ class OneStepResult:
     def target(self) -> InfluenceFunction:
         """The influence function of the functional that the user fits."""
         return self.influences["target"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownValues:
-    """F(mu) of contexts for which an earlier estimate has computed it, with the same mu and the same estimands.
-
-    by_name (n, d): F(mu) of each estimand; rows of other contexts are not used.
-    is_known (n,).
-    n_floored: Number of entries of mu below the floor in the known contexts.
-    """
-
-    by_name: dict[EstimandName, FloatArray]
-    is_known: NDArray[np.bool_]
-    n_floored: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -610,24 +525,19 @@ def project_influence(
 
     Notes
     -----
-    Where F(mu) is averaged over a sample of the contexts, F(mu) is regressed on v in the sample, and the correction in
-    all contexts.
-
     Corrections by block are centred as for the scores themselves (:attr:`Influence.centred_correction`). The projection
     of the corrections on v is minus the estimated bias of F(mu). This bias is subtracted from the blocks in proportion
     to their labelled cells.
     """
-    weight, value_weight, n = influence.weight, influence.value_weight, len(design)
+    weight, n = influence.weight, len(design)
     correction = influence.correction_by_context
     # Rows E[w v v']^-1 v of the contexts.
     scaled_design: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
-    value_coefficients = np.linalg.solve(
-        _gram(design, value_weight), design.T @ (value_weight[:, None] * influence.value)
-    )
+    value_coefficients = np.linalg.solve(_gram(design, weight), design.T @ (weight[:, None] * influence.value))
     correction_coefficients = scaled_design.T @ (weight[:, None] * correction) / n
     residual = weight[:, None] * (correction - design @ correction_coefficients)
     if not fixed_prompts:
-        residual = residual + value_weight[:, None] * (influence.value - design @ value_coefficients)
+        residual = residual + weight[:, None] * (influence.value - design @ value_coefficients)
     centred = _row_products(scaled_design, residual)
     estimate = np.asarray(value_coefficients + correction_coefficients, dtype=float).ravel()
     if not with_blocks:
@@ -722,10 +632,11 @@ class InfluenceInGroups:
 
     def _means(self, whole: Influence) -> tuple[FloatArray, FloatArray]:
         """Return the weighted means of F(mu) and of the corrections in groups, (G, d) each."""
-        of_context, weight, value_weight = self.members.T.astype(float), whole.weight, whole.value_weight
-        plugin = transposed_product(of_context, value_weight[:, None] * whole.value)
+        of_context, weight = self.members.T.astype(float), whole.weight
+        total = (weight @ of_context)[:, None]
+        plugin = transposed_product(of_context, weight[:, None] * whole.value)
         correction = transposed_product(of_context, weight[:, None] * whole.correction_by_context)
-        return plugin / (value_weight @ of_context)[:, None], correction / (weight @ of_context)[:, None]
+        return plugin / total, correction / total
 
     def changed(self, change: Callable[[Influence], Influence]) -> InfluenceInGroups:
         """Return the influence after a change of every group, which is made whenever a group is asked for."""
@@ -764,21 +675,21 @@ class InfluenceInGroups:
     def _moment_from_sums(self, whole: Influence) -> FloatArray:
         """Return the sum of phi phi', (G d, G d), from one pass over the contexts.
 
-        The phi of a group are linear combinations of the same d + 2 numbers of a context, z, whose coefficients are
+        The phi of a group are linear combinations of the same d + 1 numbers of a context, z, whose coefficients are
         the group's. The sum over the contexts in two groups needs only the sum of z z' over these contexts.
         """
         plugin, correction = self._means(whole)
         n_groups, size = len(self.contexts), self.n_scores
-        weight, value_weight = whole.weight[:, None], whole.value_weight[:, None]
+        weight = whole.weight[:, None]
         # Less its mean over all contexts, so that no digits are lost where scores are far from zero.
         mean = whole.plugin
         z = weight * whole.correction_by_context
-        z += value_weight * (whole.value - mean)
-        table = self._moments_of_pairs(np.hstack([z, value_weight, weight]))
+        z += weight * (whole.value - mean)
+        table = self._moments_of_pairs(np.hstack([z, weight]))
         g, h = np.triu_indices(n_groups)
-        maps = np.zeros((n_groups, size, size + 2))
+        maps = np.zeros((n_groups, size, size + 1))
         maps[:, range(size), range(size)] = 1.0
-        maps[:, :, size], maps[:, :, size + 1] = mean - plugin, -correction
+        maps[:, :, size] = mean - plugin - correction
         maps *= (self.n_contexts / (self.members @ whole.weight))[:, None, None]
         total = np.empty((n_groups, size, n_groups, size))
         of_pairs = maps[g] @ table @ maps[h].transpose(0, 2, 1)
@@ -869,14 +780,13 @@ def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> Inf
 
     def part(group: int) -> Influence:
         inside, kept = contexts[group], blocks[group]
-        weight, sampled = influence.weight[inside], influence.sample_weight
+        weight = influence.weight[inside]
         return Influence(
             value=influence.value[inside],
             correction=influence.correction[kept],
             block_context=np.searchsorted(inside, influence.block_context[kept]),
             block_weight=influence.block_weight[kept],
             weight=weight / weight.mean(),
-            sample_weight=None if sampled is None else sampled[inside],
         )
 
     return InfluenceInGroups(part, contexts, blocks, influence.n_contexts, len(influence.block_context), influence)

@@ -62,7 +62,7 @@ def cross_fit_judged(
     # The model of each fold gets soft labels at judged cells outside the fold.
     cells, chosen, soft = verdicts.cells, draw_soft_label_cells(data, verdicts, rng), []
     fold = folds.fold[cells.context[chosen]]
-    for held_out, (model, recalibration) in enumerate(zip(without_judge.trained, recalibrations, strict=True)):
+    for held_out, (model, recalibration) in enumerate(zip(without_judge.models, recalibrations, strict=True)):
         outside = chosen[fold != held_out]
         of_model = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
         soft.append(soft_labels(verdicts, recalibration, outside, of_model))
@@ -114,8 +114,8 @@ class FeatureMu:
     def average(self, x: FloatArray) -> FloatArray:
         """Raise: new contexts have no verdicts."""
         raise DataError(
-            "judge_as='features' predicts from the verdicts on every pair, and new prompts have no verdicts; use "
-            "judge_as='two-stage', whose probabilities need the prompt alone"
+            "learning=Learning(judge_as='features') predicts from the verdicts on every pair, and new prompts have no "
+            "verdicts; use judge_as='two-stage', whose probabilities need the prompt alone"
         )
 
     def at(self, cells: Cells) -> FloatArray:
@@ -156,8 +156,9 @@ def fit_with_features(
     if not verdicts.covers_all_pairs:
         n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
         raise JudgeError(
-            f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "
-            f"{n_pairs:,} pairs have no verdict; use judge_as='two-stage', which needs verdicts on some pairs only"
+            f"learning=Learning(judge_as='features') makes the verdict a feature of every pair, and "
+            f"{n_pairs - len(verdicts.cells):,} of {n_pairs:,} pairs have no verdict; use judge_as='two-stage', which "
+            f"needs verdicts on some pairs only"
         )
     boosters, cells = [], data.cells
     for held_out, seed in enumerate(seeds):

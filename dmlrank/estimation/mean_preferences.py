@@ -20,7 +20,6 @@ from .influence import (
     InfluenceBlocks,
     InfluenceInGroups,
     NuisanceEstimates,
-    TargetPopulation,
     add_to_rows,
     influence_in_groups,
 )
@@ -65,13 +64,13 @@ def mean_preferences(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation,
+    weight: FloatArray,
     *,
     members: NDArray[np.bool_] | None = None,
 ) -> MeanPreferences:
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
 
-    Shapes: members (G, n).
+    Shapes: weight (n,), members (G, n).
 
     Notes
     -----
@@ -88,17 +87,14 @@ def mean_preferences(
     phi_g(i) = 1(i in g) w_i (phi_raw(i) - theta_g) / p_g, where w_i is the weight of the context and phi_raw the sum of
     value and correction.
     """
-    weight = population.weights(data.n_contexts)
     weights = weight[None] if members is None else members * weight
-    sample = population.sample_weights(data.n_contexts)
-    value_weights = weights if sample is None else weights * sample
     shape = (len(weights), data.n_items, data.n_items, data.n_categories)
     total = np.zeros(shape)
-    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(value_weights.any(axis=0))
-    weighted_sum = partial(_weighted_sum, value_weights)
+    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(weights.any(axis=0))
+    weighted_sum = partial(_weighted_sum, weights)
     for _, part_sum in over_parts(weighted_sum, nuisances.mu, size, "mean preferences", needed):
         total += part_sum
-    plugin = total / value_weights.sum(axis=1)[:, None, None, None]
+    plugin = total / weights.sum(axis=1)[:, None, None, None]
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weights = weights / weights.sum(axis=1)[:, None]
     # Weighted sums of the residuals and of their products by pair.
@@ -132,26 +128,24 @@ def mean_preference_influence(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation,
+    weight: FloatArray,
     *,
     members: NDArray[np.bool_],
 ) -> InfluenceInGroups:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
 
-    Shapes: members (G, n).
+    Shapes: weight (n,), members (G, n).
     """
-    n, sampled = data.n_contexts, population.sample_weights(data.n_contexts)
     # The groups of contexts and blocks, without values.
-    empty = np.empty((n, 0)), np.empty((len(blocks.context), 0))
-    whole = Influence(*empty, blocks.context, blocks.weight, population.weights(n), sample_weight=sampled)
-    groups = influence_in_groups(whole, members)
-    valued, contexts = members if sampled is None else members & (sampled > 0), groups.contexts
+    empty = np.empty((data.n_contexts, 0)), np.empty((len(blocks.context), 0))
+    groups = influence_in_groups(Influence(*empty, blocks.context, blocks.weight, weight), members)
+    contexts = groups.contexts
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
-    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(valued.any(axis=0))
-    values_in_groups = partial(_values_in_groups, scores, valued)
+    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(members.any(axis=0))
+    values_in_groups = partial(_values_in_groups, scores, members)
     for part, part_values in over_parts(values_in_groups, nuisances.mu, size, "scores of groups", needed):
         for group, value in enumerate(part_values):
-            chosen = part.contexts[valued[group][part.contexts]]
+            chosen = part.contexts[members[group][part.contexts]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import SMALL_CHANGE, Functional, difference_step
-from ..functionals.linear_scores import PairScores
 from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
     ContextPart,
@@ -35,10 +34,8 @@ from .influence import (
     InfluenceBlocks,
     InfluenceFunction,
     JudgeCorrection,
-    KnownValues,
     NuisanceEstimates,
     OneStepResult,
-    TargetPopulation,
     add_to_rows,
     weight_sums,
 )
@@ -244,7 +241,6 @@ CHUNK = 2_000_000
 _ARRAYS_PER_CHUNK = 8
 # Influence values of one score that may be stored for all contexts: 160 MB, of which a fit needs a few.
 MAX_STORED = 20_000_000
-_EVERY_CONTEXT = TargetPopulation()
 
 
 def one_step(
@@ -252,11 +248,11 @@ def one_step(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation = _EVERY_CONTEXT,
-    *,
-    known: KnownValues | None = None,
+    weight: FloatArray | None = None,
 ) -> OneStepResult:
     r"""Estimate functionals of mu by one step from the first stages.
+
+    ``weight``, (n,), are weights of the contexts in the target population, with mean one; None where these are equal.
 
     Where contexts are identical and this saves work, one representative of each kind of identical contexts is
     evaluated, with the weights of its contexts added up; otherwise every context is evaluated.
@@ -291,10 +287,11 @@ def one_step(
     ----------
     Frauen et al., arXiv 2601.21816, equation eq:debiased_estimator of the source.
     """
-    kinds = useful_kinds(estimands, data, nuisances, blocks, population)
+    weight = np.ones(data.n_contexts) if weight is None else weight
+    kinds = useful_kinds(estimands, data, nuisances, blocks)
     if kinds is not None:
-        return evaluate_identical_contexts(kinds, estimands, data, nuisances, blocks, population)
-    return evaluate_contexts(estimands, data, nuisances, blocks, population, known=known)
+        return evaluate_identical_contexts(kinds, estimands, data, nuisances, blocks, weight)
+    return evaluate_contexts(estimands, data, nuisances, blocks, weight)
 
 
 # --- identical contexts -----------------------------------------------------------------------------------------------
@@ -305,14 +302,12 @@ def useful_kinds(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation,
 ) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
     constant, needs_too_much = mu_by_fold(nuisances.mu), data.n_contexts * data.n_items > MAX_STORED
     if (
         constant is None
         or nuisances.judge is not None
-        or population.sample is not None
         or not blocks.one_per_context
         or not all(score.has_fast_pairs for score in estimands.values())
         or not (needs_too_much or may_save_half(data))
@@ -329,7 +324,7 @@ def evaluate_identical_contexts(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation,
+    weight: FloatArray,
 ) -> OneStepResult:
     """Estimate by one step with one influence value for each of the :func:`useful_kinds`."""
     constant = mu_by_fold(nuisances.mu)
@@ -339,7 +334,6 @@ def evaluate_identical_contexts(
     cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
     held_out = constant.held_out(data.cells)
     scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells, kinds.n_cells), pi, data)
-    weight = population.weights(n)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
     n_contexts = np.bincount(constant.folds.fold, minlength=len(unclipped))
@@ -392,16 +386,14 @@ def evaluate_contexts(
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
-    population: TargetPopulation,
-    *,
-    known: KnownValues | None = None,
+    weight: FloatArray,
 ) -> OneStepResult:
     """Estimate by one step with the influence values of every context.
 
     Contexts are evaluated chunk by chunk, and contexts with equal features once per fold. No array has an entry for
     every context and every pair.
     """
-    n, cell_mu, weight = data.n_contexts, nuisances.mu.at(data.cells), population.weights(data.n_contexts)
+    n, cell_mu = data.n_contexts, nuisances.mu.at(data.cells)
     residuals, scale = Residuals.of(data, nuisances, blocks, cell_mu), None
     constant = mu_by_fold(nuisances.mu)
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
@@ -410,17 +402,8 @@ def evaluate_contexts(
         scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge)
     task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
-    is_needed: NDArray[np.bool_] | None = None
     values: dict[EstimandName, FloatArray] = {}
     n_floored = n_done = 0
-    if population.sample is not None:
-        is_needed = np.zeros(n, dtype=bool)
-        is_needed[population.sample] = True
-        if len(by_label) < len(estimands):
-            is_needed[residuals.context] = True
-    elif known is not None and len(by_label) == len(estimands):
-        is_needed, n_floored, n_done = ~known.is_known, known.n_floored, int(known.is_known.sum())
-        values = {name: np.where(is_needed[:, None], 0.0, known.by_name[name]) for name in estimands}
     corrections = {name: task.corrections_by_label(score) for name, score in by_label.items()}
     added: dict[EstimandName, FloatArray] = {
         name: task.variance_correction_by_label(score)
@@ -428,7 +411,7 @@ def evaluate_contexts(
         if score.pair_local and not score.linear
     }
     size = contexts_at_a_time(data, CHUNK)
-    for part, (of_part, n_low) in over_parts(task.evaluate, nuisances.mu, size, "scores", is_needed, n_done):
+    for part, (of_part, n_low) in over_parts(task.evaluate, nuisances.mu, size, "scores"):
         contexts = part.contexts
         for name, (value, block, correction, more) in of_part.items():
             if name not in values:
@@ -442,17 +425,9 @@ def evaluate_contexts(
                 added[name] = added[name] + more if name in added else more
         n_floored += n_low
         n_done += len(contexts)
-    sample_weight = population.sample_weights(n)
-    if sample_weight is not None:
-        # A part of the contexts may hold others than those of the sample.
-        for value in values.values():
-            value[~(sample_weight > 0)] = 0.0
     given = blocks.context, blocks.weight, weight
     return OneStepResult(
-        {
-            name: Influence(values[name], corrections[name], *given, added.get(name), sample_weight)
-            for name in estimands
-        },
+        {name: Influence(values[name], corrections[name], *given, added.get(name)) for name in estimands},
         cell_mu,
         held_out,
         HeldOutLabels.of(nuisances.mu, data, held_out),
@@ -591,64 +566,6 @@ class _Task:
             delta, pairs = rows.weighted(part, score.interior), (first, second, self.data.n_items)
             total = total + local_variance_correction(score, rows.mu[True][part], delta, weight, pairs)
         return total / self.data.n_contexts
-
-
-def estimate_of_pairs(
-    score: PairScores, data: PreferenceData, nuisances: NuisanceEstimates, blocks: InfluenceBlocks, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Estimate scores of P pairs and their variances where contexts are independent, (P,) each.
-
-    Sums over contexts are added up part by part, so that no array has an entry for every context and every pair.
-
-    Shapes: weight (n,).
-    """
-    n, size = data.n_contexts, len(score.item)
-    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
-    delta, first, second = residuals.weighted(slice(None), False), residuals.first, residuals.second
-    orders = (
-        [(delta, first, second)] if data.ordered else [(delta, first, second), (delta[:, data.flip], second, first)]
-    )
-    entries = zip(*(score.changes(*order, data.n_items) for order in orders), strict=True)
-    row, pair, change = map(np.concatenate, entries)
-    place, number = np.unique(residuals.context[row] * size + pair, return_inverse=True)
-    correction = np.bincount(number.reshape(-1), change, len(place)).astype(float)
-    context, pair = np.divmod(place, size)
-    sums_of_part = partial(_sums_of_pairs, score, weight, context, pair, correction)
-    of_parts = over_parts(sums_of_part, nuisances.mu, contexts_at_a_time(data, CHUNK), "margins")
-    total, squares, mean, deviation, crossed = map(np.array, zip(*(sums for _, sums in of_parts), strict=True))
-    amount = weight[context] * correction
-    estimate = (total.sum(axis=0) + np.bincount(pair, amount, size)) / n
-    # The sum of w^2 (F + correction - estimate)^2.
-    square = (deviation + squares[:, None] * np.square(mean - estimate)).sum(axis=0) + 2 * crossed.sum(axis=0)
-    square += np.bincount(pair, amount * (amount - 2 * weight[context] * estimate[pair]), size)
-    return estimate, square / n**2
-
-
-def _sums_of_pairs(
-    score: PairScores,
-    weight: FloatArray,
-    context: IntArray,
-    pair: IntArray,
-    correction: FloatArray,
-    part: ContextPart,
-) -> tuple[FloatArray, float, FloatArray, FloatArray, FloatArray]:
-    """Return sums over a part of the contexts by pair.
-
-    These are the sums of w F and of w^2, the mean of F and the sum of its squared deviations, both weighted by w^2, and
-    the sum of w^2 F correction.
-
-    Shapes: weight (n,), context, pair, correction (r,): the corrections that are not zero, sorted by context.
-    """
-    values = np.concatenate([score.value(table) for _, table in part.blocks()])
-    of_part = weight[part.contexts]
-    weights, squares = (np.bincount(part.place, w, len(values)) for w in (of_part, of_part**2))
-    rows, row_place = _rows_of_contexts(context, part.contexts)
-    at_rows = values[part.place[row_place], pair[rows]] * correction[rows] * of_part[row_place] ** 2
-    crossed = np.bincount(pair[rows], at_rows, values.shape[1]).astype(float)
-    total, sum_of_squares = weights @ values, float(squares.sum())
-    mean = squares @ values / (sum_of_squares or 1.0)
-    values -= mean
-    return total, sum_of_squares, mean, squares @ np.square(values, out=values), crossed
 
 
 def _rows_of_contexts(context: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:

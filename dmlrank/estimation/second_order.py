@@ -35,6 +35,9 @@ _DEPENDENT = 1e-6
 _DENSE = 0.2
 # Win shares of pairs that have no floor stay this far from 0 and 1.
 _SMALLEST = 1e-6
+# A fold is left out where pairs of labels of different units have less than this share of all pairs: next to all of its
+# labels are those of one unit, whose own noise cannot be told from the error of mu.
+_FEWEST_PAIRS = 0.1
 # Entries of a table of contexts and pairs that are computed at a time, so that a few of them stay in cache.
 _ENTRIES = 250_000
 
@@ -64,7 +67,7 @@ class SecondOrder:
     def influence(self, target: Influence) -> Influence:
         """Return u with its influence values, from the estimate to which it was added."""
         value = np.zeros_like(target.value)
-        return replace(target, value=value, correction=self._correction, variance_correction=None, sample_weight=None)
+        return replace(target, value=value, correction=self._correction, variance_correction=None)
 
     @property
     def _correction(self) -> FloatArray:
@@ -107,16 +110,17 @@ def second_order(
     learner that shrinks does so wherever log-odds are large, also by features that t lacks. The labels of a fold are
     independent of the mu that predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i)
     estimates the coefficients, where H is sum_i v_i z_i z_i' over all folds, scaled to the labels of one, plus the
-    identity matrix. With b_i the term of unit i, n the number of units of the fold, and M = sum_jk E D_jk (2 s_jk - 1)
-    z_jk z_jk',
+    identity matrix. With b_i the term of unit i, w_i its share of the weight of the fold's labels, and M = sum_jk E
+    D_jk (2 s_jk - 1) z_jk z_jk',
 
-        u = n / (n - 1) 1/2 {b'M b - sum_i b_i'M b_i},
+        u = 1 / (1 - sum_i w_i^2) 1/2 {b'M b - sum_i b_i'M b_i},
 
-    a sum over all pairs of different units of a fold, free of the labels' own noise. M is averaged over contexts of all
-    folds: those of the fold alone are the labels' own, and would give too large a u. The estimates of folds are
-    averaged by their weight. The influence of a label on u is its derivative in the label's weight,
+    a sum over all pairs of different units of a fold, free of the labels' own noise, divided by the share of these
+    pairs among all, which is (n - 1) / n for n units of one size. M is averaged over contexts of all folds: those of
+    the fold alone are the labels' own, and would give too large a u. The estimates of folds are averaged by their
+    weight. The influence of a label on u is its derivative in the label's weight,
 
-        n / (n - 1) b'M H^-1 z_i (y_i - s_i - v_i z_i'b),
+        1 / (1 - sum_i w_i^2) b'M H^-1 z_i (y_i - s_i - v_i z_i'b),
 
     to which 1/2 b'M H^-1 z_i v_i z_i'b is added as the label's part of u itself, so that groups of contexts get the
     part that comes from their labels. Pairs of units of which one is the label's own are not taken out of the
@@ -152,7 +156,7 @@ def second_order(
     for fold, rows, scaled in labels.by_fold(mu.folds.fold, n_items):
         mine, share = labels.only(rows), shares[fold]
         error = ErrorOfMu.of(mine, scaled, [(sign, unit[mine.block]) for sign, unit in units], n_items)
-        if error.n_units < 2:
+        if error.share_of_pairs < _FEWEST_PAIRS:
             continue
         at_contexts = functions[contexts], weight[contexts] / weight[contexts].sum()
         u, gradient = error.curvature(share, mine.as_column(share), *at_contexts, directions)
@@ -184,8 +188,8 @@ def reported_alone(
     Notes
     -----
     The second derivative of the functional along the error of the win shares, v e, is taken for all labels of a fold
-    and for ten groups of units. The sum over pairs of different groups is the difference of the two, and the derivative
-    of this sum in the weight of a group gives the standard error.
+    and for ten groups of units. The sum over pairs of different groups is the difference of the two, divided by the
+    share of these pairs, and the derivative of this sum in the weight of a group gives the standard error.
     """
     worth = np.array(functional.category_weights.first)
     contexts = np.argsort(data.seed_order)[:_N_CONTEXTS_ALONE]
@@ -200,18 +204,21 @@ def reported_alone(
     np.minimum.at(first_context, unit, data.seed_order)
     group = (first_context[unit] % _N_GROUPS)[labels.context]
     fold_weight = np.bincount(mu.folds.fold, weight, len(shares)) / weight.sum()
-    average, factor = weight[contexts] / weight[contexts].sum(), _N_GROUPS / (_N_GROUPS - 1)
+    average = weight[contexts] / weight[contexts].sum()
     change, variance = np.zeros(len(functional.names(data.items))), np.zeros(len(functional.names(data.items)))
     for fold, rows, scaled in labels.by_fold(mu.folds.fold, data.n_items):
-        table, share = tables[fold], shares[fold]
-        scores = labels.only(rows).scores(group[rows], data.n_items, _N_GROUPS).toarray()
+        table, share, mine = tables[fold], shares[fold], labels.only(rows)
+        share_of_pairs = 1 - mine.share_of_own_pairs(group[rows])
+        if share_of_pairs < _FEWEST_PAIRS:
+            continue
+        scores = mine.scores(group[rows], data.n_items, _N_GROUPS).toarray()
         terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T
         log_odds = labels.as_column(share)
         errors = [_error_of(b, functions[contexts], log_odds) for b in terms]
         of_group = [_as_directions(error, share, worth, table.shape) for error in errors]
         total = np.sum(of_group, axis=0)
         curves = [average @ functional.second_derivative(table, one, total - one) for one in of_group]
-        of_groups = np.stack(curves) * factor * fold_weight[fold]
+        of_groups = np.stack(curves) * (fold_weight[fold] / share_of_pairs)
         change += of_groups.sum(axis=0) / 2
         variance += np.square(of_groups).sum(axis=0)
     return SecondOrder(change, None, is_full, np.sqrt(variance))
@@ -223,8 +230,9 @@ class Labels:
 
     functions (n, q): The functions t of all contexts.
     context, first, second, block (e,): Context, items and influence block of each entry.
-    residual, variance (e,): y - s and v = s (1 - s), times the block's share of the cell's votes.
+    residual, variance (e,): y - s and v = s (1 - s), times the share.
     weight (e,): Weight of the context in the target population.
+    share (e,): The block's share of the cell's votes.
     log_odds (e,): The fitted log-odds, cut, divided by their root mean square over all labels, which is ``scale``.
     """
 
@@ -236,6 +244,7 @@ class Labels:
     residual: FloatArray
     variance: FloatArray
     weight: FloatArray
+    share: FloatArray
     log_odds: FloatArray
     scale: float
 
@@ -265,6 +274,7 @@ class Labels:
             residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
             variance=fitted * (1 - fitted) * blocks.entry_share,
             weight=weight[cells.context[cell]],
+            share=blocks.entry_share,
             log_odds=log_odds / scale,
             scale=scale,
         )
@@ -320,6 +330,11 @@ class Labels:
         entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
         return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
 
+    def share_of_own_pairs(self, unit: IntArray) -> float:
+        """Return the share of pairs of entries that are of one unit, by weight; ``unit``, (e,), numbers units."""
+        of_unit = np.bincount(unit, self.weight * self.share)
+        return float(np.square(of_unit / of_unit.sum()).sum())
+
     def values(self, coefficients: FloatArray) -> FloatArray:
         """Return z'b of each entry, (e, d), for coefficients (K q + 1, d)."""
         q, d = self.functions.shape[1], coefficients.shape[1]
@@ -337,13 +352,13 @@ class ErrorOfMu:
     coefficients (K q + 1,): b, and last c.
     noise (K q + 1, K q + 1): The sum of b_i b_i' over independent units i, c_i among b_i.
     factor: Cholesky factor of H.
-    n_units: Number of independent units.
+    share_of_pairs: Share of pairs of different units among all pairs of labels.
     """
 
     coefficients: FloatArray
     noise: FloatArray
     factor: tuple[FloatArray, bool]
-    n_units: int
+    share_of_pairs: float
 
     @classmethod
     def of(
@@ -352,7 +367,7 @@ class ErrorOfMu:
         """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale."""
         size = len(information)
         factor = cho_factor(information + np.eye(size))
-        noise, total, counts = np.zeros((size, size)), np.zeros(size), []
+        noise, total, own_pairs = np.zeros((size, size)), np.zeros(size), 0.0
         for sign, unit in units:
             distinct, number = np.unique(unit, return_inverse=True)
             scores = labels.scores(number.reshape(-1), n_items, len(distinct))
@@ -362,14 +377,14 @@ class ErrorOfMu:
                 noise += sign * (dense.T @ dense)
             else:
                 noise += sign * (scores.T @ scores).toarray()
-            counts.append(len(distinct))
+            own_pairs += sign * labels.share_of_own_pairs(number.reshape(-1))
         noise = cho_solve(factor, cho_solve(factor, noise).T)
-        return cls(cho_solve(factor, total), noise, factor, min(counts))
+        return cls(cho_solve(factor, total), noise, factor, 1 - own_pairs)
 
     def curvature(
         self, share: FloatArray, log_odds: FloatArray, functions: FloatArray, weight: FloatArray, directions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return u, (d,), and its gradient M b n / (n - 1) in the coefficients, (K q + 1, d).
+        """Return u, (d,), and its gradient M b over the share of pairs in the coefficients, (K q + 1, d).
 
         Shapes: share, log_odds (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
         """
@@ -389,7 +404,7 @@ class ErrorOfMu:
             variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
             # Of the log-odds' coefficient, and twice its covariance with the others.
             variance += column * (2 * _error_of(self.noise[-1], t, column) - self.noise[-1, -1] * column)
-            curve = (2 * share[rows] - 1) * weight[rows, None, None] * (self.n_units / (self.n_units - 1))
+            curve = (2 * share[rows] - 1) * weight[rows, None, None] / self.share_of_pairs
             of_change += (curve * (np.square(error) - variance)).sum(axis=0)
             curve *= error
             of_pair += np.tensordot(curve, t, axes=(0, 0))

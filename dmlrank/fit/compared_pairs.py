@@ -35,7 +35,7 @@ from ..exceptions import (
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
 from ..nuisance.propensity_model.supplied import is_plan
-from ..options import Options
+from ..options import Options, Pairs, in_its_place
 from .estimators import estimator_named
 
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
@@ -122,14 +122,18 @@ class Setup:
     weighting: str
 
 
-def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> PreferenceData:
-    """Drop the models outside the largest component of the graph where ``component=`` allows it; otherwise raise."""
-    graph = comparison_graph(data, options.graph, min_labels)
+def restrict_items(data: PreferenceData, pairs: Pairs, min_labels: int, *, of_votes: bool = False) -> PreferenceData:
+    """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise.
+
+    With ``of_votes`` the pairs with a vote are compared, unless the caller gave a graph.
+    """
+    asked = "votes" if of_votes and isinstance(pairs.graph, str) else pairs.graph
+    graph = comparison_graph(data, asked, min_labels)
     parts = graph.components()
     if len(parts) == 1:
         return data
     share = _share_in_largest(data, graph)
-    may_drop = options.component == "largest" or (options.component == "auto" and share >= 1 - MOST_OF_ALL)
+    may_drop = pairs.component == "largest" or (pairs.component == "auto" and share >= 1 - MOST_OF_ALL)
     if may_drop and len(parts[0]) > 1:
         return data.restrict(parts[0])
     names = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
@@ -137,18 +141,20 @@ def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> P
     kept = f"the largest has {100 * share:.3g} % of the votes, and {100 * (1 - MOST_OF_ALL):g} % have to stay"
     largest = "collect votes that compare models across components"
     if len(parts[0]) > 1:
-        largest = f"component='largest' ranks the {len(parts[0])} models of the largest alone"
-    if not isinstance(options.graph, str):
+        largest = f"pairs=Pairs(component='largest') ranks the {len(parts[0])} models of the largest alone"
+    if not isinstance(asked, str):
         raise GraphError(
-            f"graph= does not connect the models: {len(parts)} components {names}; {kept}; add pairs between the "
-            f"components, or use graph='observed' for the pairs that have labels"
+            f"pairs=Pairs(graph=...) does not connect the models: {len(parts)} components {names}; {kept}; add pairs "
+            f"between the components, or use pairs=Pairs(graph='observed') for the pairs that have labels"
         )
-    if options.graph == "votes":
+    if asked == "votes":
         raise GraphError(f"no vote compares models across {len(parts)} components {names}; {kept}; {largest}")
     changes, advice = connecting_options(data, min_labels), largest
     if changes is not None:
         condition = ", if display order does not matter" if "position_bias" in changes else ""
-        advice = f"{', '.join(f'{name}={value!r}' for name, value in changes.items())} connects them{condition}"
+        advice = (
+            f"{', '.join(in_its_place(name, repr(value)) for name, value in changes.items())} connects them{condition}"
+        )
     raise GraphError(
         f"the comparisons do not connect the models: {len(parts)} components {names} "
         f"(a pair needs min_labels={min_labels} labelled contexts"
@@ -180,22 +186,22 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
                 raise
             # Rows of different lengths are no array. The empty array has a wrong shape, which is an error below.
             edges = np.empty(0, dtype=bool)
-    return graph_from_array(edges, data.n_items, option="graph=", words="'observed', 'complete'")
+    return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
 def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int) -> Setup:
     """Bind the functional to the graph and the weights that the options ask for."""
     unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
-    weights = _category_weights(options.category_weights, data, unbound)
-    weighting = options.edge_weights if isinstance(options.edge_weights, str) else "given"
+    weights = _category_weights(options.pairs.category_weights, data, unbound)
+    weighting = options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given"
     if unbound.edge_weights is not None:
         if weighting != "equal":
             raise OptionError(
-                f"functional={unbound.name!r} has edge weights of its own, and edge_weights= asks for others; give "
-                f"them in one place"
+                f"functional={unbound.name!r} has edge weights of its own, and pairs=Pairs(edge_weights=...) asks "
+                f"for others; give them in one place"
             )
         weighting = "given"
-    weights_of_pairs = _edge_weights(options.edge_weights, data, graph)
+    weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
     counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
@@ -204,8 +210,8 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
             f"prompts{' in one of the two orders' if data.ordered else ''}; the contribution of these pairs to the "
-            f"scores rests mainly on the learner's predictions, which few labels correct; graph='observed' leaves such "
-            f"pairs out",
+            f"scores rests mainly on the learner's predictions, which few labels correct; "
+            f"pairs=Pairs(graph='observed') leaves such pairs out",
             kind=IntervalWarning,
         )
     if bound.ignores_opponents and not graph.complete:
@@ -227,7 +233,7 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: obje
         raise OptionError(
             f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
             f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
-            f"category_weights='half'"
+            f"pairs=Pairs(category_weights='half')"
         )
     return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes")
 
@@ -300,7 +306,7 @@ def _category_weights(option: object, data: PreferenceData, functional: Function
     if asked != own and not (isinstance(option, str) and option == "half"):
         raise OptionError(
             f"functional={functional.name!r} has category weights of its own, {own.first} and {own.second}, and "
-            f"category_weights= asks for {asked.first} and {asked.second}; give them in one place"
+            f"pairs=Pairs(category_weights=...) asks for {asked.first} and {asked.second}; give them in one place"
         )
     return own
 
@@ -356,22 +362,22 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
     Many are more than 5 % of all votes, or of the votes of the models that votes connect where ``component="largest"``
     ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models.
     """
-    if not isinstance(options.min_labels, str):
-        return _choose_order(votes, options, int(options.min_labels))
+    if not isinstance(options.pairs.min_labels, str):
+        return _choose_order(votes, options, int(options.pairs.min_labels))
     choice = _choose_order(votes, options, _ENOUGH_LABELS)
-    if not isinstance(options.graph, str) or options.graph != "observed":
+    if not isinstance(options.pairs.graph, str) or options.pairs.graph != "observed":
         return choice
     fewer, counts = _choose_order(votes, options, 1), votes.pair_counts()
     graph, of_fewer = (Graph.observed(counts, one.min_labels, one.matters) for one in (choice, fewer))
     share = _share_in_largest(votes, graph)
-    most = _share_in_largest(votes, of_fewer) if options.component == "largest" else 1.0
-    is_enough = share >= (1 - MOST_OF_ALL) * most and (options.component != "all" or graph.connected)
+    most = _share_in_largest(votes, of_fewer) if options.pairs.component == "largest" else 1.0
+    is_enough = share >= (1 - MOST_OF_ALL) * most and (options.pairs.component != "all" or graph.connected)
     return choice if is_enough else replace(fewer, lost_with_ten=1 - share)
 
 
 def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
-    weights, propensity = options.category_weights, options.propensity
+    weights, propensity = options.pairs.category_weights, options.propensity
     if not isinstance(weights, str | CategoryWeights):
         # Weights that cannot be read are refused where the functional is bound.
         with suppress(TypeError, ValueError, DmlrankError):
@@ -384,8 +390,8 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
     obstacle = ""
     if isinstance(weights, CategoryWeights) and not weights.mirrored:
         obstacle = "the category weights treat the two items differently"
-    elif options.mu is not None:
-        obstacle = "mu= has probabilities for both orders of a pair"
+    elif options.learning.mu is not None:
+        obstacle = "learning=Learning(mu=...) has probabilities for both orders of a pair"
     elif is_of_ordered_pairs:
         obstacle = "propensity= has propensities of ordered pairs"
     if not isinstance(options.position_bias, str):
@@ -393,7 +399,7 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
     if obstacle:
         return OrderChoice(True, min_labels, obstacle, may_be_ignored=False)
     # Order matters if every pair with enough labels in total has enough labels in each order.
-    counts, graph = votes.pair_counts(), options.graph
+    counts, graph = votes.pair_counts(), options.pairs.graph
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if not isinstance(graph, str):
         edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
@@ -442,23 +448,25 @@ def votes_left_out(
             f"10, {100 * choice.lost_with_ten:.3g} % of the votes would be lost. They count as much as others"
         )
         if takes_weights:
-            all_count += "; edge_weights='counts' gives them less weight, which asks about opponents as often as met"
-    if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
+            all_count += "; pairs=Pairs(edge_weights='counts') gives them less weight, which asks about opponents as "
+            all_count += "often as met"
+    if counts.uses_most and not n_same and not (dropped and options.pairs.component == "auto"):
         return DmlrankWarning(all_count) if all_count else None
-    reasons, advice, lost, of_models = [], "", "", losses_clause(counts, data.items) if counts.n_left_out else ""
+    reasons, advice, of_models = [], "", losses_clause(counts, data.items) if counts.n_left_out else ""
     if counts.n_left_out:
         reason, advice = _of_thin_pairs(data, counts, options, choice, takes_weights)
         reasons.append((counts.n_left_out, f"{reason}{of_models}"))
     if dropped:
-        why = "compared pairs do not connect with the others" if isinstance(options.graph, str) else "are left out"
+        by_labels = isinstance(options.pairs.graph, str)
+        why = "compared pairs do not connect with the others" if by_labels else "are left out"
         named = f"{len(dropped)} model{'s' * (len(dropped) != 1)} that {why} ({listed(dropped, MOST_NAMED)})"
         reasons.append((n_dropped, f"{n_dropped:,} votes are on {named}"))
     sentences = []
     if reasons:
         n_lost, n_all = counts.n_left_out + n_dropped, counts.n_total + n_dropped
         largest_first = "; ".join(text for _, text in sorted(reasons, reverse=True))
-        lost = f"{n_lost:,} of {n_all:,} votes ({100 * n_lost / n_all:.2g} %)"
-        sentences.append(f"{lost} are left out: {largest_first}")
+        share = f"{100 * n_lost / n_all:.2g} %"
+        sentences.append(f"{n_lost:,} of {n_all:,} votes ({share}) are left out: {largest_first}")
     if n_same:
         models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:MOST_NAMED])
         models += ", ..." if len(read.same) > MOST_NAMED else ""
@@ -468,18 +476,16 @@ def votes_left_out(
         )
     if counts.n_left_out:
         sentences.append(f"Scores are computed from the other pairs only{f'; {advice}' if advice else ''}")
-    warning = DmlrankWarning(". ".join(filter(None, (*sentences, all_count))))
-    warning.votes_lost = lost and f"{lost}{of_models}"
-    return warning
+    return DmlrankWarning(". ".join(filter(None, (*sentences, all_count))))
 
 
 def _of_thin_pairs(
     data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice, takes_weights: bool
 ) -> tuple[str, str]:
     """Return why votes are on pairs that are not compared, and how to use them; no advice where few are lost."""
-    if not isinstance(options.graph, str):
+    if not isinstance(options.pairs.graph, str):
         return f"{counts.n_left_out:,} votes are on pairs outside of the graph", (
-            "add these pairs to graph=, or leave graph= out"
+            "add these pairs to the graph in pairs=Pairs(graph=...), or leave the graph out"
         )
     rule = PairRule(data.ordered, choice.min_labels)
     enough = f"{rule.min_labels} {'labelled prompts' if options.context else 'votes'}"
@@ -497,7 +503,7 @@ def _of_thin_pairs(
         if not looser.position_bias and rule.position_bias:
             advice += " (display order then does not matter)"
         if looser.min_labels < rule.min_labels and takes_weights:
-            advice += "; with edge_weights='counts' in addition, pairs with few labels count little"
+            advice += "; with pairs=Pairs(edge_weights='counts') in addition, pairs with few labels count little"
     return reason, advice
 
 
@@ -523,7 +529,9 @@ def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, opt
     for debiased, plugin, n_labels, moment in zip(
         means.one_step, means.plugin, means.n_labels, means.moment, strict=True
     ):
-        floored, plugin_floored = (finite_table(one, n_labels, setup, options.floor) for one in (debiased, plugin))
+        floored, plugin_floored = (
+            finite_table(one, n_labels, setup, options.learning.floor) for one in (debiased, plugin)
+        )
         table, centre = (floored, debiased) if is_debiased else (plugin_floored, plugin)
         bias = np.zeros(len(functional.value(table.table[None])[0]))
         if is_debiased:

@@ -63,20 +63,19 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         )
     # Maximum likelihood joins the two display orders of a pair.
     require_mirrored_worths(options.categories)
-    # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
-    graph_option = "votes" if isinstance(options.graph, str) else options.graph
-    of_votes = replace(options, graph=graph_option)
-    ranked = restrict_items(data_as_read, of_votes, 1)
+    # The votes alone decide which pairs are compared: min_labels is an option of first stages.
+    graph_option = "votes" if isinstance(options.pairs.graph, str) else options.pairs.graph
+    ranked = restrict_items(data_as_read, options.pairs, 1, of_votes=True)
     data = stages.keep("ranked votes of the likelihood", (data_as_read, ranked.items), lambda: ranked)
     graph = comparison_graph(data, graph_option, 1)
-    setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
-    left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
+    setup = set_up_likelihood(data, graph, options.pairs.category_weights, estimator.name)
+    left_out = votes_left_out(data_as_read, data, graph, options, OrderChoice(False, 1))
     if left_out is not None:
         warn(left_out)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
         "likelihood",
-        (data, graph_option, options.category_weights, estimator.name),
+        (data, graph_option, options.pairs.category_weights, estimator.name),
         lambda: (
             fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
             if estimator.uses_features
@@ -175,7 +174,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     options, scores, source = stages.options, data.scores, stages.source.data
     assert scores is not None
     assert isinstance(source, DerivedPairs)
-    source = source.with_enough(options.min_votes)
+    source = source.with_enough(options.pairs.min_votes)
     propensity = known_propensity(options.propensity, data, stages.source)
     if propensity is not None and not isinstance(options.missing, str):
         raise OptionError(
@@ -292,7 +291,7 @@ def _warn_of_thin_models(
     few = np.flatnonzero(is_thin)
     advice = "run them on more prompts"
     if n_scores[few].max() < n_scores[~is_thin].min():
-        advice += f", or leave them out: min_votes={n_scores[few].max() + 1}"
+        advice += f", or leave them out: pairs=Pairs(min_votes={n_scores[few].max() + 1})"
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
         f"reliable intervals, which need at least {FEWEST_PROMPTS}. The fewest, equivalent to "
@@ -389,7 +388,7 @@ def modelled_means(
     """Return the means corrected for missing scores, from propensities or from what features say of scores and gaps."""
     n_folds, fold_units = stages.fold_units(data, units, None, None)
     given = stages.options.propensity
-    key = (data, scores, units.context_weight, n_folds, fold_units, stages.options.seed, given)
+    key = (data, scores, units.context_weight, fold_units, stages.options.seed, given)
 
     def learn() -> CorrectedMeans:
         fold = np.zeros(data.n_contexts, np.intp)

@@ -25,7 +25,7 @@ from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
-from ..options import BalancedStyle, EqualTasks
+from ..options import EqualTasks
 from ..tables.display_text import fixed_text
 from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
@@ -33,7 +33,7 @@ from .direct_fits import gain_of_runs, known_propensity
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test, uneven_orders
 from .post_estimation import JudgeFigures, judge_figures
-from .state import Extension, FitState
+from .state import FitState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,13 @@ class Diagnostics(Summarised):
 
     Attributes
     ----------
+    n_votes, n_comparisons : int
+        Number of votes, and of labelled cells (a prompt with an ordered pair); for means of scores, of scores, and of
+        prompts times models.
+    categories : tuple of str
+        Meanings of the outcome categories, in the order of the last axis of mu, which a user's functional gets.
+    cov_type : str
+        Type of covariance.
     log_loss, log_loss_constant : float
         Out-of-fold log-loss of mu per vote, and the log-loss of a constant prediction, the shares of the categories.
     min_propensity : float
@@ -89,18 +96,12 @@ class Diagnostics(Summarised):
         Each label, or column of probabilities, with the meaning that it was read as.
     outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         Kind of outcome: labels, numbers in [0, 1], or one probability per category.
-    votes_dropped : int
-        Later votes on a prompt and pair that were left out (``votes="first"``).
     warnings : tuple of str
         Warnings given during the fit.
     doubts : tuple of str
         The part of ``warnings`` that is about standard errors, intervals and tests that may not hold.
     doubtful_models : tuple of str
         The models that all doubts are about; empty where comparisons among the others may not hold either.
-    subsample : int
-        Number of sampled prompts over which F(mu) is averaged; 0 for all prompts.
-    subsample_price : float
-        Share by which the sampling increases the standard errors; the largest over models.
     pairs_without_variation : int
         Number of compared pairs whose labels all agree.
     models_without_variation : tuple of str
@@ -121,6 +122,10 @@ class Diagnostics(Summarised):
         largest over models.
     """
 
+    n_votes: int = 0
+    n_comparisons: int = 0
+    categories: tuple[str, ...] = ()
+    cov_type: str = ""
     log_loss: float = float("nan")
     log_loss_constant: float = float("nan")
     min_propensity: float = float("nan")
@@ -135,15 +140,12 @@ class Diagnostics(Summarised):
     models_dropped: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     outcome_kind: str = "labels"
-    votes_dropped: int = 0
     warnings: tuple[str, ...] = ()
     floor: float = 0.0
     calibration: float = float("nan")
     effective_contexts: float = float("nan")
     models_with_few_prompts: tuple[str, ...] = ()
     second_order: float = float("nan")
-    subsample: int = 0
-    subsample_price: float = 0.0
     doubts: tuple[str, ...] = ()
     pairs_without_variation: int = 0
     models_without_variation: tuple[str, ...] = ()
@@ -207,7 +209,7 @@ class FitDescription:
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
-    n_spellings: Names of models that were replaced by another name that looks the same (``fold_names=True``).
+    n_names_changed: Names of models that had outer blanks or another Unicode form than NFC.
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     """
@@ -245,7 +247,7 @@ class FitDescription:
     equal_tasks: str = ""
     runs_there: str = ""
     score_range: tuple[float, ...] = ()
-    n_spellings: int = 0
+    n_names_changed: int = 0
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
 
@@ -308,7 +310,6 @@ class Estimates:
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
     votes: Votes of each model; None in results stored by versions that did not count them.
-    extension: How rows were added to the fit; None where all rows were fitted together.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
     """
@@ -336,7 +337,6 @@ class Estimates:
     extrapolation: str = ""
     votes: VoteCounts | None = None
     style: StyleEstimates | None = None
-    extension: Extension | None = None
     sequence: ConfidenceSequence | None = None
 
     @property
@@ -460,15 +460,11 @@ def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
         name, bias, error = d.largest_second_order
         meaning = f"standard errors (own error {error:.2f}), of {name}; {d.second_order_treatment}"
         rows.append(("second-order bias", f"{bias:+.2f}", meaning))
-    if d.subsample:
-        price = f"sampled for the mean of scores; standard errors are {100 * d.subsample_price:.1f} % larger"
-        rows.append(("prompts in the sample", f"{d.subsample:,}", price))
     rows.append(("pairs left out", f"{d.pairs_left_out:,}", "pairs with labels that are not compared"))
     dropped, constant = ", ".join(d.models_dropped), ", ".join(d.models_without_variation)
     left_out = (
         ("pairs extrapolated", d.pairs_extrapolated, "pairs without labels that the scores use"),
         ("models left out", len(d.models_dropped), dropped),
-        ("later votes left out", d.votes_dropped, "on the same prompt and pair (votes='first')"),
         ("pairs without variation", d.pairs_without_variation, "compared pairs whose labels all agree"),
         ("models without variation", len(d.models_without_variation), constant),
     )
@@ -493,6 +489,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         votes = VoteCounts(n_scores, n_scores)
     else:
         votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
+    description = _description(state)
+    shared = {name: getattr(description, name) for name in ("n_votes", "n_comparisons", "categories", "cov_type")}
     return Estimates(
         models=data.items,
         functional=functional.name,
@@ -508,34 +506,27 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         reason=gauge.reason,
         fixed=gauge.fixed,
         graph=state.setup.graph,
-        description=_description(state),
-        diagnostics=_diagnostics(state, fit_warnings),
+        description=description,
+        diagnostics=replace(_diagnostics(state, fit_warnings), **shared),
         outputs=() if names == data.items else names,
         judge=None if state.verdicts is None else judge_figures(state, state.verdicts),
         extrapolation=state.extrapolation.reason,
         votes=votes,
         style=style_estimates(state),
-        extension=state.extension,
     )
 
 
 def style_estimates(state: FitState) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style, balanced, n_votes = state.options.adjust, state.style, state.balanced, state.data.n_votes
-    if isinstance(adjust, BalancedStyle) and balanced is not None:
-        counts = (balanced.deviations, balanced.n_votes, n_votes)
-        within, weights = float(adjust.within), adjust.weights
-        return StyleEstimates("balanced", adjust.formula, adjust.columns, *counts, within=within, weights=weights)
+    adjust, style = state.options.adjust, state.style
     if adjust is None or style is None:
         return None
     stages, differences = [terms.stages for terms in style.by_repetition], style.differences
     return StyleEstimates(
-        "equal",
         adjust.formula,
         differences.names,
         differences.deviations,
-        n_votes,
-        n_votes,
+        state.data.n_votes,
         estimate=style.estimate,
         covariance=style.covariance,
         log_loss=float(np.mean([one.log_loss for one in stages])),
@@ -562,16 +553,15 @@ def _description(state: FitState) -> FitDescription:
         if state.estimator is MEANS:
             # The same prompts and models as in the numbers of prompts and scores.
             is_used = np.isin(np.arange(len(derived.values)), data.row_index)
-            derived = derived.with_enough(options.min_votes).only(is_used)
+            derived = derived.with_enough(options.pairs.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
         runs_there = derived.runs_there if isinstance(options.missing, str) else ""
     n_same, n_elsewhere = sum(count for _, count in data.same), data.n_votes_elsewhere
-    without = data.n_rows - data.n_dropped - data.n_votes_dropped - n_same - n_elsewhere - data.n_votes
+    without = data.n_rows - data.n_dropped - n_same - n_elsewhere - data.n_votes
     lost = (
         ("with missing values", data.n_dropped),
         ("of a model against itself", n_same),
         ("without a vote", without),
-        ("with a later vote on the same prompt and pair", data.n_votes_dropped),
         ("with a vote on a model that is left out", n_elsewhere),
     )
     return FitDescription(
@@ -589,7 +579,7 @@ def _description(state: FitState) -> FitDescription:
         tie_weights=tuple(ties),
         edge_weights=state.setup.weighting,
         learner=_learner(state),
-        n_folds=state.first.folds.n_folds if state.repetitions else options.n_folds,
+        n_folds=state.first.folds.n_folds if state.repetitions else options.learning.n_folds,
         n_rep=max(1, len(state.repetitions)),
         prompts=options.prompts,
         weighted=options.weights is not None,
@@ -608,7 +598,7 @@ def _description(state: FitState) -> FitDescription:
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
         runs_there=runs_there,
         score_range=score_range,
-        n_spellings=data.n_spellings,
+        n_names_changed=data.n_names_changed,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
     )
@@ -618,9 +608,9 @@ def _learner(state: FitState) -> str:
     """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
     if not state.repetitions:
         return "none"
-    if state.options.mu is not None:
+    if state.options.learning.mu is not None:
         return "given (mu=)"
-    if state.options.judge_as == "features":
+    if state.options.learning.judge_as == "features":
         return "lightgbm, with verdicts"
     models = getattr(state.first.mu, "models", ())
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
@@ -648,7 +638,6 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_dropped=state.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
-        votes_dropped=data.n_votes_dropped,
         warnings=tuple(map(str, fit_warnings)),
         doubts=tuple(map(str, doubts)),
         doubtful_models=tuple(name for name in names if name in named) if len(named) < len(names) - 1 else (),
@@ -703,8 +692,6 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         floor=first.floor if setup.functional.interior and mean is None else 0.0,
         means_raised=0 if mean is None else mean.floored.n_raised,
         bias_subtracted=0.0 if mean is None else largest(mean.bias),
-        subsample=0 if first.sample is None else len(first.sample),
-        subsample_price=first.target.subsample_inflation,
         propensity_factor=state.propensity_factor,
         calibration=validity.calibration,
         effective_contexts=float(validity.effective_contexts.min()),

@@ -13,10 +13,10 @@ from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import SHAPE_OF_SCORES
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
-from ..exceptions import OptionError, listed
+from ..exceptions import OptionError, listed, shown
 from ..functionals import Borda, BradleyTerry
 from ..functionals.linear_scores import MeanScore
-from ..options import OPTIONS, Options
+from ..options import OPTIONS, Options, in_its_place, one_by_one
 
 T = TypeVar("T")
 
@@ -37,7 +37,8 @@ class Estimator:
     why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
     plan_estimator: The estimator for which further labels are planned.
     why_bradley_terry: Subject and verb of the error "... Bradley-Terry scores only" about any other functional.
-    why_unused: The error about an option that the estimator does not use, with ``{option}`` and ``{value}``.
+    why_unused: The error about an option that the estimator does not use, with ``{option}``, its name, and ``{given}``,
+        how it was given.
     why_unused_by_option: Other errors of this kind, by the name of the option.
     """
 
@@ -62,7 +63,8 @@ class Estimator:
 
     def check_options(self, given: Mapping[str, object]) -> None:
         """Raise where an option that the estimator does not use was given and differs from its default."""
-        functional = given.get("functional", "bt")
+        single = one_by_one(given)
+        functional = single.get("functional", "bt")
         is_default = isinstance(functional, str) and functional in ("auto", "borda")
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
@@ -70,11 +72,11 @@ class Estimator:
                 f"Bradley-Terry scores only; use functional='bt', or estimator='debiased', which estimates every "
                 f"functional"
             )
-        for name, value in given.items():
+        for name, value in single.items():
             if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
                 why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
-                raise OptionError(why_unused.format(option=name, value=value_text))
+                raise OptionError(why_unused.format(option=name, given=in_its_place(name, value_text)))
 
     def functional(self, option: T) -> T | str:
         """Return the functional that is estimated in a fit with ``functional=option``.
@@ -108,7 +110,7 @@ PLUGIN = Estimator(
     why_no_intervals="the plug-in estimate is not debiased, so that standard errors would leave out the learner's "
     "error; update(estimator='debiased') has intervals",
     is_debiased=False,
-    why_unused="{option}={value} was given with estimator='plugin': the adjustment is a one-step estimate, which "
+    why_unused="{given} was given with estimator='plugin': the adjustment is a one-step estimate, which "
     "corrects the learner's error by the labels; leave {option} out, or use estimator='debiased'",
 )
 BT_RESTRICTED = Estimator(
@@ -118,17 +120,17 @@ BT_RESTRICTED = Estimator(
     label_suffix="Bradley-Terry assumed",
     plan_estimator="bt_restricted",
     why_bradley_terry="the restricted estimator has",
-    why_unused="{option}= was given with estimator='bt_restricted': the restricted estimator is a sum over human "
+    why_unused="{given} was given with estimator='bt_restricted': the restricted estimator is a sum over human "
     "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
     why_unused_by_option=(
         (
             "adjust",
-            "{option}={value} was given with estimator='bt_restricted': the restricted estimator has no slopes on "
+            "{given} was given with estimator='bt_restricted': the restricted estimator has no slopes on "
             "style; leave {option} out, or use estimator='debiased'",
         ),
         (
             "average",
-            "{option}={value} was given with estimator='bt_restricted': the restricted estimator assumes the "
+            "{given} was given with estimator='bt_restricted': the restricted estimator assumes the "
             "Bradley-Terry model for every prompt, and the model then does not hold for preferences averaged over "
             "prompts; leave {option} out, or use estimator='debiased'",
         ),
@@ -142,7 +144,7 @@ BT_MLE = Estimator(
     uses_features=False,
     why_not_by_group="maximum likelihood scores are not means over prompts, so that they cannot be divided by group",
     why_bradley_terry="maximum likelihood estimates",
-    why_unused="{option}={value} was given with estimator='bt_mle': this estimator has no first stages and counts "
+    why_unused="{given} was given with estimator='bt_mle': this estimator has no first stages and counts "
     "every vote, so that {option} is not used; leave {option} out",
 )
 
@@ -152,7 +154,7 @@ BT_CONTEXTUAL = Estimator(
     assumes_bradley_terry=True,
     label_suffix="contextual, maximum likelihood",
     why_bradley_terry="the contextual model has",
-    why_unused="{option}={value} was given with estimator='bt_contextual': this estimator has no first stages, counts "
+    why_unused="{given} was given with estimator='bt_contextual': this estimator has no first stages, counts "
     "every vote and averages over all prompts, so that {option} is not used; leave {option} out",
 )
 
@@ -161,7 +163,7 @@ MEANS = Estimator(
     "means",
     has_first_stages=False,
     uses_features=False,
-    why_unused="{option}={value} was given with functional='mean': means of scores have no first stages and compare no "
+    why_unused="{given} was given with functional='mean': means of scores have no first stages and compare no "
     "pairs, so that {option} is not used; leave {option} out",
 )
 
@@ -183,8 +185,6 @@ def estimator_of(options: Options) -> Estimator:
 # Options that concern votes by people, and why they have no meaning for pairs derived from scores or rankings.
 _VOTE_OPTIONS = {
     "categories": "the label of such a pair follows from two scores or ranks",
-    "fold_names": "the table of scores has one column or name for each model",
-    "votes": "several scores or rankings of a prompt are averaged",
     "judge": "verdicts of a judge are combined with labels by people, and these pairs have none",
     "adjust": "such a pair shows no two answers to a person whom style could impress",
 }
@@ -220,11 +220,6 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
                 f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one "
                 f"estimator: leave estimator out"
             )
-    if options.runs != OPTIONS["runs"].default and not is_table:
-        raise OptionError(
-            f"runs={options.runs!r} is about repeated runs in a table of scores ({SHAPE_OF_SCORES!r}), and these data "
-            f"have none; leave runs out"
-        )
     estimator_of(options).check_options(given)
     return options
 
@@ -235,8 +230,8 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
         value = getattr(options, name)
         if not OPTIONS[name].is_default(value):
             raise OptionError(
-                f"{name}={value!r} has no meaning for pairs that are derived from scores or rankings: {reason}; leave "
-                f"{name} out"
+                f"{name}={shown(value)} has no meaning for pairs that are derived from scores or rankings: {reason}; "
+                f"leave {name} out"
             )
     if options.context and set(options.context) != set(data.prompt):
         raise OptionError(

@@ -113,16 +113,24 @@ def _corrected(
 
 
 def clustered_covariance(
-    influence: CentredSums, gauge: FloatArray, clusters: Clusters | None, annotator: IntArray | None
+    influence: CentredSums,
+    gauge: FloatArray,
+    clusters: Clusters | None,
+    annotator: IntArray | None,
+    *,
+    n_parts: int = 1,
 ) -> Covariance:
-    """Estimate the covariance with clusters as independent units, and contexts where there are no clusters."""
+    """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
+
+    The estimates are ``n_parts`` parts of equal size: see :func:`dmlrank.inference.covariance.two_way`.
+    """
     if clusters is None:
         return robust(influence, gauge)
     if annotator is not None:
-        return two_way(influence.by_context(), clusters.of_context, annotator, gauge)
+        return two_way(influence.by_context(), clusters.of_context, annotator, gauge, n_parts=n_parts)
     if clusters.second_of_context is not None:
         second = clusters.second_of_context
-        return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True)
+        return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True, n_parts=n_parts)
     return one_way(influence, clusters.of_context, gauge)
 
 
@@ -273,7 +281,7 @@ def assess_validity(
     # Options that are not set, and with which the scores depend less on pairs with few labels.
     remedies = []
     if setup.functional.takes_edge_weights and setup.weighting == "equal":
-        remedies.append("edge_weights='counts' gives pairs with few labels less weight")
+        remedies.append("pairs=Pairs(edge_weights='counts') gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
     votes, are_derived = data.pair_votes(), data.outcome_kind in DERIVED_KINDS
@@ -334,12 +342,12 @@ def warn_of_covariance(covariance: Covariance, data: PreferenceData, options: Op
     """Warn where the covariance is larger than it should be: crossed clusters, and fixed prompts that look alike."""
     if covariance.note:
         warn(covariance.note)
-    if options.prompts == "fixed" and not data.x.shape[1] and options.mu is None and options.judge is None:
+    if options.prompts == "fixed" and not data.x.shape[1] and options.learning.mu is None and options.judge is None:
         warn(
-            "fixed prompts (prompts='fixed') change nothing without features: the fit predicts the same preferences "
-            "for all prompts, so that it cannot leave the differences between prompts out of the variance. Standard "
-            "errors are those for new prompts, and too large rather than too small for these prompts alone; name "
-            "features that tell prompts apart in the formula",
+            "fixed prompts (cov_kwds={'prompts': 'fixed'}) change nothing without features: the fit predicts the same "
+            "preferences for all prompts, so that it cannot leave the differences between prompts out of the variance. "
+            "Standard errors are those for new prompts, and too large rather than too small for these prompts alone; "
+            "name features that tell prompts apart in the formula",
         )
 
 
@@ -441,8 +449,8 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
         f"display order is ignored, but the model shown first has {'an advantage' if z > 0 else 'a disadvantage'} "
         f"(z = {z:.1f}), and not every model is shown first in about half of its labels: {names}. The scores of these "
         f"models contain part of the effect of display order, and their intervals do not allow for this. {remedy} "
-        f"takes display order into account, for pairs with min_labels= labelled prompts in each order (a smaller "
-        f"min_labels= keeps more pairs)",
+        f"takes display order into account, for pairs with min_labels labelled prompts in each order (a smaller "
+        f"number, pairs=Pairs(min_labels=...), keeps more pairs)",
     )
 
 
@@ -454,7 +462,7 @@ def uneven_orders(data: PreferenceData, graph: Graph) -> tuple[tuple[str, float]
     share = first / np.maximum(n_labels, 1)
     distance = np.abs(share - 0.5)
     uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
-    # A name that differs from another one by blanks or case alone may stand on one side only; another warning says so.
+    # A name that differs from another one by letter case alone may stand on one side only; another warning says so.
     alike = {name for group in similar_names(data.items) for name in group}
     uneven &= [name not in alike for name in data.items]
     return tuple((data.items[j], float(share[j])) for j in np.argsort(-distance, kind="stable") if uneven[j])

@@ -42,7 +42,7 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
      t), with b half the trace of the second derivative of F times the covariance of t, so that the estimate is F(t+) -
      b.
    - *Weights* w_i with mean one multiply F(mu(x_i)) and the correction, and in the covariance the distances of both
-     from their means. With ``subsample``, F(mu) has the weight n / m in a random sample of m prompts and 0 elsewhere.
+     from their means.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)'; with G clusters phi is summed by cluster, times
    G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Where
@@ -61,7 +61,7 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
 
    Where u was added, variances are at least those of phi without u plus those of u. The sample covariance of the two
    is too low: it contains 2 s_jk - 1 times the third power of a residual, whose mean has the other sign.
-5. **Result** (:func:`fit_with`). Intervals are theta +- q times standard errors, where q is the quantile of the largest
+5. **Result** (:func:`run`). Intervals are theta +- q times standard errors, where q is the quantile of the largest
    of all |t|, drawn from the normal limit (:mod:`dmlrank.inference.simultaneous`). The second-order bias of a curved F,
    calibration of mu and the number of prompts that carry a standard error say whether the intervals may be too short;
    the fit warns where they are.
@@ -80,7 +80,6 @@ what is listed under steps 3 and 4 are not in their paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -99,9 +98,9 @@ from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
-from ..options import EqualStyle, Options
+from ..options import Options
 from .adjusted_for_style import joint_style_fit
-from .compared_pairs import comparison_graph, find_extrapolation, set_up, votes_left_out
+from .compared_pairs import find_extrapolation, votes_left_out
 from .direct_fits import run_maximum_likelihood, run_means
 from .estimators import MEANS, estimator_of
 from .fit_covariance import (
@@ -116,27 +115,24 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .stages import Draw, FirstStages, RepetitionSeed, read_units
+from .stages import FirstStages, RepetitionSeed, read_units
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
 
 def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
     """Carry out a fit; an update passes the previous fit, whose first stages are used where their keys are the same."""
-    check_tune(options.tune)
+    check_tune(options.learning.tune)
     if estimator_of(options) is not MEANS:
         check_propensity(options.propensity)
     if not isinstance(options.learner, str):
-        check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
-    state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
+        check_learner(options.learner, options.learning.tune, estimates_propensity=options.estimates_propensity)
+    state = _fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     warn_of_unequal_gaps(source.data, options)
-    if previous is None or not state.repetitions or not previous.repetitions:
-        return state
-    is_same_mu = state.first.mu_without_judge is previous.first.mu_without_judge
-    return replace(state, extension=previous.extension, is_later=previous.is_later) if is_same_mu else state
+    return state
 
 
-def fit_with(stages: FirstStages) -> FitState:
-    """Carry out a fit with first stages of either kind."""
+def _fit_with(stages: FirstStages) -> FitState:
+    """Carry out a fit from its stages."""
     options = stages.options
     data_as_read = stages.data_as_read()
     if stages.estimator is MEANS:
@@ -144,7 +140,9 @@ def fit_with(stages: FirstStages) -> FitState:
     if not stages.estimator.has_first_stages:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
-    repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep if inputs.n_folds > 1 else 1))
+    repetitions = tuple(
+        repeat(stages, inputs, number) for number in range(options.learning.n_rep if inputs.n_folds > 1 else 1)
+    )
     corrected = [(r.one_step_result, r.style_influence) for r in repetitions]
     key = (*corrected, inputs.units, options.prompts, options.estimator)
     influence, covariance, validity, unanimous, style = stages.keep(
@@ -174,23 +172,21 @@ def fit_with(stages: FirstStages) -> FitState:
         extrapolation=inputs.extrapolation,
         unanimous=unanimous,
         style=style,
-        balanced=inputs.balanced,
     )
 
 
 def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     """Return what all repetitions share: the votes that count, the estimand, and which votes depend on each other."""
     options = stages.options
-    data, order, balanced = stages.votes_that_count(data_as_read)
+    data, order = stages.votes_that_count(data_as_read)
     if not order.matters:
         require_mirrored_worths(options.categories)
-    graph = comparison_graph(data, options.graph, order.min_labels)
-    setup = set_up(data, graph, options, order.min_labels)
+    setup = stages.setup(data, order.min_labels)
     extrapolation = find_extrapolation(data, setup, options, order.min_labels)
     left_out = votes_left_out(
         data_as_read,
         data,
-        graph,
+        setup.graph,
         options,
         order,
         equal_weights=setup.weighting == "equal",
@@ -201,7 +197,7 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     if stages.estimator.needs_all_propensities:
         check_restricted_categories(setup.weights, data.categories)
     style = None
-    if isinstance(options.adjust, EqualStyle):
+    if options.adjust is not None:
         # Functionals and category weights without a link are refused before anything is fitted.
         LinkedScore(setup.functional, data.n_items, data.ordered)
         columns = options.style_columns
@@ -210,8 +206,10 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     key = (data, stages.source, options.clusters, options.context, options.weights, verdicts)
     units = stages.keep("units", key, lambda: read_units(data, stages.source, options, verdicts))
     mu = None
-    if options.mu is not None:
-        mu = stages.keep("supplied mu", (data, options.mu), lambda: SuppliedMu(checked_mu(options.mu, data)))
+    if options.learning.mu is not None:
+        mu = stages.keep(
+            "supplied mu", (data, options.learning.mu), lambda: SuppliedMu(checked_mu(options.learning.mu, data))
+        )
     n_folds, fold_units = stages.fold_units(data, units, mu, verdicts)
     return Inputs(
         data=data,
@@ -224,7 +222,6 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
         n_folds=n_folds,
         fold_units=fold_units,
         style=style,
-        balanced=balanced,
     )
 
 
@@ -234,12 +231,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     folds = stages.folds(inputs, seed)
     learnt = stages.learn(inputs, folds, seed)
     floor = stages.floor(inputs, learnt.mu, seed)
-    sample, size, data = None, stages.options.subsample, inputs.data
-    if size is not None and size < data.n_contexts:
-        # The contexts over which F(mu) is averaged, whatever the order of the rows.
-        drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
-        sample = np.sort(np.argsort(data.seed_order)[drawn])
-    before, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
+    before, mean = stages.correct(inputs, learnt, floor, seed)
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
@@ -249,7 +241,6 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
         one_step_result=one_step_result,
         before_change=before,
         floor=floor,
-        sample=sample,
         mu_without_judge=learnt.mu_without_judge,
         judge_correction=learnt.judge_correction,
         judge_propensity=learnt.judge_propensity,
@@ -277,7 +268,7 @@ def estimate_scores(
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
-    bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.second_order)
+    bias, of_change = second_order_bias(inputs, repetitions, gauge, is_added=stages.options.learning.second_order)
     if of_change is not None:
         before = [repetition.before_change.target for repetition in repetitions]
         without_u = estimator.average(before), gauge, inputs.units, fixed, estimator.estimates(before)

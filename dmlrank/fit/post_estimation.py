@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, computing
+from .._utils.computation import computing_with
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
-from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, mu_by_fold, select_floor
+from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, select_floor
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
     Influence,
@@ -30,10 +30,10 @@ from ..estimation.influence import (
     project_influence,
 )
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
-from ..estimation.one_step import estimate_of_pairs, one_step
+from ..estimation.one_step import one_step
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..functionals import Functional
-from ..functionals.linear_scores import PairScores
+from ..functionals.linear_scores import WinShare
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from ..nuisance.outcome_model.cross_fit import fit_all
@@ -55,23 +55,20 @@ def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[flo
         win_probability, unanimous_variance = win_probability_influence(state, item, opponent)
         variance = covariance_of(state, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
         return float(win_probability.estimate[0]), variance
-    estimate, covariance = _estimate(state, PairScores.win_probability(state.setup.weights, item, opponent), 1)
-    return float(estimate[0]), covariance
-
-
-def _estimate(state: FitState, score: Functional, size: int) -> tuple[FloatArray, Covariance]:
-    """Estimate ``size`` numbers, functionals of one pair each, by the estimator of the fit, with their covariance."""
+    score = WinShare(state.setup.weights, item, opponent)
     influences = _one_step_targets(state, score, state.repetitions)
     influence, estimates = state.estimator.average(influences), state.estimator.estimates(influences)
-    added, gauge = state.unanimous_covariance(score, pooled=False), np.empty((0, size))
-    return influence.estimate, covariance_of(state, influence, gauge, estimates, unanimous_covariance=added)
+    added = state.unanimous_covariance(score, pooled=False)
+    covariance = covariance_of(state, influence, np.empty((0, 1)), estimates, unanimous_covariance=added)
+    return float(influence.estimate[0]), covariance
 
 
 def _one_step_targets(state: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
     """Return the one-step estimates of a functional from the first stages of repetitions."""
     data, blocks = state.data, state.units.blocks
-    with computing(state.options.n_jobs):
-        return [one_step({"target": score}, data, r.nuisances, blocks, state.population(r)).target for r in repetitions]
+    with computing_with(state.options.n_jobs):
+        weight = state.units.weights(data)
+        return [one_step({"target": score}, data, r.nuisances, blocks, weight).target for r in repetitions]
 
 
 def restricted_against_projection(state: FitState) -> DifferenceTest:
@@ -124,77 +121,20 @@ def restriction_null(state: FitState) -> RestrictedResampling:
     )
 
 
-def scores_of_contexts(state: FitState) -> tuple[IntArray, FloatArray]:
-    """Return s contexts, and F(mu(x)) there, (s, d), from out-of-fold probabilities, in a fit to mean preferences."""
-    repetitions = state.repetitions if state.sample is None else state.repetitions[:1]
-    targets = _one_step_targets(state, state.setup.functional, repetitions)
-    values = [target.by_context().value for target in targets]
-    contexts = np.arange(state.data.n_contexts) if state.sample is None else state.sample
-    return contexts, np.asarray(np.mean(values, axis=0))
+def scores_of_contexts(state: FitState) -> FloatArray:
+    """Return F(mu(x)) of the contexts, (n, d), from out-of-fold probabilities, in a fit to mean preferences."""
+    targets = _one_step_targets(state, state.setup.functional, state.repetitions)
+    return np.asarray(np.mean([target.by_context().value for target in targets], axis=0))
 
 
 def scores_at(state: FitState, x: FloatArray) -> FloatArray:
     """Return the scores in new contexts ``x``, (n, p), from the mean probabilities of all learners, (n, K)."""
     if state.likelihood:
         return state.likelihood.scores_at(x)
-    with computing(state.options.n_jobs):
+    with computing_with(state.options.n_jobs):
         mu = np.mean([repetition.mu.average(x) for repetition in state.repetitions], axis=0)
     functional = state.setup.functional
     return functional.value(clip_and_renormalise(mu, state.first.floor) if functional.interior else mu)
-
-
-# Largest number of influence values (contexts times pairs) that are stored at a time: 240 MB.
-MAX_VALUES = 30_000_000
-# Largest number of pairs whose joint covariance is computed.
-MAX_JOINT = 1_500
-
-
-class Margins(NamedTuple):
-    """Margins of P pairs of models.
-
-    estimate, std_error (P,): Margins and their standard errors.
-    covariance: Joint covariance; None where the pairs or the contexts are too many.
-    """
-
-    estimate: FloatArray
-    std_error: FloatArray
-    covariance: Covariance | None
-
-
-def pair_margins(state: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES) -> Margins:
-    """Estimate the margins of P pairs of models with the estimator and the type of covariance of the fit."""
-    # Without features the influence values are those of groups of identical contexts, which need little memory.
-    is_grouped = (
-        mu_by_fold(state.first.mu) is not None and state.verdicts is None and state.units.blocks.one_per_context
-    )
-    size = MAX_JOINT if is_grouped else min(MAX_JOINT, max(1, max_values // state.data.n_contexts))
-    parts = [slice(start, start + size) for start in range(0, len(item), size)]
-    simple = state.units.clusters is None and state.units.task is None and state.options.prompts != "fixed"
-    if (
-        len(parts) > 1
-        and simple
-        and state.estimator.is_debiased
-        and len(state.repetitions) == 1
-        and state.sample is None
-    ):
-        score, weight = PairScores.margins(state.setup.weights, item, opponent), state.population(state.first).weights
-        with computing(state.options.n_jobs):
-            n, nuisances = state.data.n_contexts, state.first.nuisances
-            estimate, variance = estimate_of_pairs(score, state.data, nuisances, state.units.blocks, weight(n))
-        covariance = Covariance(np.diag(variance), np.eye(len(item)))
-        if (added := state.unanimous_covariance(score, pooled=False)) is not None:
-            covariance = covariance.plus(added)
-        return Margins(estimate, covariance.without_rounding(estimate).std_errors, None)
-    with collected_warnings():
-        # The fit has already warned of few clusters.
-        weights = state.setup.weights
-        margins = [PairScores.margins(weights, item[part], opponent[part]) for part in parts]
-        estimates = [_estimate(state, score, len(item[part])) for score, part in zip(margins, parts, strict=True)]
-    return Margins(
-        np.concatenate([estimate for estimate, _ in estimates]),
-        np.concatenate([covariance.std_errors for _, covariance in estimates]),
-        estimates[0][1] if len(estimates) == 1 else None,
-    )
 
 
 class GroupScores(NamedTuple):
@@ -230,11 +170,11 @@ def scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> list[GroupS
         elif r.mean is None:
             influence = influence_in_groups(target, members)
         else:
-            nuisances, population = r.nuisances, state.population(r)
-            means = mean_preferences(data, nuisances, blocks, population, members=members)
+            nuisances, weight = r.nuisances, state.units.weights(data)
+            means = mean_preferences(data, nuisances, blocks, weight, members=members)
             targets = mean_targets(means, data, state.setup, state.options)
             scores = [one.score for one in targets]
-            influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
+            influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
             plugin = np.stack([one.plugin for one in targets])
         if plugin is None:
             plugin = influence.plugin.reshape(len(members), -1)
@@ -267,11 +207,13 @@ def likelihood_scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> 
     derivative = _likelihood(state).mean_derivative(rows_of_groups(state, members))
     corrections = _corrections(state, derivative).reshape(len(influence.block_context), len(members), -1)
 
-    # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. An
-    # ``Influence`` with ``sample_weight`` computes these two averages.
+    # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. In an average
+    # over all contexts, the others have the mean of the group, and distances from it count n / n_g times.
     def part_of(group: int) -> Influence:
         inside = members[group]
-        return replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
+        mean = influence.value[inside].mean(axis=0)
+        value = mean + (inside * (n / inside.sum()))[:, None] * (influence.value - mean)
+        return replace(influence, value=value, correction=corrections[:, group])
 
     contexts, blocks = np.arange(n), np.arange(len(influence.block_context))
     in_groups = InfluenceInGroups(
@@ -397,7 +339,7 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
     influence, covariance = estimate_without_judge(state)
     return JudgeFigures(
         names=verdicts.names,
-        how=state.options.judge_as,
+        how=state.options.learning.judge_as,
         n_verdicts=len(verdicts.cells),
         n_unlabelled=int((~verdicts.labelled).sum()),
         compared=np.array([count for count, *_ in agreements]),
@@ -420,11 +362,11 @@ def _one_step_of_fit(
 ) -> OneStepResult:
     """Estimate the scores by one step, with the average of the fit."""
     score: Functional = state.setup.functional
-    population = state.population(r)
+    weight = state.units.weights(data)
     if r.mean is not None:
-        means = mean_preferences(data, nuisances, blocks, population)
+        means = mean_preferences(data, nuisances, blocks, weight)
         score = mean_targets(means, data, state.setup, state.options)[0].score
-    return one_step({"target": score}, data, nuisances, blocks, population)
+    return one_step({"target": score}, data, nuisances, blocks, weight)
 
 
 def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
@@ -432,7 +374,7 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
     functional, targets = state.setup.functional, []
     for r in state.repetitions:
         floor, mu = r.floor, r.mu_without_judge
-        if mu is not r.mu and functional.interior and isinstance(state.options.floor, str):
+        if mu is not r.mu and functional.interior and isinstance(state.options.learning.floor, str):
             floor = select_floor(HeldOutLabels.of(mu, state.data))
         nuisances = NuisanceEstimates(mu, r.propensity.cells, floor)
         targets.append(_one_step_of_fit(state, state.data, state.units.blocks, r, nuisances).target)
@@ -450,7 +392,9 @@ def estimate_from_verdicts(state: FitState, verdicts: Verdicts) -> tuple[Influen
     for number, r in enumerate(state.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
-        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=options.tune, learner=options.learner), r.folds, data.x)
+        mu = CrossFittedMu(
+            fit_all(data, r.folds, seeds, tune=options.learning.tune, learner=options.learner), r.folds, data.x
+        )
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
         result = _one_step_of_fit(state, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
         propensity = replace(r.propensity, cells=r.judge_propensity)

@@ -1,7 +1,8 @@
 """The first stages of a fit: everything that costs time, read or learnt from the data and kept for later updates.
 
-:class:`FirstStages` trains; :class:`~dmlrank.fit.extension.ExtendedStages` predicts from the models of an earlier
-fit. Both keep what they compute under the same names and keys.
+An update of a fit uses a stage again where its key is the same. A key has the results of earlier stages and the options
+from which the stage is computed. It is the same where the results are the same objects and the options have the same
+values. An update with other rows learns all stages again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters, read_tasks
 from ..estimation.bt_restricted import require_pair_propensities, restricted_score
@@ -40,10 +41,8 @@ from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
-    KnownValues,
     NuisanceEstimates,
     OneStepResult,
-    TargetPopulation,
     blocks_by_context,
     blocks_by_group,
 )
@@ -71,11 +70,20 @@ from ..nuisance.propensity_model.supplied import (
 )
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
-from ..options import BalancedStyle, EqualTasks, Options
-from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .compared_pairs import MeanTarget, OrderChoice, choose_pairs, mean_targets, restrict_items
+from ..options import EqualTasks, Options
+from .adjusted_for_style import equal_style_terms
+from .compared_pairs import (
+    MeanTarget,
+    OrderChoice,
+    Setup,
+    choose_pairs,
+    comparison_graph,
+    mean_targets,
+    restrict_items,
+    set_up,
+)
 from .estimators import MEANS, estimator_named, estimator_of
-from .state import BalancedVotes, Inputs, Kept, Source, Units
+from .state import Inputs, Kept, Source, Units
 
 T = TypeVar("T")
 
@@ -88,7 +96,6 @@ class Draw(IntEnum):
 
     MU = 1
     PROPENSITY = 2
-    SAMPLE = 3
     JUDGE_PROPENSITY = 4
     JUDGE = 5
     VOTE_RATES = 6
@@ -140,11 +147,7 @@ class FirstStages:
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own, which reads no tune=.
-        self._tune = None if not isinstance(options.learner, str) else options.tune
-        # The options on which the functional, its graph and its weights depend.
-        functional = self.estimator.functional(options.functional)
-        weights = (options.edge_weights, options.category_weights)
-        self._estimand = (functional, options.graph, options.min_labels, options.component, *weights)
+        self._tune = None if not isinstance(options.learner, str) else options.learning.tune
 
     def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result that an earlier fit kept under an equal key, or else compute it; give its warnings."""
@@ -163,33 +166,31 @@ class FirstStages:
 
     def data_as_read(self) -> PreferenceData:
         """Return the votes of the user's frame."""
-        key = (self.source, reading_options(self.options))
-        return self.keep("data", key, lambda: read_source(self.source, self.options))
+        o = self.options
+        columns = (o.context, o.clusters, o.propensity_column, o.weights_column, o.style_columns)
+        how = (o.categories, o.missing, o.pairs.min_votes, self.estimator is MEANS)
+        return self.keep("data", (self.source, *columns, *how), lambda: read_source(self.source, o))
 
-    def votes_that_count(
-        self, data_as_read: PreferenceData
-    ) -> tuple[PreferenceData, OrderChoice, BalancedVotes | None]:
-        """Return the votes on the ranked items that count, their display order, and their match among all votes."""
-        o, votes, adjust = self.options, data_as_read, self.options.adjust
-        if isinstance(adjust, BalancedStyle):
-            votes = self.keep("votes of like style", (votes, adjust), lambda: keep_balanced_votes(data_as_read, adjust))
-        deciding = (o.position_bias, o.graph, o.min_labels, o.component, o.category_weights, o.propensity, o.mu)
-        order = self.keep("display order", (votes, *deciding), lambda: self._choose_pairs(votes))
+    def votes_that_count(self, votes: PreferenceData) -> tuple[PreferenceData, OrderChoice]:
+        """Return the votes on the ranked items, and their display order."""
+        o, pairs = self.options, self.options.pairs
+        of_pairs = (pairs.graph, pairs.min_labels, pairs.component, pairs.category_weights)
+        deciding = (o.position_bias, *of_pairs, o.propensity, o.learning.mu)
+        order = self.keep("display order", (votes, *deciding), lambda: choose_pairs(votes, o))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o, order.min_labels)
+        ranked = restrict_items(ordered, o.pairs, order.min_labels)
         # Kept not to save work, but to be the same object in an update, by which later keys compare it.
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
-        if not isinstance(adjust, BalancedStyle):
-            return data, order, None
-        balanced = self.keep(
-            "match of votes of like style",
-            (data_as_read, data, order.matters, adjust),
-            lambda: match_balanced_votes(data, data_as_read if order.matters else data_as_read.unordered(), adjust),
-        )
-        return data, order, balanced
+        return data, order
 
-    def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
-        return choose_pairs(votes, self.options)
+    def setup(self, data: PreferenceData, min_labels: int) -> Setup:
+        """Return the functional, bound to the graph of compared pairs and to category weights."""
+        o, pairs = self.options, self.options.pairs
+        functional = self.estimator.functional(o.functional)
+        key = (data, functional, pairs.graph, min_labels, pairs.edge_weights, pairs.category_weights)
+        return self.keep(
+            "setup", key, lambda: set_up(data, comparison_graph(data, pairs.graph, min_labels), o, min_labels)
+        )
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
@@ -220,11 +221,13 @@ class FirstStages:
         draws_scores = self.estimator is MEANS and not o.estimates_propensity
         learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or draws_scores
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
-        key, clusters = (data, o.clusters, o.context, o.n_folds, are_used, mu), units.clusters
-        n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, mu, are_used))
-        return n_folds, self.keep(
-            "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
-        )
+        key, clusters = (data, o.clusters, o.context, o.learning.n_folds, are_used, mu), units.clusters
+
+        def read() -> tuple[int, FoldUnits]:
+            n_folds = self._number_of_folds(data, clusters, mu, are_used)
+            return n_folds, fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
+
+        return self.keep("fold units", key, read)
 
     def _number_of_folds(
         self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
@@ -234,16 +237,16 @@ class FirstStages:
         The guarantees of cross-fitting are valid with any number of folds from two on; with fewer folds the learners
         are trained on a smaller share of the data.
         """
-        n_folds = self.options.n_folds
+        n_folds = self.options.learning.n_folds
         n_units = data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
         if not are_used and mu is not None:
             # For what is learnt after the fit: the vote rates of a sensitivity analysis.
             return min(n_folds, n_units)
         if not are_used and n_units > 1:
-            if self.options.n_rep > 1:
+            if self.options.learning.n_rep > 1:
                 warn(
-                    f"n_rep={self.options.n_rep}: without features nothing is cross-fitted, so that all repetitions "
-                    f"would be equal; one is computed",
+                    f"learning=Learning(n_rep={self.options.learning.n_rep}): without features nothing is "
+                    f"cross-fitted, so that all repetitions would be equal; one is computed",
                 )
             return 1
         if clusters is None or n_units >= n_folds:
@@ -255,21 +258,22 @@ class FirstStages:
                 f"clusters; name a column with more values in cov_kwds, or leave cov_type='cluster' out"
             )
         warn(
-            f"n_folds={n_folds} is more than the {n_units} clusters of {name!r}, and a cluster is never split: "
-            f"{n_units} folds are used, and the learners are trained on {n_units - 1} of {n_units} clusters; "
-            f"pass n_folds={n_units} to use the same folds without this warning",
+            f"learning=Learning(n_folds={n_folds}) is more than the {n_units} clusters of {name!r}, and a cluster is "
+            f"never split: {n_units} folds are used, and the learners are trained on {n_units - 1} of {n_units} "
+            f"clusters; pass learning=Learning(n_folds={n_units}) to use the same folds without this warning",
         )
         return n_units
 
     def folds(self, inputs: Inputs, seed: RepetitionSeed) -> Folds:
         """Deal contexts, or clusters of them, to folds by the key of the repetition."""
         units, n_folds = inputs.fold_units, inputs.n_folds
-        return self.keep(f"folds {seed.repetition}", (units, n_folds, seed), lambda: self._deal(units, n_folds, seed))
 
-    def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
-        if n_folds == 1:
-            return Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
-        return assign_folds(units, n_folds, fold_key(*seed))
+        def deal() -> Folds:
+            if n_folds == 1:
+                return Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
+            return assign_folds(units, n_folds, fold_key(*seed))
+
+        return self.keep(f"folds {seed.repetition}", (units, seed), deal)
 
     # --- mu and pi ----------------------------------------------------------------------------------------------------
 
@@ -286,7 +290,7 @@ class FirstStages:
         data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
-        if o.judge_as == "features":
+        if o.learning.judge_as == "features":
             with_verdicts = self.keep(
                 f"mu with verdicts {seed.repetition}",
                 (data, folds, verdicts, self._tune, seed),
@@ -312,7 +316,7 @@ class FirstStages:
         """Return mu from human labels alone."""
         if inputs.mu is not None:
             return inputs.mu
-        data = inputs.data if inputs.balanced is None else inputs.balanced.training
+        data = inputs.data
         key = (data, folds, self.options.learner, self._tune, seed)
         return self.keep(f"mu {seed.repetition}", key, lambda: self._fit_mu(data, folds, seed))
 
@@ -343,8 +347,7 @@ class FirstStages:
 
     def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
-        o, balanced, needs_all = self.options, inputs.balanced, self.estimator.needs_all_propensities
-        data = inputs.data if balanced is None else balanced.every
+        o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
             # prompts, the estimate is the weighted mean of the labels of a pair, whatever mu is. Where mu is learnt by
@@ -352,18 +355,12 @@ class FirstStages:
             weight = inputs.units.context_weight
             return self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight)), None
         # Only supplied propensities depend on the compared pairs.
-        supplied = () if isinstance(o.propensity, str) else (o.graph, inputs.display_order.min_labels, needs_all)
+        supplied = () if isinstance(o.propensity, str) else (o.pairs.graph, inputs.display_order.min_labels, needs_all)
         of_labels, of_verdicts = self.keep(
             f"propensities {seed.repetition}",
-            (data, folds, self.source, o.propensity, o.tune, supplied, inputs.verdicts, seed),
+            (data, folds, self.source, o.propensity, o.learning.tune, supplied, inputs.verdicts, seed),
             lambda: self._label_and_judge_propensities(data, folds, inputs, seed),
         )
-        if balanced is not None:
-            of_labels = self.keep(
-                f"propensities of votes of like style {seed.repetition}",
-                (balanced, of_labels, folds),
-                lambda: balanced_propensity(balanced, of_labels, folds),
-            )
         if needs_all:
             require_pair_propensities(of_labels)
         return of_labels, of_verdicts
@@ -408,42 +405,40 @@ class FirstStages:
             with_features = with_columns(data, self.source.data, needed)
             x = propensity_features(with_features, o.propensity_formula, self.source.environment)
             data = replace(data, x=x)
-        return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.tune)
+        return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.learning.tune)
 
     # --- floor, one-step terms, remaining bias ------------------------------------------------------------------------
 
     def floor(self, inputs: Inputs, mu: MuSource, seed: RepetitionSeed) -> float:
         """Return the floor of mu: the user's, or that with the smallest log-loss; 0 where the functional needs none."""
-        floor, n_categories = self.options.floor, inputs.data.n_categories
+        floor, n_categories = self.options.learning.floor, inputs.data.n_categories
         if not isinstance(floor, str):
             if floor * n_categories >= 1:
                 raise OptionError(
-                    f"floor={floor} is too high for {n_categories} categories: their probabilities sum to one, so "
-                    f"that a floor has to be below {1 / n_categories:.3g}; use a smaller floor, or floor='auto'"
+                    f"learning=Learning(floor={floor}) is too high for {n_categories} categories: their "
+                    f"probabilities sum to one, so that a floor has to be below {1 / n_categories:.3g}; use a smaller "
+                    f"floor, or 'auto'"
                 )
             return float(floor)
         if not inputs.setup.functional.interior:
             return 0.0
-        key = (inputs.data, *self._estimand, mu)
-        return self.keep(f"floor {seed.repetition}", key, lambda: self._select_floor(inputs.data, mu, seed))
-
-    def _select_floor(self, data: PreferenceData, mu: MuSource, seed: RepetitionSeed) -> float:
-        return select_floor(HeldOutLabels.of(mu, data))
+        key = (inputs.setup, mu)
+        return self.keep(f"floor {seed.repetition}", key, lambda: select_floor(HeldOutLabels.of(mu, inputs.data)))
 
     def correct(
-        self, inputs: Inputs, learnt: Learnt, *, floor: float, sample: IntArray | None, seed: RepetitionSeed
+        self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
         o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
-        population = TargetPopulation(inputs.units.context_weight, sample)
+        weight = inputs.units.weights(data)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
-        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units, o.subsample, seed)
+        learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units)
         mean = None
         if o.average == "preferences" and not setup.functional.linear:
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
-                (data, *self._estimand, *learnt_key, o.floor, o.estimator),
-                lambda: mean_targets(mean_preferences(data, nuisances, blocks, population), data, setup, o)[0],
+                (setup, *learnt_key, o.learning.floor, o.estimator),
+                lambda: mean_targets(mean_preferences(data, nuisances, blocks, weight), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
@@ -456,21 +451,10 @@ class FirstStages:
             estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
             f"one-step estimates {seed.repetition}",
-            (data, *self._estimand, *learnt_key, floor, mean, is_restricted),
-            lambda: one_step(
-                estimands,
-                data,
-                nuisances,
-                blocks,
-                population,
-                known=None if mean is not None or is_restricted else self._known_values(inputs, floor, seed),
-            ),
+            (setup, *learnt_key, floor, mean, is_restricted),
+            lambda: one_step(estimands, data, nuisances, blocks, weight),
         )
         return result, mean
-
-    def _known_values(self, inputs: Inputs, floor: float, seed: RepetitionSeed) -> KnownValues | None:
-        """Return F(mu) of contexts for which it is known; a fit that trains knows none."""
-        return None
 
     def at_equal_style(
         self, inputs: Inputs, folds: Folds, propensity: Propensity, seed: RepetitionSeed
@@ -479,12 +463,13 @@ class FirstStages:
         differences = inputs.style
         if differences is None:
             return None, None
-        terms = self.keep(
-            f"equal style {seed.repetition}",
-            (inputs.data, *self._estimand, differences, propensity, folds, inputs.units),
-            lambda: equal_style_terms(inputs, differences, propensity.cells, folds.fold),
-        )
-        return terms, self.keep(f"influence at equal style {seed.repetition}", (terms,), terms.influence)
+
+        def estimate() -> tuple[EqualStyleTerms, StyleInfluence]:
+            terms = equal_style_terms(inputs, differences, propensity.cells, folds.fold)
+            return terms, terms.influence()
+
+        key = (inputs.setup, differences, propensity, folds, inputs.units)
+        return self.keep(f"equal style {seed.repetition}", key, estimate)
 
     def without_second_order_bias(
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
@@ -504,9 +489,9 @@ class FirstStages:
                 return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
             return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
 
-        key = (data, *self._estimand, mu, floor, units)
+        key = (inputs.setup, mu, floor, units)
         estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
-        if estimated is None or estimated.correction is None or not o.second_order:
+        if estimated is None or estimated.correction is None or not o.learning.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",
@@ -525,17 +510,9 @@ def _is_same(a: object, b: object) -> bool:
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-def reading_options(options: Options) -> tuple[object, ...]:
-    """Return the values of options on which the data that are read depend."""
-    o = options
-    columns = (o.context, o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return *columns, o.categories, o.fold_names, o.missing, o.votes, o.min_votes, o.runs, estimator_of(o) is MEANS
-
-
-def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
+def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
-    judges = () if options.judge is None else judge_columns(options.judge)
     propensities = propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
@@ -544,9 +521,9 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
-        optional=None if judges is None or propensities is None else (*judges, *propensities),
+        optional=None if propensities is None else (*judge_columns(options.judge), *propensities),
     )
-    data = preferences_of(rows, learnt=learnt, compares=not are_means)
+    data = preferences_of(rows, compares=not are_means)
     counts_each = isinstance(source.data, pd.DataFrame) and not options.context
     if counts_each and (n_copies := count_copies(source.data, rows.formula.outcomes)):
         equal = f"{n_copies:,} row{'s equal' if n_copies > 1 else ' equals'} an earlier row in every column"
@@ -580,11 +557,6 @@ def read_units(
         weight = context_weights(data, weights)
     if clusters is None or clusters.of_vote is None:
         return Units(blocks_by_context(data), clusters, None, weight, task if clusters is None else None)
-    if for_first_stages and isinstance(options.adjust, BalancedStyle) and options.adjust.weights == "smooth":
-        raise OptionError(
-            "BalancedStyle(weights='smooth') was given with clusters of annotators: the votes of several annotators on "
-            "one prompt and pair would have different weights; use weights='band', or cluster by prompts"
-        )
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
     return Units(blocks, clusters, annotator, weight)
 
@@ -611,4 +583,4 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
         smallest = np.full(int(joined.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
         np.minimum.at(smallest, joined, identity)
         identity = smallest[joined]
-    return FoldUnits(joined, identity, noun, None if clusters is None else clusters.of_context)
+    return FoldUnits(joined, identity, noun)

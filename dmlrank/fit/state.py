@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -24,7 +23,6 @@ from ..estimation.influence import (
     JudgeCorrection,
     NuisanceEstimates,
     OneStepResult,
-    TargetPopulation,
 )
 from ..estimation.second_order import SecondOrder
 from ..estimation.unanimous_pairs import UnanimousPairs
@@ -80,6 +78,10 @@ class Units:
             return [(1.0, first)]
         return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
+    def weights(self, data: PreferenceData) -> FloatArray:
+        """Return the weight of each context in the target population, (n,), with mean one."""
+        return np.ones(data.n_contexts) if self.context_weight is None else self.context_weight
+
     def of_contexts(self, data: PreferenceData) -> IntArray:
         """Return the number of the independent unit of each context, (n,): its cluster, or its own."""
         return data.seed_order if self.clusters is None else self.clusters.of_context
@@ -107,7 +109,6 @@ class Inputs:
     n_folds: Folds of the cross-fitting, at most as many as there are clusters.
     fold_units: The units that are dealt to folds.
     style: Style differences of the votes, for scores at equal style.
-    balanced: The votes that count beside all votes, for battles of equal style.
     """
 
     data: PreferenceData
@@ -120,27 +121,6 @@ class Inputs:
     n_folds: int
     fold_units: FoldUnits
     style: StyleDifferences | None = None
-    balanced: BalancedVotes | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BalancedVotes:
-    """Which cells have votes of positive weight, with the data and weights of all votes.
-
-    every: All votes on the ranked items.
-    weight (m_all,): W, the mean weight w(D) of the votes of each cell of ``every``.
-    cell (m,): Place of each cell that counts among the cells of ``every``.
-    deviations (r,): Root mean square of each style difference over all votes.
-    n_votes: Number of all votes that were read.
-    training: The votes that count, for the training of mu: the number of votes of a cell is the sum of their weights.
-    """
-
-    every: PreferenceData
-    weight: FloatArray
-    cell: IntArray
-    deviations: FloatArray
-    n_votes: int
-    training: PreferenceData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,74 +136,6 @@ class StyleFit:
     covariance: Covariance
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """How rows were added to a fit by :meth:`dmlrank.RankResults.extend`.
-
-    The attributes up to ``remarks`` are about the last call of ``extend``. The attributes from ``number`` on are about
-    all rows since the first stages were trained.
-
-    Attributes
-    ----------
-    rows_added : int
-        Number of rows that were passed.
-    contexts_new : int
-        Contexts that the fit did not have.
-    contexts_with_new_votes : int
-        Contexts of the fit that got further votes.
-    models_new : tuple of str
-        Models that were not ranked before.
-    refitted : bool
-        Whether the first stages were trained again on all rows.
-    reason : str
-        Why the first stages were trained again, or why not.
-    clusters_returning : int
-        Clusters of the fit that got further contexts or votes; 0 without clusters.
-    remarks : tuple of str
-        Further facts about the new rows, such as columns that only some of the rows have.
-    number : int
-        Number of extensions since the first stages were trained; 0 after a training.
-    rows_since_training : int
-        Rows that came after the training.
-    votes_at_training : int
-        Votes on ranked models on which the first stages were trained.
-    units_at_training : int
-        Contexts, or clusters, with these votes.
-    contexts_of_no_fold : int
-        Contexts that are out of sample for the models of all folds, so that the mean of these models predicts them.
-    contexts_of_a_fold : int
-        Contexts that are out of sample for the model of their fold alone.
-    models_since_training : tuple of str
-        Models that entered after the training, whose effects were added to the trained first stages.
-    votes_of_new_models : int
-        Votes on these models from which their effects were last fitted.
-    loss_z : float
-        By how many standard errors the held-out log-loss of the labels since the training is above that of the earlier
-        labels of the same pairs; NaN where it cannot be tested.
-    loss_p : float
-        p-value of this test, which holds for all extensions since the training together; NaN where there is no test.
-    """
-
-    rows_added: int
-    contexts_new: int
-    contexts_with_new_votes: int
-    models_new: tuple[str, ...]
-    refitted: bool
-    reason: str
-    clusters_returning: int = 0
-    remarks: tuple[str, ...] = ()
-    number: int = 0
-    rows_since_training: int = 0
-    votes_at_training: int = 0
-    units_at_training: int = 0
-    contexts_of_no_fold: int = 0
-    contexts_of_a_fold: int = 0
-    models_since_training: tuple[str, ...] = ()
-    votes_of_new_models: int = 0
-    loss_z: float = float("nan")
-    loss_p: float = float("nan")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
@@ -232,7 +144,6 @@ class Repetition:
     one_step_result, before_change: The one-step estimates of the scores, the win shares and the position effect, with
         the second-order step u where it is added to the scores, and before.
     floor: Smallest probability of a category in mu; 0 where the functional needs none.
-    sample (s,): Contexts over which F(mu) is averaged; None for all contexts.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
         functional; None elsewhere.
     second_order: The second-order bias of the scores; None where it is not estimated.
@@ -246,7 +157,6 @@ class Repetition:
     one_step_result: OneStepResult
     before_change: OneStepResult
     floor: float
-    sample: IntArray | None
     mu_without_judge: MuSource
     judge_correction: JudgeCorrection | None = None
     judge_propensity: FloatArray | None = None
@@ -291,9 +201,6 @@ class FitState:
     extrapolation: Pairs that the scores use although they have no label.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
-    balanced: The votes that count beside all votes, for battles of equal style.
-    extension: How rows were added to a fit; None where all rows were fitted together.
-    is_later (n,): Whether a context has votes that came after the training; None where all rows were fitted together.
     """
 
     options: Options
@@ -315,9 +222,6 @@ class FitState:
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     unanimous: UnanimousPairs | None = None
     style: StyleFit | None = None
-    balanced: BalancedVotes | None = None
-    extension: Extension | None = None
-    is_later: NDArray[np.bool_] | None = None
 
     @property
     def estimator(self) -> Estimator:
@@ -330,18 +234,9 @@ class FitState:
         assert self.repetitions, f"{self.options.estimator} has no first stages"
         return self.repetitions[0]
 
-    @property
-    def sample(self) -> IntArray | None:
-        """Contexts over which the first repetition averages F(mu), (s,); None for all contexts."""
-        return self.repetitions[0].sample if self.repetitions else None
-
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # The state of a fit is never changed, and some learners and patsy's transforms cannot be copied.
         return self
-
-    def population(self, repetition: Repetition) -> TargetPopulation:
-        """Return the target population of a repetition: weights and sample of the contexts."""
-        return TargetPopulation(self.units.context_weight, repetition.sample)
 
     def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""

@@ -43,7 +43,7 @@ class Custom(Functional):
     ----------
     function : callable
         Takes ``mu``, (n, K, K, C): category probabilities with j first and k second in ``[:, j, k]``, zero where
-        j = k, items and categories in the order of :attr:`RankResults.models` and :attr:`RankResults.categories`.
+        j = k, items and categories in the order of ``res.models`` and ``res.diagnostics.categories`` of a result.
         Returns (n, d), or (n,) for one number. The result of a context has to depend on that context alone and has to
         be differentiable in mu: a function with a jump, such as a share above a threshold, or with a kink, such as a
         minimum over models, is refused.
@@ -175,8 +175,8 @@ class Custom(Functional):
             raise GraphError(
                 f"functional {self.title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
                 f"{n_items * (n_items - 1) // 2} pairs are not), so that no label corrects their estimates; let "
-                f"the function use compared pairs only (res.graph.edges), lower min_labels=, or leave out "
-                f"the votes on models with few of them"
+                f"the function use compared pairs only (res.graph.edges), give a lower pairs=Pairs(min_labels=...), or "
+                f"leave out the votes on models with few of them"
             )
         self._check_smooth(uniform, draws)
         if self.directional is not None:

@@ -71,64 +71,24 @@ class PositionEffect(LinearInMu):
 
 
 @dataclass(frozen=True, eq=False)
-class PairScores(LinearInMu):
-    """One number for each of P pairs of items, (n, P), linear in the probabilities of the pair in both orders.
+class WinShare(LinearInMu):
+    """The preference for ``item`` over ``opponent``, (n, 1): the mean over both display orders."""
 
-    item, opponent (P,): Codes of the two items of each pair.
-    as_first, as_second (C,): How much each category counts where the item is shown first, and where it is second.
-    """
-
-    item: IntArray
-    opponent: IntArray
-    as_first: FloatArray
-    as_second: FloatArray
-
-    @classmethod
-    def win_probability(cls, weights: CategoryWeights, item: int, opponent: int) -> PairScores:
-        """Return the symmetrised preference for one item over another: the mean over both display orders."""
-        pair = np.array([item]), np.array([opponent])
-        return cls(*pair, np.divide(weights.first, 2), np.divide(weights.second, 2))
-
-    @classmethod
-    def margins(cls, weights: CategoryWeights, item: IntArray, opponent: IntArray) -> PairScores:
-        """Return the margins of pairs: the win probability of the item minus that of its opponent."""
-        gap = np.subtract(weights.first, weights.second) / 2
-        return cls(item, opponent, gap, -gap)
+    weights: CategoryWeights = field()
+    item: int = field()
+    opponent: int = field()
 
     def value(self, mu: FloatArray) -> FloatArray:
-        n_items, is_margin = mu.shape[1], np.array_equal(self.as_second, np.negative(self.as_first))
-
-        def counted(weights: FloatArray) -> FloatArray:
-            """Return the weighted probabilities of all pairs, (n, K * K), added up category by category."""
-            used = [c for c, weight in enumerate(weights) if weight] or [0]
-            return np.reshape(reduce(np.add, (weights[c] * mu[..., c] for c in used)), (len(mu), -1))
-
-        first = counted(self.as_first)
-        second = first if is_margin else counted(self.as_second)
-        value = np.take(first, self.item * n_items + self.opponent, axis=1)
-        in_other_order = np.take(second, self.opponent * n_items + self.item, axis=1)
-        (np.subtract if is_margin else np.add)(value, in_other_order, out=value)
-        return value
+        as_first = mu[:, self.item, self.opponent] @ np.array(self.weights.first)
+        as_second = mu[:, self.opponent, self.item] @ np.array(self.weights.second)
+        return np.asarray((as_first + as_second)[:, None] / 2)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        row, pair, amount = self.changes(delta, first, second, n_items)
-        derivative = np.zeros((len(first), len(self.item)))
-        derivative[row, pair] = amount
-        return derivative
-
-    def changes(
-        self, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return :meth:`derivative_at` as its rows, pairs and amounts, (e,) each; all other entries are zero."""
-        number, entries = np.full((n_items, n_items), -1), []
-        number[self.item, self.opponent] = np.arange(len(self.item))
-        for column, weights in ((number[first, second], self.as_first), (number[second, first], self.as_second)):
-            rows = np.flatnonzero(column >= 0)
-            entries.append((rows, column[rows], delta[rows] @ weights))
-        row, pair, amount = map(np.concatenate, zip(*entries, strict=True))
-        return row, pair, amount
+        as_first = ((first == self.item) & (second == self.opponent)) * (delta @ np.array(self.weights.first))
+        as_second = ((first == self.opponent) & (second == self.item)) * (delta @ np.array(self.weights.second))
+        return np.asarray((as_first + as_second)[:, None] / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,13 +285,13 @@ class LinkedScore:
             raise OptionError(
                 f"adjust= with EqualStyle was given with the functional {functional.name!r}: "
                 f"slopes on style need a functional that is linear in the preferences (borda) or in their log-odds "
-                f"(bt); use functional='borda' or 'bt', or adjust=BalancedStyle(...), which works with every functional"
+                f"(bt); use functional='borda' or 'bt'"
             )
         if weights.total is None or abs(weights.total - 1) > 1e-12:
             raise OptionError(
                 f"adjust= with EqualStyle was given with category weights {weights.first} and {weights.second}, which "
                 f"do not sum to 1 in every category: the preference for one item would not be one minus the preference "
-                f"for the other item; use category_weights='half', or adjust=BalancedStyle(...)"
+                f"for the other item; use pairs=Pairs(category_weights='half')"
             )
 
     @property

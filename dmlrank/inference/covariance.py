@@ -278,11 +278,19 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
 
 
 def two_way(
-    influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray, *, of_contexts: bool = False
+    influence: CentredInfluence,
+    first: IntArray,
+    second: IntArray,
+    gauge: FloatArray,
+    *,
+    of_contexts: bool = False,
+    n_parts: int = 1,
 ) -> Covariance:
     """Return the covariance for two crossed groupings, V_first + V_second - V_both, such as prompts and annotators.
 
-    ``second`` groups influence blocks, (q,), where -1 is no group, or with ``of_contexts`` contexts, (n,).
+    ``second`` groups influence blocks, (q,), where -1 is no group, or with ``of_contexts`` contexts, (n,). The
+    estimates are ``n_parts`` parts of equal size, such as the scores of groups of contexts. Where the difference is no
+    covariance matrix, V_both is not subtracted in those parts where it is none.
 
     References
     ----------
@@ -299,18 +307,48 @@ def two_way(
     total = _group_products(phi, first) + _group_products(blocks, second)
     matrix = total - _group_products(blocks, intersection)
     basis = free_basis(gauge, len(matrix))
-    spectrum = np.linalg.eigvalsh(basis.T @ matrix @ basis)
     note = ""
-    if spectrum[0] < -1e-10 * max(spectrum[-1], 0.0):
-        matrix = total
+    if _is_negative(basis.T @ matrix @ basis):
+        matrix, n_twice = _valid_by_part(matrix, total, gauge, n_parts)
         note = (
             "the part of the variance that comes from votes in the same cluster of both columns is counted twice: the "
             "usual covariance for crossed clusters would give some differences a negative variance in these data, as "
             "happens where clusters are few. On this account standard errors are too large and intervals too wide; "
             "clusters of one column, the one whose clusters matter more, avoid it"
         )
+        note = (
+            "" if not n_twice else note if n_parts == 1 else f"for {n_twice} of {n_parts} groups or coefficients {note}"
+        )
     fewest = min(counts)
     return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
+
+
+def _is_negative(matrix: FloatArray) -> bool:
+    """Return whether a symmetric matrix has a negative eigenvalue beyond rounding."""
+    spectrum = np.linalg.eigvalsh(matrix)
+    return bool(spectrum[0] < -1e-10 * max(spectrum[-1], 0.0))
+
+
+def _valid_by_part(matrix: FloatArray, total: FloatArray, gauge: FloatArray, n_parts: int) -> tuple[FloatArray, int]:
+    """Return a covariance, (d, d), in place of a matrix that is none, and the number of parts with that of ``total``.
+
+    Each part keeps its own matrix where this is a covariance. The dependence between parts is that of the positive part
+    of the whole.
+    """
+    size, n_fixed = len(matrix) // n_parts, len(gauge) // n_parts
+    parts, n_twice, mended = [], 0, matrix.copy()
+    for number in range(n_parts):
+        place = slice(number * size, (number + 1) * size)
+        basis = free_basis(gauge[number * n_fixed : (number + 1) * n_fixed, place], size)
+        if _is_negative(basis.T @ matrix[place, place] @ basis):
+            mended[place, place] = total[place, place]
+            n_twice += 1
+        parts.append(Covariance(_project_on_free(mended[place, place], basis), basis))
+    if n_parts == 1:
+        return mended, n_twice
+    in_free = Covariance(total, free_basis(gauge, len(total)))
+    positive = in_free._in_own_units(mended, lambda ratios: np.maximum(ratios, 0.0))
+    return match_blocks(np.zeros_like(total) if positive is None else positive, parts), n_twice
 
 
 def _group_products(rows: FloatArray, group: IntArray) -> FloatArray:

@@ -1,6 +1,4 @@
-r"""Ranks and rank sets from separated pairs, letters of groups, the power of a test of a difference, and cycles.
-
-A cycle is a triple in which a beats b, b beats c, and c beats a.
+r"""Ranks and rank sets from separated pairs, letters of groups and the power of a test of a difference.
 
 Whether the model with the highest estimate is shown to be first is one question and no family of tests.
 
@@ -51,7 +49,6 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -60,7 +57,7 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .simultaneous import Family, MaxT, Separation, Simultaneous, compare_differences
+from .simultaneous import MaxT, Separation, Simultaneous, compare_differences
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 # Numbers drawn for the power to find several leads at once, and the fewest draws.
@@ -102,11 +99,11 @@ def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]
     before, after = map(ranks_of, scores)
     (best, worst), (later_best, later_worst) = map(rank_bounds, above)
     return {
-        "before": before,
-        "after": after,
-        "change": before - after,
-        "conf_low": best - later_worst,
-        "conf_high": worst - later_best,
+        "rank_before": before,
+        "rank_after": after,
+        "rank_change": before - after,
+        "rank_change_low": best - later_worst,
+        "rank_change_high": worst - later_best,
     }
 
 
@@ -203,78 +200,6 @@ def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[t
         if len(groups) > max_groups:
             return None
     return [tuple(j for j in range(len(not_separated)) if group >> j & 1) for group in groups]
-
-
-class Cycles(NamedTuple):
-    """Triples a > b > c > a, sorted by p-value.
-
-    items (q, 3): a, b and c of each triple; a comes first in the order of the search.
-    p_adjusted (q,): Largest adjusted p-value of the three pairs.
-    """
-
-    items: IntArray
-    p_adjusted: FloatArray
-
-
-def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Covariance | None) -> FloatArray:
-    """Return two-sided p-values of margins, (P,), adjusted for the number of pairs.
-
-    With a joint covariance the adjustment is max-t. Without one it is Sidak's bound, which holds for normal statistics
-    with any correlations (Sidak 1967), and is close to max-t where the margins of different pairs hardly depend on each
-    other. A margin without variance has the p-value 1.
-
-    Shapes: estimate, std_error (P,).
-    """
-    z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
-    if covariance is not None:
-        return np.nan_to_num(Family.of_contrasts(covariance, std_errors=std_error).p_values(z), nan=1.0)
-    unadjusted = np.nan_to_num(2 * norm.sf(np.abs(z)), nan=1.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(len(z) * np.log1p(-unadjusted)))
-
-
-def count_cycles(wins: NDArray[np.bool_]) -> int:
-    """Count the triples a > b > c > a; ``wins``, (K, K), is true at (a, b) where a beats b."""
-    table = wins.astype(float)
-    return round(float(((table @ table) * table.T).sum()) / 3)
-
-
-def find_cycles(p_adjusted: FloatArray, limit: float) -> Cycles:
-    """Return all triples a > b > c > a whose three adjusted p-values are at most a limit.
-
-    A triple is claimed only where all three pairs are separated. If the p-values are adjusted for all pairs, the
-    probability that any pair is separated in the wrong direction is at most the limit, and so is the probability that
-    any triple is claimed that is no cycle.
-
-    Shapes: p_adjusted (K, K).
-    """
-    items, largest = [np.empty((0, 3), dtype=np.intp)], [np.empty(0)]
-    for a in range(len(p_adjusted) - 2):
-        of_triple = _largest_p_values(p_adjusted, a)
-        b, c = np.nonzero(of_triple <= limit)
-        items.append(np.stack([np.full(len(b), a), b + a + 1, c + a + 1], axis=1))
-        largest.append(of_triple[b, c])
-    triples, p = np.concatenate(items), np.concatenate(largest)
-    by_size = np.argsort(p, kind="stable")
-    return Cycles(triples[by_size], p[by_size])
-
-
-def closest_cycle(p_adjusted: FloatArray) -> Cycles:
-    """Return the triple a > b > c > a with the smallest p-value, or no triple.
-
-    ``p_adjusted``, (K, K), is as in :func:`find_cycles`.
-    """
-    smallest = [float(_largest_p_values(p_adjusted, a).min()) for a in range(len(p_adjusted) - 2)]
-    # Where no triple is a cycle of estimates, the p-values are infinite.
-    closest = find_cycles(p_adjusted, min([*smallest, 1.0]))
-    return Cycles(closest.items[:1], closest.p_adjusted[:1])
-
-
-def _largest_p_values(p_adjusted: FloatArray, a: int) -> FloatArray:
-    """Return the largest p-value of a > b > c > a for all b and c behind a, (K - a - 1, K - a - 1)."""
-    behind = slice(a + 1, None)
-    ends = np.maximum(p_adjusted[a, behind][:, None], p_adjusted[behind, a][None, :])
-    return np.maximum(ends, p_adjusted[behind, behind])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import computing, one_thread
+from .._utils.computation import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
 from ..options import METHODS
@@ -193,7 +193,7 @@ class MaxT:
         check_choice(method, METHODS, "method")
         self._require_max_t(method, METHODS[:1])
         if method == "max-t":
-            with computing(self.n_jobs):
+            with computing_with(self.n_jobs):
                 return self._scores.critical(alpha)
         n_tests = int((self.covariance.std_errors > 0).sum()) if method == "bonferroni" else 1
         return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
@@ -202,7 +202,7 @@ class MaxT:
         """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
         if np.isnan(z).all():
             return np.full(len(z), np.nan)
-        with computing(self.n_jobs):
+        with computing_with(self.n_jobs):
             return (self._centred_scores if centred else self._scores).p_values(z)
 
     def adjustment(self, method: str) -> str:
@@ -231,7 +231,7 @@ class MaxT:
             return p, _BY_P_VALUES[method](p), self.covariance.from_normal(critical)
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
-        with computing(self.n_jobs):
+        with computing_with(self.n_jobs):
             if method == "step-down":
                 sides: Sides = "absolute" if absolute else "one"
                 adjusted, maxima = step_down(self.draws, contrasts, t, sides=sides, p=p)[0]
@@ -257,7 +257,7 @@ class MaxT:
             first, second, t = contrasts.first, contrasts.second, np.abs(z)
             above = Contrasts(np.where(z < 0, second, first), np.where(z < 0, first, second), contrasts.std_error)
             tested, p = t > 0, scipy.stats.norm.sf(t)
-            with computing(self.n_jobs):
+            with computing_with(self.n_jobs):
                 results = step_down(self.draws, above, t, families=families, sides="opposites", p=p, is_tested=tested)
             if families is None:
                 self._step_down = (z, results[0])

@@ -10,10 +10,9 @@ import pandas as pd
 from ..data.formula.parse import parse_formula
 from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
 from ..exceptions import listed
-from ..report.statements import AS_MET, as_sentence, counted, first_of, percentage
+from ..report.statements import AS_MET, as_sentence, counted, first_of
 from ..tables.display_text import p_value_clause
-from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
-from .time_check import TimeCheck
+from .check import Check
 
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
@@ -32,7 +31,10 @@ def find_errors(check: Check, missing: str, n_folds: int) -> Iterator[str]:
         return
     yield from _missing_values(check, missing)
     if check.features and check.n_contexts < n_folds:
-        yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
+        yield (
+            f"{counted(check.n_contexts, 'prompt')} cannot be divided into {n_folds} folds. Use fewer folds: "
+            f"learning=Learning(n_folds=...)."
+        )
 
 
 def find_problems(
@@ -78,9 +80,6 @@ def find_problems(
     yield from _repetitions(check, shared)
     if check.has_display_order:
         yield from _order_effects(check)
-    if check.time is not None:
-        yield from _unavailable_pairs(check.time)
-        yield from _drift(check.time)
     if check.context and check.n_contexts <= FEW_CLUSTERS and (voters or check.clusters.empty):
         columns = " or ".join(f"cov_type='cluster', cov_kwds={{'groups': {name!r}}}" for name in voters)
         advice = few_prompts_advice(check.n_contexts, columns) if voters else "Collect votes on more prompts"
@@ -172,14 +171,14 @@ def _pair_problems(check: Check, has_few_labels: pd.Series) -> Iterator[str]:
         yield (
             f"{len(left_out)} of {len(check.pairs)} pairs have labels, but fewer than {requirement}, and a fit "
             f"leaves them out. Labelled prompts in each of the two orders: {first_of(pairs, _PAIRS_NAMED)}. A smaller "
-            f"min_labels= keeps these pairs. The frame .pairs lists all pairs."
+            f"number, pairs=Pairs(min_labels=...), keeps these pairs. The frame .pairs lists all pairs."
         )
     n_weak = int((check.pairs["compared"] & has_few_labels).sum())
     if n_weak:
         yield (
             f"The graph has {counted(n_weak, 'pair')} with fewer than {requirement}. The contribution of these pairs "
             f"to the scores rests mainly on the learner's predictions, which few labels or none correct. "
-            f"graph='observed' leaves such pairs out."
+            f"pairs=Pairs(graph='observed') leaves such pairs out."
         )
     if not check.graph.complete and len(check.components) == 1:
         yield (
@@ -229,7 +228,7 @@ def _repetitions(check: Check, shared: tuple[str, ...]) -> Iterator[str]:
         yield (
             f"{repeats.cells:,} of the comparisons of an ordered pair on a prompt have more than one vote, and in "
             f"{1 - repeats.agreement:.0%} of them the votes disagree. A fit averages them. If further votes were asked "
-            f"for because of the first one, pass votes='first'."
+            f"for because of the first one, keep the first vote of each alone."
         )
 
 
@@ -265,60 +264,3 @@ def _order_effects(check: Check) -> Iterator[str]:
             f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
             f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}).{consequence}"
         )
-
-
-def _unavailable_pairs(time: TimeCheck) -> Iterator[str]:
-    """Report pairs that were never available at the same time, or for less than half of the prompts."""
-    never = time.never_together
-    if len(never):
-        shown = first_of([f"{row.first} - {row.second}" for row in never.itertuples(index=False)], MOST_NAMED)
-        yield (
-            f"{len(never):,} of {len(time.pairs):,} pairs were never available at the same time, by first and last "
-            f"vote: {shown}. The propensity of such a pair is zero for every prompt, and no vote can say who wins. The "
-            f"models are compared through other models alone. With graph='complete' scores would also use the pair's "
-            f"own preference, which is then extrapolated and has no interval. The frame .time.pairs lists all pairs."
-        )
-    voted = time.pairs[time.pairs["votes"] > 0]
-    rare = voted[voted["share_prompts"] < SMALL_SHARE].sort_values("share_prompts", kind="stable")
-    if len(rare):
-        columns = rare[["first", "second", "share_prompts"]].to_numpy(dtype=object)
-        named = [f"{first} - {second} for {percentage(share)}" for first, second, share in columns]
-        shown = first_of(named, MOST_NAMED)
-        yield (
-            f"{len(rare):,} of {len(voted):,} pairs with votes were available together for less than half of the "
-            f"prompts, by first and last vote: {shown}. For the other prompts the propensity of these pairs is zero: "
-            f"no votes correct the learnt preferences there, and scores, which average over all prompts, rest on "
-            f"extrapolation. This is right if preferences given the features do not change over time. A fit of the "
-            f"prompts of a period in which all models were available does not extrapolate."
-        )
-
-
-def _drift(time: TimeCheck) -> Iterator[str]:
-    """Report that prompts, or votes, change over time."""
-    kind = time.period
-    changes = _changes(time, time.prompts, "feature", "+.2f", " standard deviations")
-    if changes:
-        yield (
-            f"The prompts change over time. Against the other {kind}s: {changes}. Scores are averages over the prompts "
-            f"of all {kind}s. weights= with larger weights for recent prompts gives scores for the prompts of today, "
-            f"and by() gives scores by period (docs/time.md). The frame .time.prompts has all tests."
-        )
-    changes = _changes(time, time.votes, "model", "+.3f", "")
-    if changes:
-        yield (
-            f"Votes change over time. Shares of wins against the same opponents, compared with the other {kind}s: "
-            f"{changes}. Reasons may be another version of a model under the same name, other voters, or other "
-            f"prompts. A fit without the time as a feature averages over these changes; with the period as a feature, "
-            f"by() gives scores by period (docs/time.md). The frame .time.votes has all tests."
-        )
-
-
-def _changes(time: TimeCheck, tests: pd.DataFrame, noun: str, form: str, unit: str) -> str:
-    """Return the significant tests with the largest z as text; empty where none is significant."""
-    drifting = tests[tests["p_adjusted"] < DRIFT_ALPHA].sort_values("z", key=lambda z: -abs(z), kind="stable")
-    changes = [
-        f"{row[noun]} {row['difference']:{form}}{unit} in the {time.period} {row['period']} (adjusted p "
-        f"{p_value_clause(row['p_adjusted'])})"
-        for row in drifting.to_dict("records")
-    ]
-    return first_of(changes, MOST_NAMED)

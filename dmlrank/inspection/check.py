@@ -17,9 +17,8 @@ from ..exceptions import listed
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import write_page
 from ..report.statements import AS_MET, counted
-from ..tables.display_text import fixed_text, p_value_clause, p_value_text
+from ..tables.display_text import fixed_text, p_value_clause
 from ..tables.summary_table import Summarised, Summary
-from .time_check import TimeCheck
 
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
@@ -36,12 +35,6 @@ _PAIR_COLUMNS = {
 }
 # An advantage of being shown first, and orders that are out of balance, are named below this p-value.
 _POSITION_ALPHA = 0.05
-# Adjusted p-values below this are reported as drift.
-DRIFT_ALPHA = 0.05
-# Pairs, features or models that a sentence names.
-MOST_NAMED = 3
-# Pairs that were available together for a smaller share of the prompts than this one are reported.
-SMALL_SHARE = 0.5
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"
 # Runs of a model on a prompt, on average, from which on the prompts may be something else.
@@ -303,7 +296,7 @@ class Check(Summarised):
         By feature: contexts that repeat a value of another context, for features whose values differ between nearly
         all contexts.
     similar_models : list of tuple of str
-        Models whose names differ only by blanks, letter case or Unicode form.
+        Models whose names differ only by letter case, inner blanks or Unicode form.
     clusters : DataFrame
         By grouping column: ``clusters``, their ``smallest median largest`` size, and ``of``, the unit of the sizes.
     missing : Series
@@ -317,9 +310,6 @@ class Check(Summarised):
     outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
         order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
-    time : TimeCheck or None
-        Availability of models, votes by period and drift, with ``time=``: frames ``periods``, ``models``, ``pairs``,
-        ``prompts`` and ``votes``.
     scores : ScoreCheck or None
         Of a table of scores: its ``models`` and ``tasks``, and how many prompts have a score of every model. The frames
         about votes are then those of comparisons of the scores.
@@ -330,7 +320,7 @@ class Check(Summarised):
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> check = dr.check("winner ~ 1 | model_a + model_b", battles.replace({"model_a": {"gpt-4": "GPT-4"}}))
     >>> check.problems[0][:48]
-    '2 names differ only by blanks, letter case or Un'
+    '2 names differ only by letter case, inner blanks'
     """
 
     formula: str
@@ -366,7 +356,6 @@ class Check(Summarised):
     problems: tuple[str, ...]
     errors: tuple[str, ...]
     outcome_kind: str = "labels"
-    time: TimeCheck | None = None
     scores: ScoreCheck | None = None
 
     @property
@@ -478,7 +467,6 @@ def facts(check: Check) -> list[tuple[str, str]]:
         *_pair_facts(check),
         *_order_facts(check),
         *of_clusters,
-        *(() if check.time is None else _time_facts(check.time)),
         (
             "Missing values:",
             ", ".join(f"{name} in {counted(count, 'row')}" for name, count in missing.items()) or "none",
@@ -551,48 +539,11 @@ def _order_facts(check: Check) -> list[tuple[str, str]]:
     return [("Display order:", balance), ("First position:", first)]
 
 
-def _time_facts(time: TimeCheck) -> list[tuple[str, str]]:
-    """Return the facts about time."""
-    votes = time.periods["votes"]
-    n_empty, n_short = int((votes == 0).sum()), int((time.models["share_prompts"] < SMALL_SHARE).sum())
-    empty = f"; none in {counted(n_empty, time.period)}" if n_empty else ""
-    untested = f"; not tested, because they follow the time itself: {', '.join(time.time_features[:MOST_NAMED])}"
-    untested += ", ..." if len(time.time_features) > MOST_NAMED else ""
-    return [
-        (
-            "Time:",
-            f"{time.column}, {time.first:%Y-%m-%d %H:%M} to {time.last:%Y-%m-%d %H:%M} UTC, "
-            f"{counted(len(votes), time.period)}",
-        ),
-        (f"Votes by {time.period}:", f"{votes.min():,} to {votes.max():,}, median {votes.median():,.0f}{empty}"),
-        (
-            "Availability:",
-            f"models available for less than half of the prompts, from first to last vote: {n_short:,} of "
-            f"{len(time.models):,}; pairs never available at the same time: {len(time.never_together):,} of "
-            f"{len(time.pairs):,}",
-        ),
-        ("Drift of prompts:", _drift_fact(time, time.prompts, "feature") + (untested if time.time_features else "")),
-        ("Drift of votes:", _drift_fact(time, time.votes, "model")),
-    ]
-
-
-def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str) -> str:
-    """Return the number of tests, and the test with the smallest p-value."""
-    if not len(tests):
-        return f"not tested, because no {noun} has enough values in two {time.period}s or more"
-    smallest = tests.iloc[int(np.argmin(tests["p_adjusted"].to_numpy()))]
-    return (
-        f"{counted(len(tests), 'test')} (each {noun} in each {time.period} against the other {time.period}s), "
-        f"{(tests['p_adjusted'] < DRIFT_ALPHA).sum():,} with adjusted p < {DRIFT_ALPHA:g}; the smallest adjusted p "
-        f"{p_value_clause(smallest['p_adjusted'])} ({smallest[noun]}, {smallest['period']})"
-    )
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _page_tables(check: Check) -> list[Summary]:
-    """Return the tables of the page below that of the models: pairs, labels, options, periods, availability."""
+    """Return the tables of the page below that of the models: pairs, labels, options."""
     if check.scores is not None:
         if not len(check.scores.tasks):
             return []
@@ -624,24 +575,6 @@ def _page_tables(check: Check) -> list[Summary]:
         _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),
         _table("Labels", labels, ("read as", "votes", "share"), "label", text_columns=(1,)),
         _table("Choices of options", numbers, of_numbers, "display order, labels, weights", (of_options,)),
-        *(() if check.time is None else _time_tables(check.time)),
-    ]
-
-
-def _time_tables(time: TimeCheck) -> list[Summary]:
-    """Return the tables of periods and of models."""
-    note = (
-        "Smallest p-values of the drift of prompts (means of features) and of votes (shares of wins within pairs) in "
-        f"the {time.period}, adjusted for all tests by Holm's method. Empty: too few rows for a test."
-    )
-    p_values = {name: time.periods[name].map(p_value_text, na_action="ignore") for name in ("p_prompts", "p_votes")}
-    by_arrival = time.models.sort_values("first", kind="stable")
-    days = {name: by_arrival[name].dt.strftime("%Y-%m-%d") for name in ("first", "last")}
-    of_periods = ("prompts", "votes", "models with votes", "prompts: p", "votes: p")
-    of_models = ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between")
-    return [
-        _table(f"Votes by {time.period}", time.periods.assign(**p_values), of_periods, time.period, (note,)),
-        _table("Availability of models", by_arrival.assign(**days), of_models),
     ]
 
 

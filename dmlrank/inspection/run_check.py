@@ -27,19 +27,19 @@ from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
 from ..fit.state import Source
 from ..functionals import CategoryWeights
-from ..options import Options
+from ..options import EqualTasks, Options
 from ..report.statements import as_sentence
 from .advice import find_errors, find_problems
 from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreCheck
-from .time_check import inspect_time
 
 
-def inspect_data(source: Source, options: Options, *, time: str | None, period: str, tasks: str | None = None) -> Check:
+def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
     available, formula = column_names(source.data), parse_formula(source.formula)
-    further = () if time is None else (time,)
-    require_columns(further, available, "time=")
-    require_columns([tasks] if tasks else [], available, "weights=")
+    column, tasks = options.weights_column, None
+    if column is not None:
+        require_columns([column], available, "weights=")
+        tasks = column if isinstance(options.weights, EqualTasks) else None
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
@@ -47,7 +47,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
             source.environment,
             replace(options, missing="drop") if options.missing == "raise" else options,
             groups=cluster_columns(options.clusters, available),
-            optional=(*names_in(formula.features).values, *further),
+            optional=names_in(formula.features).values,
         )
     # Without the rows that a fit refuses.
     readable, unreadable = readable_rows(rows)
@@ -60,13 +60,13 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         warn_of_shared_texts(data.shared_texts, groups, options.context)
     scores = None
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
-        fewest = options.min_votes if options.functional == "mean" else 1
+        fewest = options.pairs.min_votes if options.functional == "mean" else 1
         scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()
-    compared = comparison_graph(of_fit, options.graph, min_labels)
-    check_edge_weights(options.edge_weights, data, compared)
+    compared = comparison_graph(of_fit, options.pairs.graph, min_labels)
+    check_edge_weights(options.pairs.edge_weights, data, compared)
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
     share = data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
     pair, size = data.cells.first * data.n_items + data.cells.second, (data.n_items, data.n_items)
@@ -76,7 +76,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         # Pairs derived from scores or ranks have no display order.
         settings = settings[~settings["position_bias"]].reset_index(drop=True)
     missing_cells = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
-    n_training_rows = round(len(data.cells) * (options.n_folds - 1) / options.n_folds)
+    n_training_rows = round(len(data.cells) * (options.learning.n_folds - 1) / options.learning.n_folds)
     n_probabilities = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     check = Check(
         formula=source.formula,
@@ -84,7 +84,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         min_labels=min_labels,
         position_bias=order.matters,
         order_reason=order.reason,
-        edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
+        edge_weights=options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given",
         settings=settings,
         n_rows=data.n_rows,
         n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, formula.outcomes),
@@ -112,18 +112,17 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         problems=(),
         errors=(),
         outcome_kind=data.outcome_kind,
-        time=None if time is None else inspect_time(data, time, period, clusters=clusters, by_order=order.matters),
         scores=scores,
     )
-    errors = [*unreadable, *find_errors(check, str(options.missing), options.n_folds)]
+    errors = [*unreadable, *find_errors(check, str(options.missing), options.learning.n_folds)]
     left_out = None
     try:
         if not order.matters:
             # A fit that joins the display orders refuses worths of grades that are not mirrored.
             require_mirrored_worths(options.categories)
         if scores is None:
-            ranked = restrict_items(of_fit, options, min_labels)
-            graph = comparison_graph(ranked, options.graph, min_labels)
+            ranked = restrict_items(of_fit, options.pairs, min_labels)
+            graph = comparison_graph(ranked, options.pairs.graph, min_labels)
             equal = check.edge_weights == "equal"
             left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)
     except (OptionError, GraphError) as error:

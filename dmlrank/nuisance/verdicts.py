@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from .._utils.argument_checks import real_array
+from .._utils.argument_checks import is_frame
 from .._utils.computation import warn
 from ..data.columns import CodedColumn, Columns
 from ..data.formula.parse import Formula
@@ -28,69 +28,34 @@ from ..exceptions import DataError, DmlrankError, JudgeError, listed
 from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
 
-# Largest accepted error of the sum of a judge's probabilities, which should be one.
-_SUM_TOLERANCE = 1e-4
-# Largest rating of a judge: its square is a float, too.
-_LARGEST_RATING = 1e100
 # Smaller probabilities are replaced by this one before logarithms are taken.
 _SMALLEST = 1e-3
-
-# What ``judge=`` may hold for one judge: a tuple of columns, a frame, an array, or a function.
-JudgeSpec: TypeAlias = Any
 
 
 class JudgeRatings(NamedTuple):
     """The verdicts of one judge, one row for each verdict.
 
     context, first, second (r,): Context of each verdict, and the items in the order in which the judge was shown them.
-    values (r, 5): Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS`` (first
-        wins, second wins, and three kinds of ties), or q other numbers.
-    is_probability: Whether ``values`` are probabilities.
+    values (r, 5): Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS``: first
+        wins, second wins, and three kinds of ties.
     """
 
     context: IntArray
     first: IntArray
     second: IntArray
     values: FloatArray
-    is_probability: bool
 
 
-def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
-    """Return the name of every judge in ``judge=``, and where the judge's verdicts come from."""
-    if isinstance(judge, str):
-        return [(judge, (judge,))]
-    if isinstance(judge, tuple) and judge and all(isinstance(name, str) for name in judge):
-        if all(category_of_column(name) for name in judge):
-            return [("judge", judge)]
-        return [(name, (name,)) for name in judge]
-    if isinstance(judge, tuple) and judge and all(isinstance(entry, tuple) and len(entry) == 2 for entry in judge):
-        return [(str(name), (spec,) if isinstance(spec, str) else spec) for name, spec in judge]
-    return [("judge", judge)]
+def judge_columns(judge: Any) -> tuple[str, ...]:
+    """Return the columns of the data that ``judge=`` needs; a frame of verdicts, and no judge, need none."""
+    return judge if isinstance(judge, tuple) else ()
 
 
-def judge_columns(judge: object) -> tuple[str, ...] | None:
-    """Return the columns of the data that ``judge=`` needs; None means all columns, which a function receives."""
-    specs = [spec for _, spec in named_judges(judge)]
-    if any(callable(spec) and not _is_frame(spec) for spec in specs):
-        return None
-    return tuple(dict.fromkeys(column for spec in specs if _names_columns(spec) for column in spec))
-
-
-def are_of_fixed_prompts(judge: object) -> bool:
-    """Return whether a judge is an array or a frame, which holds verdicts on prompts that were fixed beforehand."""
-    if judge is None:
-        return False
-    return any(_is_frame(spec) or not (_names_columns(spec) or callable(spec)) for _, spec in named_judges(judge))
-
-
-def _names_columns(spec: object) -> bool:
-    """Return whether a specification is a tuple of names of columns."""
-    return isinstance(spec, tuple) and bool(spec) and all(isinstance(column, str) for column in spec)
-
-
-def _is_frame(spec: object) -> bool:
-    """Return whether a specification is a data frame."""
-    return hasattr(spec, "columns") or hasattr(spec, "column_names")
+def _columns_by_judge(columns: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of every judge by the judge's name."""
+    if len(columns) > 1 and all(category_of_column(name) for name in columns):
+        return {"judge": columns}
+    return {name: (name,) for name in columns}
 
 
 def _read_frame(
@@ -139,7 +104,8 @@ def _from_rows(
     """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out."""
     items = data.items
     item_code = {name: code for code, name in enumerate(items)}
-    first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
+    coded = (rows.coded(name).with_plain_names()[0] for name in (formula.first, formula.second))
+    first, second = (column.places(item_code) for column in coded)
     is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
     is_known = (context >= 0) & (first >= 0) & (second >= 0)
     unknown = np.flatnonzero(~is_missing & ~is_known)
@@ -155,47 +121,17 @@ def _from_rows(
     if n_wrong:
         raise DataError(f"{n_wrong} of {len(used)} verdicts compare a model with itself; remove these verdicts")
     if not len(used):
-        return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))), True)
+        return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))))
     table = rows.table(columns, used)
     if len(columns) > 1:
         outcomes = read_probabilities(table, categories)
     else:
         labels, pairs = table[columns[0]], ComparedItems(first, second, items)
-        outcomes = read_labels(CodedColumn.of(labels), pairs, labels, categories)
+        winners, _ = CodedColumn.of(labels).with_plain_names(items)
+        outcomes = read_labels(winners, pairs, labels, categories)
     values = np.zeros((len(used), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
-    return JudgeRatings(context, first, second, values, True)
-
-
-def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
-    """Read verdicts in an array, (n, K, K, q), of probabilities in the order of the categories or of other numbers."""
-    shape = (data.n_contexts, data.n_items, data.n_items)
-    allowed = (
-        "one or more columns of the data, a frame, an array (contexts, models, models, q), a function that returns "
-        "such an array, or a mapping of names to these"
-    )
-    table = real_array(array, "judge=", allowed)
-    if table.ndim == 3:
-        table = table[..., None]
-    if table.ndim != 4 or table.shape[:3] != shape:
-        raise JudgeError(
-            f"the array has shape {table.shape}; the shape has to be (contexts, models, models, q) = {(*shape, 'q')}, "
-            f"with contexts in order of first appearance and models as in the results"
-        )
-    is_judged = ~np.isnan(table).any(axis=-1) & ~np.eye(data.n_items, dtype=bool)
-    context, first, second = np.nonzero(is_judged)
-    numbers = table[is_judged]
-    if (np.abs(numbers) > _LARGEST_RATING).any():
-        raise JudgeError(
-            f"the array has infinite values, or some beyond {_LARGEST_RATING:g}; use NaN where there is no verdict"
-        )
-    fits_categories = numbers.shape[1] == data.n_categories and len(numbers) > 0
-    sums_to_one = np.abs(numbers.sum(axis=1) - 1) <= _SUM_TOLERANCE
-    if not (fits_categories and (numbers >= 0).all() and sums_to_one.all()):
-        return JudgeRatings(context, first, second, numbers, False)
-    values = np.zeros((len(numbers), len(MEANINGS)))
-    values[:, [MEANINGS.index(meaning) for meaning in data.categories]] = numbers
-    return JudgeRatings(context, first, second, values, True)
+    return JudgeRatings(context, first, second, values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,12 +139,11 @@ class Verdicts:
     """The verdicts of J judges on judged cells, which are sorted by context, first item and second item.
 
     names: Names of the judges.
-    cells: The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories, and
-        NaN where a judge's numbers are not probabilities. Where display order does not matter, ``flipped`` says whether
-        the judges were shown the pair in the other order.
+    cells: The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories.
+        Where display order does not matter, ``flipped`` says whether the judges were shown the pair in the other order.
     features (r, q): The verdicts as features of a learner, in the order in which the pair was shown.
     shares (J, r, 3): Probability by judge that the first item as shown wins, that the second wins, and of a tie. NaN
-        where a judge has no verdict, or where the judge's numbers are not probabilities.
+        where a judge has no verdict.
     label (m,): Judged cell of every labelled cell; -1 for labelled cells that no judge judged.
     covers_all_pairs: Whether every pair of every context was judged.
     both_orders (J, 2): By judge, the number of pairs judged in both display orders, and how many of these had the same
@@ -232,11 +167,6 @@ class Verdicts:
 
     def as_votes(self, data: PreferenceData) -> PreferenceData:
         """Return the data with the verdicts in place of the human votes."""
-        if np.isnan(self.cells.y).any():
-            raise JudgeError(
-                "the judge's numbers are not probabilities of the categories, so that the judge has no ranking of its "
-                "own; pass labels or probabilities to get this ranking"
-            )
         votes = np.arange(len(self.cells))
         # Verdicts belong to no row of the votes; their rows are not used.
         rows = np.zeros(len(votes), dtype=np.intp)
@@ -244,34 +174,30 @@ class Verdicts:
 
 
 def read_verdicts(
-    judge: object,
+    judge: Any,
     data: PreferenceData,
     formula: Formula,
     *,
     context: tuple[str, ...] = (),
     categories: Categories | None = None,
 ) -> Verdicts:
-    """Read the verdicts of all judges."""
-    names, by_judge = [], []
-    for name, spec in named_judges(judge):
+    """Read the verdicts of all judges: columns of the data, or a frame."""
+    by_judge = {}
+    for name, columns in ({"judge": ()} if is_frame(judge) else _columns_by_judge(judge)).items():
         try:
-            if _names_columns(spec):
-                require_columns(spec, data.columns.available, "columns of the data that hold verdicts")
-                ratings = _from_rows(data.columns, data.row_context, spec, data, formula, categories)
-            elif _is_frame(spec):
-                ratings = _from_rows(*_read_frame(spec, data, formula, context), data, formula, categories)
+            if columns:
+                require_columns(columns, data.columns.available, "columns of the data that hold verdicts")
+                ratings = _from_rows(data.columns, data.row_context, columns, data, formula, categories)
             else:
-                array = spec(data.context_table(), list(data.items)) if callable(spec) else spec
-                ratings = _from_array(array, data)
+                ratings = _from_rows(*_read_frame(judge, data, formula, context), data, formula, categories)
         except DmlrankError as error:
             raise type(error)(f"judge {name!r}: {error}") from None
         if not len(ratings.first):
             raise JudgeError(
                 f"judge {name!r} has no verdict on a pair of these models in a context of the data; leave it out"
             )
-        names.append(name)
-        by_judge.append(_average_by_cell(ratings, data))
-    verdicts = _join_judges(tuple(names), by_judge, data)
+        by_judge[name] = _average_by_cell(ratings, data)
+    verdicts = _join_judges(tuple(by_judge), list(by_judge.values()), data)
     # With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
     # probability of S, the estimate contains S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu) for a labelled pair: m
     # cancels.
@@ -301,35 +227,27 @@ class _JudgedCells(NamedTuple):
     cells: IntArray
     flipped: BoolArray
     values: FloatArray
-    is_probability: bool
     both_orders: tuple[int, int]
 
 
 def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
     """Average the verdicts of one judge on the same cell."""
-    first, second, values, both_orders = ratings.first, ratings.second, ratings.values, (0, 0)
+    first, second = ratings.first, ratings.second
     in_other_order, pair = first > second, np.stack([ratings.context, *np.sort([first, second], axis=0)], axis=1)
-    if ratings.is_probability:
-        winner = np.sign(values[:, 0] - values[:, 1]) * np.where(in_other_order, -1, 1)
-        # Of several verdicts on a pair in one order, the first one counts.
-        distinct, row = np.unique(np.column_stack([pair, in_other_order]), axis=0, return_index=True)
-        has_both = (distinct[1:, :3] == distinct[:-1, :3]).all(axis=1)
-        both_orders = int(has_both.sum()), int((has_both & (winner[row][1:] == winner[row][:-1])).sum())
+    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(in_other_order, -1, 1)
+    # Of several verdicts on a pair in one order, the first one counts.
+    distinct, row = np.unique(np.column_stack([pair, in_other_order]), axis=0, return_index=True)
+    has_both = (distinct[1:, :3] == distinct[:-1, :3]).all(axis=1)
+    both_orders = int(has_both.sum()), int((has_both & (winner[row][1:] == winner[row][:-1])).sum())
     is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else in_other_order
     cells_as_shown = np.stack([ratings.context, first, second], axis=1)
     cells, cell = np.unique(cells_as_shown if data.ordered else pair, axis=0, return_inverse=True)
     cell = cell.reshape(-1)
-    flipped = np.bincount(cell, weights=is_reversed, minlength=len(cells)) == np.bincount(cell, minlength=len(cells))
-    is_used, differs = np.ones(len(cell), dtype=bool), is_reversed & ~flipped[cell]
-    if ratings.is_probability:
-        values = exchange_wins(values, differs)
-    else:
-        is_used = ~differs
-    total = np.zeros((len(cells), values.shape[1]))
-    np.add.at(total, cell[is_used], values[is_used])
-    n_used = np.bincount(cell[is_used], minlength=len(cells))
-    means = total / np.maximum(n_used, 1)[:, None]
-    return _JudgedCells(cells, flipped, means, ratings.is_probability, both_orders)
+    n_verdicts = np.bincount(cell, minlength=len(cells))
+    flipped = np.bincount(cell, weights=is_reversed, minlength=len(cells)) == n_verdicts
+    total = np.zeros((len(cells), ratings.values.shape[1]))
+    np.add.at(total, cell, exchange_wins(ratings.values, is_reversed & ~flipped[cell]))
+    return _JudgedCells(cells, flipped, total / n_verdicts[:, None], both_orders)
 
 
 def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data: PreferenceData) -> Verdicts:
@@ -341,21 +259,15 @@ def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data:
     flipped = np.zeros(n, dtype=bool)
     for place, judged in zip(reversed(places), reversed(by_judge), strict=True):
         flipped[place] = judged.flipped
-    n_verdicts, n_probabilities = np.zeros(n, dtype=np.intp), np.zeros(n)
+    n_verdicts = np.zeros(n, dtype=np.intp)
     shares, features = np.full((len(names), n, 3), np.nan), []
     votes = np.zeros((n, data.n_categories))
     for judge, (place, judged) in enumerate(zip(places, by_judge, strict=True)):
         n_verdicts[place] += 1
-        values = judged.values
-        if judged.is_probability:
-            values = exchange_wins(values, judged.flipped != flipped[place])
-            shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
-            votes[place] += _as_categories(exchange_wins(values, flipped[place]), data.categories)
-            n_probabilities[place] += 1
-            values = _as_features(values)
-        else:
-            # One judge without probabilities leaves the mean of the cell undefined: it becomes NaN below.
-            n_probabilities[place] = np.nan
+        values = exchange_wins(judged.values, judged.flipped != flipped[place])
+        shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
+        votes[place] += _as_categories(exchange_wins(values, flipped[place]), data.categories)
+        values = _as_features(values)
         if len(place) < n:
             # A further column says whether the judge judged the cell.
             values = np.column_stack([values, np.ones(len(place))])
@@ -363,8 +275,7 @@ def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data:
         of_judge[place] = values
         features.append(of_judge)
     context, first, second = union.T.astype(np.intp)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cells = Cells(context, first, second, votes / n_probabilities[:, None], n_verdicts, flipped)
+    cells = Cells(context, first, second, votes / n_verdicts[:, None], n_verdicts, flipped)
     code, code_of_label = (
         (of.context * data.n_items + of.first) * data.n_items + of.second for of in (cells, data.cells)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_flag, check_whole, number_in
-from .._utils.computation import Report, computing, one_thread
+from .._utils.computation import Report, computing_with, one_thread
+from .._utils.declared_types import checked
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
 from ..exceptions import OptionError, check_choice
@@ -34,10 +36,10 @@ from .plan_options import (
     specify,
 )
 from .problem import Pairs, PlanNames, problem_of
-from .rounds import UntilLike
 from .search import solve
 
 
+@checked
 def design(
     mu: ArrayLike | pd.DataFrame,
     functional: str | Functional = "borda",
@@ -50,7 +52,6 @@ def design(
     min_propensity: float | None = None,
     one_pair: bool = False,
     explore: float = 0.0,
-    until: UntilLike = None,
     candidate: str | None = None,
     position_bias: bool = True,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
@@ -62,7 +63,6 @@ def design(
     models: Sequence[str] | None = None,
     contexts: Sequence[Hashable] | None = None,
     n_jobs: int | None = None,
-    executor: object = None,
     progress: bool | Report = False,
 ) -> Plan:
     """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
@@ -86,7 +86,7 @@ def design(
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
         keeps the array itself, not a copy. Or a frame, (n, K), with the scores of earlier models, a row for each prompt
         and a column for each model: the plan is then for runs of models on these prompts, of all models in a round of
-        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``costs``, ``min_propensity``, ``until`` and
+        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``costs``, ``min_propensity`` and
         ``prompts``, as the ``design`` of a fit of scores does.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         The scores that the labels are for, as for :func:`dml_rank`.
@@ -114,10 +114,6 @@ def design(
     explore : float
         Share of the uniform plan that is mixed into the optimal one, as a protection against wrong probabilities. The
         mixture keeps to ``budget`` and ``min_propensity``, too.
-    until : str, tuple or list, optional
-        A question such as ``"gpt-4 > claude-v1"``, or several, that ends rounds of labelling when a sequential view
-        decides it in either direction; see :meth:`Plan.decide`. Without ``contrasts`` the plan is for the differences
-        of these models.
     candidate : str, optional
         With a frame of scores: the name of a model without a score, which the plan runs.
     position_bias : bool
@@ -141,8 +137,6 @@ def design(
         Names of the K models and identifiers of the n contexts, in the order of ``mu``; numbered when None.
     n_jobs : int, optional
         Number of threads; all cores when None.
-    executor : concurrent.futures.Executor or dask.distributed.Client, optional
-        Workers that pass over the probabilities, as for :func:`dml_rank`. The plan does not depend on them.
     progress : bool or callable
         Whether progress is reported, as for :func:`dml_rank`.
 
@@ -174,7 +168,7 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
-    options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
+    options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore)
     check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
         of_votes = {
@@ -188,13 +182,17 @@ def design(
             "models": models,
             "contexts": contexts,
         }
-        given = [f"{name}=" for name, value in of_votes.items() if value is not (design.__kwdefaults__ or {})[name]]
+        given = [
+            f"{name}="
+            for name, value in of_votes.items()
+            if value is not inspect.signature(design).parameters[name].default
+        ]
         if given or functional not in ("borda", MeanScore.name):
             raise OptionError(
                 f"{', '.join(given) or 'functional='} belongs to a plan of labels, made from an array of "
                 f"probabilities; a frame of scores leads to a plan of runs for means of scores: leave it out"
             )
-        with one_thread(), computing(n_jobs, executor, progress):
+        with one_thread(), computing_with(n_jobs, progress):
             return design_table(mu, options, prompts, candidate)
     if candidate is not None:
         raise OptionError(
@@ -241,6 +239,6 @@ def design(
         context_weight=read_context_weights(weights, n_contexts),
         fixed_prompts=prompts == "fixed",
     )
-    with one_thread(), computing(n_jobs, executor, progress):
+    with one_thread(), computing_with(n_jobs, progress):
         specification = specify(problem, options, names)
         return Plan(specification, solve(specification, options.budget))

@@ -87,7 +87,8 @@ def design_table(table: pd.DataFrame, options: PlanOptions, prompts: str, candid
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
     # The folds in which scores are predicted are always dealt alike: the plan depends on the table alone.
-    of_fit, formula = Options.of(context=prompt, prompts=prompts, rng=0), "score ~ 1 | model"
+    of_fit = Options.of({"context": prompt, "cov_kwds": {"prompts": prompts}, "rng": 0})
+    formula = "score ~ 1 | model"
     data = read_scores(formula, pd.DataFrame(rows), context=(prompt,), run=None)
     steps = run(options_for(data, of_fit, {}), Source(formula, data, caller_environment({}, depth=0)))
     return design_fit(collect(steps, ()), steps, None, options, candidate is None, candidate=candidate)
@@ -266,12 +267,12 @@ def _doubts(
     if is_bt and steps.setup.weighting == "equal" and has_contrasts:
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
-            f"with edge_weights='counts' needs fewer labels for a few differences, but asks {AS_MET}."
+            f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
         )
     if weights_held:
         yield (
-            "Weights of pairs are held at the present counts of labels. A later fit with edge_weights='counts' counts "
-            "the new labels, too, and has other scores."
+            "Weights of pairs are held at the present counts of labels. A later fit with "
+            "pairs=Pairs(edge_weights='counts') counts the new labels, too, and has other scores."
         )
 
 
@@ -381,7 +382,7 @@ def _linearised_at(steps: FitState, tables: Tables, row: IntArray) -> Linearised
         total += np.tensordot(share[part], tables[part], 1)
     # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
     many_labels = np.full(total.shape[:2], _MANY_LABELS)
-    finite = finite_table(total, many_labels, steps.setup, steps.options.floor)
+    finite = finite_table(total, many_labels, steps.setup, steps.options.learning.floor)
     return Linearised.at(steps.setup.functional, finite.table)
 
 

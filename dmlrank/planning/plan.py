@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from .allocation import Computed, Rows
 from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
-from .rounds import Decision, decide, tasks_json
+from .problem import PlanNames
 from .search import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -414,48 +415,6 @@ class Plan(Summarised):
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)
 
-    def decide(self, result: object) -> Decision:
-        """Return whether the labels so far decide the questions of ``until=``, so that rounds can end.
-
-        The tests hold at all looks at once: after every round the labels may be fitted and looked at, and labelling may
-        stop when the questions are decided.
-
-        Parameters
-        ----------
-        result : RankResults
-            The sequential view of a fit to the labels of all rounds: ``res.sequential(planned=, start=)``, with the
-            same two numbers in every round.
-
-        Returns
-        -------
-        Decision
-            True where every question is decided; ``answers``, ``result_frame`` and ``summary()``.
-
-        Raises
-        ------
-        OptionError
-            If the plan has no question, or the result is no sequential view.
-        UnknownModelError
-            If a model of a question was not ranked.
-
-        Notes
-        -----
-        Later plans depend on earlier labels. The tests stay valid because every prompt is new, and its propensity is
-        fixed before its labels are drawn: given earlier rounds, the influence value of a prompt has mean zero for any
-        propensity. The argument and its conditions are on the page "A board that is looked at every day" of the
-        documentation.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> ties = dr.datasets.Ties()
-        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600, until="model_0 > model_2")
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", ties.sample(800, rng=1), context="question_id", rng=0)
-        >>> plan.decide(res.sequential(planned=2000)).result_frame["question"].tolist()
-        ['model_0 > model_2']
-        """
-        return decide(self.specification.questions, result)
-
     def regret(self, mu: ArrayLike) -> Regret:
         """Return what the plan loses if the probabilities that it was made from are wrong.
 
@@ -518,49 +477,31 @@ class Plan(Summarised):
         table = plan_summary(self.specification, self.solution, self._alpha(alpha), models=models, top=top)
         return table.with_title(title)
 
-    def plot(
-        self,
-        picture: str = "heat_map",
-        ax: Axes | None = None,
-        *,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-    ) -> Axes:
-        """Draw the expected number of labels by pair; needs matplotlib.
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None) -> Axes:
+        """Draw the expected number of labels by pair, a square with a cell per pair; needs matplotlib.
 
         Parameters
         ----------
-        picture : {"heat_map", "pairs"}
-            ``"heat_map"``: a square with a cell per pair. ``"pairs"``: bars of the pairs, the pair with most labels
-            first, with the expected labels per prompt on the upper axis. Where display order matters, a bar has one
-            part for each order; otherwise the two orders are one pair.
         ax : Axes, optional
             Axes to draw into; a new figure when None.
         models : sequence of str, optional
             The picture shows pairs of these models; all when None.
-        top : int, optional
-            Number of pairs in the picture ``"pairs"``; 30 when None.
 
         Returns
         -------
         Axes
             The axes with the picture.
 
-        Raises
-        ------
-        OptionError, OptionTypeError
-            If there is no such picture, or it does not use an option.
-
         Examples
         --------
         >>> import dmlrank as dr
         >>> ties = dr.datasets.Ties()
         >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), "bt", budget=600)
-        >>> [tick.get_text() for tick in plan.plot("pairs", top=2).get_yticklabels()]
-        ['model_1 − model_2', 'model_0 − model_2']
+        >>> len(plan.plot().get_yticklabels())
+        3
         """
         self._check_votes("plot")
-        return draw_plan(self.specification, self.solution, picture, ax=ax, models=models, top=top)
+        return draw_plan(self.specification, self.solution, ax, models)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label on each context.
@@ -675,7 +616,7 @@ class Plan(Summarised):
             if self.specification.problem.of_scores:
                 table = {"prompts": self.contexts, "models": self.models, "table": self.propensity.tolist()}
                 header["propensities"] = table
-            write_file(path, tasks_json(rows, self.specification.names, header))
+            write_file(path, _tasks_json(rows, self.specification.names, header))
         return rows
 
     def _check_votes(self, method: str) -> None:
@@ -744,3 +685,17 @@ def _not_stored(n_tables: int, rows: Rows) -> FloatArray:
         f"this plan was stored without the probabilities of its {n_tables:,} different contexts, which the fit "
         f"predicts; make the plan again with design()"
     )
+
+
+def _tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) -> str:
+    """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
+    drawn = rows["propensity"].notna()
+    tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
+    # pandas writes 15 digits at most. Propensities are written with all digits, so that reading gives the same numbers.
+    for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
+        task["propensity"] = float(propensity)
+    of_prompt = [*names.context_columns, *(() if names.carried is None else names.carried)]
+    unlabelled = json.loads(rows.loc[~drawn, of_prompt].to_json(orient="records"))
+    content = {**header, "tasks": tasks, "unlabelled": unlabelled}
+    # Names of prompts may be numbers of numpy.
+    return json.dumps(content, indent=1, ensure_ascii=False, default=lambda name: getattr(name, "item", name.__str__)())

@@ -31,7 +31,6 @@ from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
 from ..report.statements import some_of
 from .problem import DesignProblem, Pairs, PlanNames
-from .rounds import Questions, UntilLike, read_until
 from .search import Criterion, PlanSpecification
 
 T = TypeVar("T", bound=Hashable)
@@ -192,16 +191,15 @@ def make_criterion(
     scores: FloatArray,
     gauge: FloatArray,
     above: NDArray[np.bool_] | None = None,
-) -> tuple[Criterion, FloatArray, tuple[str, ...], Questions]:
-    """Return criterion, coefficients of the J contrasts, (J, K), their names, and questions that end rounds.
+) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
+    """Return criterion, coefficients of the J contrasts, (J, K), and their names.
 
-    J is 0 for all scores; questions are contrasts where no others are given. For ``above`` see :meth:`Top.rows`.
+    J is 0 for all scores. For ``above`` see :meth:`Top.rows`.
     """
-    kind, free, questions = options.criterion, free_basis(gauge, len(models)), read_until(options.until, models)
-    contrasts = list(questions) if options.contrasts is None and questions else options.contrasts
+    kind, free, contrasts = options.criterion, free_basis(gauge, len(models)), options.contrasts
     if contrasts is None:
         rows = np.eye(len(models)) if kind == "A" else free.T
-        return Criterion(kind, rows), np.empty((0, len(models))), (), questions
+        return Criterion(kind, rows), np.empty((0, len(models))), ()
     if isinstance(contrasts, Top | Against):
         targets, labels = contrasts.rows(models, scores, above)
     else:
@@ -216,11 +214,11 @@ def make_criterion(
             f"contrast {label!r} has a value that the functional fixes, which no label can change; leave it out"
         )
     if kind == "A":
-        return Criterion(kind, targets), targets, labels, questions
+        return Criterion(kind, targets), targets, labels
     # Some contrasts may follow from others, as one of the three differences of three models follows from the other two.
     # Their covariance has the determinant zero. The criterion takes a basis of the contrasts in their place.
     _, size, directions = np.linalg.svd(free_targets, full_matrices=False)
-    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels, questions
+    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
 
 
 def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
@@ -240,7 +238,6 @@ class PlanOptions:
     min_propensity: float | None = None
     one_pair: bool = False
     explore: float = 0.0
-    until: UntilLike = None
 
     def __post_init__(self) -> None:
         explore = number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
@@ -392,7 +389,7 @@ def specify(
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
     models = list(names.scores)
-    criterion, contrasts, labels, questions = make_criterion(options, models, scores, gauge, above)
+    criterion, contrasts, labels = make_criterion(options, models, scores, gauge, above)
     return PlanSpecification(
         problem=problem,
         criterion=criterion,
@@ -405,7 +402,6 @@ def specify(
         min_propensity=options.min_propensity,
         explore=options.explore,
         names=names,
-        questions=questions,
         remark=remark_on(options.contrasts, models, scores, above),
         test="none" if isinstance(options.contrasts, Top) and options.contrasts.count == 1 else "max-t",
     )

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._utils.argument_checks import check_whole
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
-from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import leads_needed, smallest_gap
-from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
-from ..plotting.theme import short_names
 from ..report.fit_summary import choose_models, chosen_names
-from ..report.statements import FIT_WITH_PLAN, MIX_ROUNDS, POWER, counted, percentage
+from ..report.statements import POWER, counted
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
@@ -34,9 +31,6 @@ _LARGER = 1.02
 # Largest number of contrasts, and of pairs, in a summary.
 _MAX_CONTRASTS = 20
 _MAX_PAIRS = 10
-# Number of pairs in a picture, and letters of the name of a model in the name of a pair.
-_PAIRS = 30
-_LONGEST_NAME = 22
 
 _NEW_PROMPTS = (
     "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier (and "
@@ -207,8 +201,7 @@ def _power_note(specification: PlanSpecification, solution: PlanSolution, alpha:
         # Costs need not be numbers of labels.
         counts = is_added and np.isclose(number, solution.expected_cost)
         independent = f" further independent {unit}" if counts else ""
-        looks = " at one look; several looks need more" * bool(specification.questions)
-        text += f", if the present estimates are right ({tests}{looks})"
+        text += f", if the present estimates are right ({tests})"
         # Where labels depend on each other, a search for a budget takes long.
         is_own = is_added and specification.earlier is not None and specification.earlier.share is None
         is_short = is_found.sum() + is_equal.sum() < len(gap) or round(power, 2) < POWER
@@ -313,7 +306,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         )
         return [
             f"Standard errors are predicted for a fit of {'all' if has_runs else 'these'} runs"
-            f"{', earlier and planned' if has_runs else ' alone'}, with the propensities of the plan{FIT_WITH_PLAN}. "
+            f"{', earlier and planned' if has_runs else ' alone'}, with the propensities of the plan "
+            f"(propensity=plan). "
             f"uniform: all models that are not complete, on the same random prompts, at the same cost; ratio: std err "
             f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). runs: expected number "
             f"of further runs. Models that are compared are run on the same prompts. A model is run once on a prompt: "
@@ -329,7 +323,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         source = "from the labels of the fit and the planned labels together"
         if earlier.share is not None:
             source += ", in one fit of all rows, "
-            mixed = f"with estimated propensities or the mixture of all rounds' propensities{MIX_ROUNDS}"
+            mixed = "with estimated propensities or the mixture of all rounds' propensities (mixture_propensity)"
             source += mixed if earlier.joined else "each with the propensity of its own round"
         if earlier.joined:
             source += ", with pairs weighted by the counts of all labels"
@@ -353,7 +347,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in (earlier.sigma, solution.sigma))
         why = (
             "every prompt has the same weight in one fit of all rows, and these labels are few for so many new "
-            f"prompts. Plan for fewer prompts, or fit all rows with the mixture of all rounds' propensities{MIX_ROUNDS}"
+            "prompts. Plan for fewer prompts, or fit all rows with the mixture of all rounds' propensities "
+            "(mixture_propensity)"
         )
         if earlier.joined:
             why = (
@@ -363,9 +358,6 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         if (after > _LARGER * before).any():
             larger = "For some scores or contrasts the standard error is larger than that of the fit without the"
             notes.append(f"{larger} planned labels: {why}.")
-    if specification.questions:
-        questions = ", ".join(f"{first} > {second}" for first, second in specification.questions)
-        notes.append(f"Rounds end when a sequential view decides: {questions}. The answer may be the other order, too.")
     if not specification.problem.pairs.ordered:
         notes.append(
             "The display order of a pair does not matter in this plan and is drawn at random; fit the labels with "
@@ -398,20 +390,9 @@ def _slack_of_runs(solution: PlanSolution) -> list[str]:
 
 
 def draw_plan(
-    specification: PlanSpecification,
-    solution: PlanSolution,
-    picture: object,
-    *,
-    ax: Axes | None,
-    models: Sequence[str] | None,
-    top: int | None,
+    specification: PlanSpecification, solution: PlanSolution, ax: Axes | None, models: Sequence[str] | None
 ) -> Axes:
-    """Draw a picture of a plan, see :meth:`Plan.plot`."""
-    if not isinstance(picture, str):
-        raise OptionTypeError(
-            f"plot takes the name of a picture ('heat_map', 'pairs'), not a {type(picture).__name__}; give axes as ax="
-        )
-    check_choice(picture, ("heat_map", "pairs"), "picture")
+    """Draw the expected labels by pair, see :meth:`Plan.plot`."""
     problem, all_models = specification.problem, specification.names.models
     names = list(chosen_names(all_models, models))
     chosen = [all_models.index(name) for name in names]
@@ -422,28 +403,5 @@ def draw_plan(
         f"{specification.criterion.kind}-optimal plan: {problem.n_contexts:,} prompts, expected cost "
         f"{solution.expected_cost:,.5g}"
     )
-    if picture == "heat_map":
-        if top is not None:
-            raise OptionError("plot('heat_map') does not use top=; choose models with models=, or draw plot('pairs')")
-        label = "expected labels" + (", first model in rows" if problem.pairs.ordered else ", either order")
-        return heat_map(names, labels, label, ax, title=title)
-    if top is not None:
-        check_whole("top", top, 1)
-    first, second = np.triu_indices(len(names), 1)
-    # Where order does not matter, both triangles hold the same labels.
-    orders = [labels[first, second], labels[second, first]] if problem.pairs.ordered else [labels[first, second]]
-    by_order = np.stack(orders, axis=1)
-    total = by_order.sum(axis=1)
-    in_plan = int(np.count_nonzero(total))
-    shown = np.argsort(-total, kind="stable")[: min(in_plan, _PAIRS if top is None else top)]
-    short = short_names(names, _LONGEST_NAME)
-    share = percentage(float(total[shown].sum() / total.sum()))
-    return pair_chart(
-        [f"{short[first[p]]} − {short[second[p]]}" for p in shown],
-        by_order[shown],
-        parts=("first model shown first", "first model shown second") if len(orders) == 2 else ("either order",),
-        mean=float(specification.uniform(solution.budget) * problem.n_contexts * len(orders)),
-        n_contexts=problem.n_contexts,
-        title=f"{title}\n{len(shown)} of {counted(in_plan, 'pair')}, {share} of their labels",
-        ax=ax,
-    )
+    label = "expected labels" + (", first model in rows" if problem.pairs.ordered else ", either order")
+    return heat_map(names, labels, label, ax, title=title)

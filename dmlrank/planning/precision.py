@@ -220,8 +220,9 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         "criterion='A'": specification.criterion.kind == "D",
         "has estimator='bt_restricted', where the information of a label depends on the other labels of its prompt; "
         "regret is about estimator='debiased', where this is not so": problem.interdependent,
-        "weights pairs by its own labels, but regret is about weights that are given; fit with edge_weights='equal' or "
-        "a matrix": specification.uniform_plan is not None and specification.earlier is None,
+        "weights pairs by its own labels, but regret is about weights that are given; fit with "
+        "pairs=Pairs(edge_weights=...), 'equal' or a matrix": specification.uniform_plan is not None
+        and specification.earlier is None,
         "adds labels to those of a fit, but regret is about an estimate from the planned labels alone; make the plan "
         "with design(..., from_scratch=True)": specification.earlier is not None,
     }

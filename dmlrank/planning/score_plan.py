@@ -279,10 +279,10 @@ def design_scores(
             "not been run as candidate=, or plan a round of its own, such as of the next release, with "
             "from_scratch=True"
         )
-    if proxy is not None and options.contrasts is None and options.until is None:
+    if proxy is not None and options.contrasts is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge, above)
+    criterion, _, labels = make_criterion(options, names, estimate, gauge, above)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -354,7 +354,7 @@ def _predicted_by_others(steps: FitState, scores: FloatArray, is_complete: NDArr
     """Return what other complete models say of the scores of a model, out of fold, (n,)."""
     data, others = steps.data, is_complete.copy()
     others[item] = False
-    n_folds = min(steps.options.n_folds, data.n_contexts)
+    n_folds = min(steps.options.learning.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
     regressors = score_regressors(scores[:, others], data.x, data.seed_order)

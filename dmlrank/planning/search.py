@@ -419,7 +419,6 @@ class PlanSpecification:
         of the fit, of which only the summary says what they add.
     alpha: One minus the level of intervals and tests where the caller of a method gives none.
     seed: Seed of the draws behind critical values.
-    questions: Pairs of models whose order ends rounds of labelling when it is decided.
     remark: Sentences of the summary: doubts about the fit, and what the contrasts are about.
     test: How tests of differences hold jointly: "max-t" for all pairs, "none" for the test of first place.
     candidate: A model without a score, for which another model's stands; empty for none.
@@ -442,7 +441,6 @@ class PlanSpecification:
     earlier: EarlierLabels | None = None
     alpha: float = ALPHA
     seed: int = 0
-    questions: tuple[tuple[str, str], ...] = ()
     remark: str = ""
     candidate: str = ""
     test: str = "max-t"

@@ -1,9 +1,8 @@
-"""Charts behind a fit: overlap, calibration, influence of prompts, pairs of a plan, and sensitivity."""
+"""Charts behind a fit: overlap, calibration, and influence of prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
 from . import theme
-from .intervals import LONGEST_PAIR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,89 +103,3 @@ def influence_chart(
         axes.locator_params(axis="x", nbins=6)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
     return columns.titled(title)
-
-
-def pair_chart(
-    names: Sequence[str],
-    labels: FloatArray,
-    *,
-    parts: Sequence[str],
-    mean: float,
-    n_contexts: int,
-    title: str,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw expected labels of pairs as bars, with a plain and a hatched part for the two display orders."""
-    columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
-    from matplotlib.ticker import MaxNLocator
-
-    for axes, rows, place in columns.parts(pd.DataFrame(labels, index=list(names), columns=list(parts))):
-        start = np.zeros(len(rows))
-        for (name, length), colour, hatch in zip(rows.items(), (theme.DARK, theme.LIGHT), ("", "///"), strict=False):
-            axes.barh(place, length, 0.66, left=start, color=colour, hatch=hatch, edgecolor="white", label=str(name))
-            start = start + length.to_numpy()
-        theme.draw_reference(axes, mean)
-        axes.plot([], [], color=theme.REFERENCE, linewidth=0.9, linestyle="--", label="uniform plan")
-        axes.set_xlim(0, 1.05 * max(float(labels.sum(axis=1).max()), mean))
-        theme.horizontal_rows(axes, list(rows.index), "expected labels", columns.pitch, longest=LONGEST_PAIR)
-        per_prompt = (partial(np.multiply, 1 / n_contexts), partial(np.multiply, n_contexts))
-        upper = axes.secondary_xaxis("top", functions=per_prompt)
-        upper.set_xlabel("expected labels per prompt", fontsize=theme.TEXT_SIZE)
-        # Small numbers have many digits.
-        upper.xaxis.set_major_locator(MaxNLocator(5))
-    theme.outside_legend(columns.axes[-1])
-    return columns.titled(title)
-
-
-def bound_chart(curve: pd.DataFrame, value: float, *, name: str, label: str, ax: Axes | None = None) -> Axes:
-    """Draw bounds of a contrast over gamma as a dark band, and their intervals as a light band.
-
-    The index of the frame has the values of gamma; the columns are lower, upper, conf_lower and conf_upper.
-    """
-    axes, gamma = theme.new_axes(ax, height=4.2), curve.index.to_numpy()
-    axes.fill_between(gamma, curve["conf_lower"], curve["conf_upper"], color=theme.LIGHT, alpha=0.35, linewidth=0)
-    axes.fill_between(gamma, curve["lower"], curve["upper"], color=theme.DARK, alpha=0.45, linewidth=0)
-    for side in ("lower", "upper"):
-        axes.plot(gamma, curve[side], color=theme.DARK, linewidth=1.6)
-    axes.axhline(value, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    axes.set_xscale("log")
-    # Values of gamma that would overlap on the axis are left out.
-    ticks, least = [gamma[0]], (np.log(gamma[-1]) - np.log(gamma[0])) / 14
-    for value_of_gamma in gamma[1:]:
-        if np.log(value_of_gamma) - np.log(ticks[-1]) >= least:
-            ticks.append(value_of_gamma)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(gamma[0], gamma[-1])
-    across = "gamma: largest factor by which the label changes the odds of voting"
-    return theme.finish(axes, across, label, theme.literal(name))
-
-
-def strength_contour(
-    estimate: float,
-    spread: float,
-    value: float,
-    *,
-    marks: Sequence[tuple[str, float, float]] = (),
-    name: str = "",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw contours of an estimate less the largest bias from an omitted variable, over its two strengths."""
-    axes = theme.new_axes(ax, height=5.0, width=6.0)
-    # The share at which both strengths are equal and the bias is the distance of the estimate from the value.
-    distance = abs(estimate - value)
-    equal = 2 * distance / max(np.hypot(distance, 2 * spread) + distance, np.finfo(float).tiny)
-    limit = min(0.95, 1.3 * max([0.1, equal, *(max(mark[1:]) for mark in marks)]))
-    shares = np.linspace(0.0, limit, 120)
-    of_propensity, of_label = np.meshgrid(shares, shares)
-    bias = np.sqrt(of_label * of_propensity / (1 - of_propensity)) * spread
-    left = estimate - np.sign(estimate - value) * bias
-    contours = axes.contour(of_propensity, of_label, left, levels=8, colors=theme.LIGHT, linewidths=1.0)
-    axes.clabel(contours, fontsize=8, fmt="%.3g")
-    if left.min() < value < left.max():
-        axes.contour(of_propensity, of_label, left, levels=[value], colors=theme.DARK, linewidths=1.8, linestyles="--")
-    for mark, right, up in marks:
-        axes.scatter([right], [up], color=theme.DARK, zorder=3)
-        axes.annotate(theme.literal(mark), (right, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
-    across = "explained share of the second moment of the weights"
-    return theme.finish(axes, across, "explained share of the label's variance", theme.literal(name), grid="")

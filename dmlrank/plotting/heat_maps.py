@@ -1,4 +1,4 @@
-"""Heat maps: a number by pair of models, scores by model and group, and the matrix of differences between models."""
+"""Heat maps: a number by pair of models, and the matrix of differences between models."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 # With more models, cells of a square have no room for a number, or no room at all.
-_MOST_WITH_NUMBERS, _MOST_MODELS, _MOST_GROUPS = 12, 300, 40
-# Inches: cells of a square, and a column of a table of groups.
+_MOST_WITH_NUMBERS, _MOST_MODELS = 12, 300
+# Inches of the cells of a square.
 _LARGEST_CELL, _SMALLEST_CELL = 0.46, 0.085
-_GROUP_WIDTH, _LOWEST_MAP = 0.72, 2.4
 
 
 def heat_map(models: Sequence[str], values: FloatArray, label: str, ax: Axes | None = None, *, title: str = "") -> Axes:
@@ -32,53 +31,6 @@ def heat_map(models: Sequence[str], values: FloatArray, label: str, ax: Axes | N
         shade = theme.text_colour_at(image, values[j, k])
         axes.text(k + 0.5, j + 0.5, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
     return _finished_square(axes, image, models, pitch, label, title)
-
-
-def group_heat_map(
-    models: Sequence[str],
-    groups: Sequence[str],
-    values: FloatArray,
-    *,
-    label: str,
-    title: str,
-    coloured: BoolArray | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw a table (K, G) of models by groups in colours, with the numbers where there is room."""
-    n_models, n_groups = values.shape
-    if n_groups > _MOST_GROUPS:
-        raise theme.too_many(f"a heat map of {n_groups} groups", _MOST_GROUPS, "choose groups by a coarser column")
-    width = 3.6 + max(2.2, _GROUP_WIDTH * n_groups)
-    # Few rows are higher, so that the colour bar has room for its label.
-    row = max(theme.row_height(min(n_models, 60)), _LOWEST_MAP / n_models)
-    columns = theme.row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row, narrowed=0.9)
-    cell_width = 72 * _GROUP_WIDTH if ax is None else float("nan")
-    if coloured is None:
-        shown, colours, ends = values, theme.sequential_colours(), (float(np.nanmin(values)), float(np.nanmax(values)))
-    else:
-        largest = float(np.nanmax(np.abs(values))) or 1.0
-        shown, colours, ends = np.where(coloured, values, np.nan), theme.signed_colours(), (-largest, largest)
-    from matplotlib.colors import Normalize
-
-    size = min(8.0, 0.62 * columns.pitch)
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        axes.set_facecolor(theme.NOT_SIGNIFICANT)
-        image = axes.pcolormesh(shown[part], cmap=colours, norm=Normalize(*ends), edgecolors="white", linewidth=0.6)
-        n_rows = len(values[part])
-        axes.set_ylim(n_rows, 0)
-        axes.xaxis.tick_top()
-        theme.write_names(axes, groups, np.arange(n_groups) + 0.5, axis="x", pitch=cell_width)
-        theme.write_names(axes, models[part], np.arange(n_rows) + 0.5, pitch=columns.pitch)
-        for (j, g), value in np.ndenumerate(values[part]) if size >= theme.SMALLEST_TEXT and n_groups <= 20 else []:
-            if np.isnan(value):
-                continue
-            is_coloured = np.isfinite(shown[part][j, g])
-            colour = theme.text_colour_at(image, value) if is_coloured else theme.WEAK_TEXT
-            axes.text(g + 0.5, j + 0.5, f"{value:z.2f}", ha="center", va="center", fontsize=size, color=colour)
-        theme.hide_frame(axes)
-    bar = columns.axes[0].figure.colorbar(image, ax=list(columns.axes), shrink=0.6 if n_models > 12 else 0.95, pad=0.02)
-    bar.set_label(label, fontsize=theme.TEXT_SIZE)
-    return columns.titled(title)
 
 
 # With more models, cells have no room for a number, or for lines between them.

@@ -1,9 +1,9 @@
-"""Pictures of ranks: confidence sets of ranks, bump charts of several results, and leaderboards side by side."""
+"""Pictures of ranks: confidence sets of ranks, and ranks in several results."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,44 +131,3 @@ def spread(places: Sequence[float], distance: float, last: float) -> list[float]
         apart[number] = min(apart[number], limit)
         limit = apart[number] - distance
     return apart
-
-
-# Largest number of models that can be told apart in one picture.
-_MOST_ON_BOARDS = 60
-
-
-def leaderboards_plot(boards: Mapping[str, pd.DataFrame], adjusted_for: str, ax: Axes | None = None) -> Axes:
-    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ.
-
-    A leaderboard, by its title, has the columns ``score``, ``std_error`` and ``rank``; its index has the models.
-    """
-    models = list(next(iter(boards.values())).index)
-    n_models = len(models)
-    if n_models > _MOST_ON_BOARDS:
-        raise theme.too_many(f"leaderboards of {n_models} models", _MOST_ON_BOARDS, "use style.table")
-    row = theme.row_height(n_models)
-    axes = theme.new_axes(ax, height=1.3 + row * n_models, width=2.2 + 2.4 * len(boards))
-    places = np.stack(
-        [np.argsort(np.argsort(-board["score"].to_numpy(), kind="stable")) for board in boards.values()], axis=1
-    )
-    moves = np.flatnonzero(places[:, 0] != places[:, -1])
-    colours = dict(zip(moves.tolist(), theme.palette(len(moves)), strict=True))
-    size = max(theme.SMALLEST_TEXT, min(theme.TEXT_SIZE, 72 * row / 1.4))
-    names = theme.short_names(models)
-    for j in range(n_models):
-        colour = colours.get(j, "0.35")
-        axes.plot(range(len(boards)), places[j], "-", color=colour, linewidth=1.6 if j in colours else 0.8, zorder=1)
-        for column, board in enumerate(boards.values()):
-            score, std_error, rank = (board[name].iloc[j] for name in ("score", "std_error", "rank"))
-            text = f"{rank}  {names[j]}\n{score:.2f} ± {std_error:.2f}"
-            text = text.replace("\n", "   ") if n_models > 12 else text
-            box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "linewidth": 1.2}
-            look: dict[str, Any] = {"ha": "center", "va": "center", "color": "black", "zorder": 2}
-            axes.text(column, places[j, column], text, fontsize=size, bbox=box, **look)
-    axes.set_xlim(-0.6, len(boards) - 0.4)
-    axes.set_ylim(n_models - 0.3, -0.7)
-    axes.set_xticks(range(len(boards)), list(boards), fontsize=theme.TEXT_SIZE)
-    axes.xaxis.tick_top()
-    axes.set_yticks([])
-    theme.hide_frame(axes)
-    return theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")

@@ -176,7 +176,6 @@ def row_columns(
     width: float = 7.5,
     row: float | None = None,
     most_rows: int = _MOST_ROWS,
-    narrowed: float = 0.62,
 ) -> RowColumns:
     """Return axes for a picture with a row per name, folded into columns of a new figure where there are many rows.
 
@@ -189,7 +188,7 @@ def row_columns(
     if ax is not None:
         return RowColumns((ax,), (slice(0, n_rows),), axes_points(ax)[1] / (n_rows + 0.4))
     row = row_height(per_column) if row is None else row
-    column_width = width if n_columns == 1 else narrowed * width
+    column_width = width if n_columns == 1 else 0.62 * width
     figure = new_figure(1.2 + row * per_column, column_width * n_columns)
     axes = figure.subplots(1, n_columns, sharex=True, squeeze=False)[0]
     slices = tuple(slice(c * per_column, min((c + 1) * per_column, n_rows)) for c in range(n_columns))
@@ -229,12 +228,10 @@ def hide_frame(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
-def horizontal_rows(
-    axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan"), *, longest: int = _LONGEST_NAME
-) -> None:
+def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan")) -> None:
     """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
     axes.set_ylim(-0.7, len(names) - 0.3)
-    write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch, longest=longest)
+    write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch)
     finish(axes, label, "", "", grid="x")
 
 
@@ -245,7 +242,6 @@ def write_names(
     *,
     axis: str = "y",
     pitch: float = float("nan"),
-    longest: int = _LONGEST_NAME,
 ) -> None:
     """Write names along an axis, smaller where there are many, and only every second or third where there is no room.
 
@@ -259,7 +255,7 @@ def write_names(
         pitch = axes_points(axes)[axis == "y"] * distance / abs(end - start)
     size = min(TEXT_SIZE, pitch / LINE_HEIGHT)
     step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * LINE_HEIGHT / pitch))
-    shown, texts = at[::step], [literal(name) for name in short_names(names, longest)[::step]]
+    shown, texts = at[::step], [literal(name) for name in short_names(names)[::step]]
     size = max(size, SMALLEST_TEXT)
     if axis == "y":
         axes.set_yticks(shown, texts, fontsize=size)
@@ -295,11 +291,10 @@ def write_title(axes: Axes, title: str) -> Axes:
     return axes
 
 
-def draw_reference(axes: Axes, position: float | None, *, vertical: bool = True) -> None:
+def draw_reference(axes: Axes, position: float | None) -> None:
     """Draw a dashed line at a value that the picture is compared with; nothing when None."""
     if position is not None:
-        draw = axes.axvline if vertical else axes.axhline
-        draw(position, color=REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
+        axes.axvline(position, color=REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
 
 
 def outside_legend(axes: Axes, title: str = "") -> None:

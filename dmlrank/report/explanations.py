@@ -27,6 +27,7 @@ from .statements import (
     fewest_opponents,
     gap_note,
     interval_method,
+    names_changed,
     neutral_text,
     part_note,
     percentage,
@@ -74,9 +75,10 @@ def explanations(
     sets = "rank sets and groups" if any(level.letters) else "and rank sets"
     promises = f"What the intervals{',' * any(level.letters)} {sets} promise"
     promises = promises if results.has_intervals else "Why there are no intervals"
+    style = results.style
     sections: list[tuple[str, Sequence[str]]] = [
         ("What the scores are", _score_sentences(results, level, on_page)),
-        ("Style", style_sentences(results)),
+        ("Style", [] if style is None else [f"{slope_sentences(results, style)} {ASSOCIATION}"]),
         ("First place", [*([] if on_page else verdict_sentences(results, level)), *gap_note(results, level)]),
         (promises, _promises(results, level, tests, on_page)),
         ("Data", _data_sentences(results)),
@@ -112,8 +114,7 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         opponents += f" (a dash stands for fewer than {fewest})"
     averaged = f", averaged over {opponents}, which all count the same" if len(results.models) > 2 else ""
     # Win probabilities are about the votes, which scores at equal style are not.
-    is_equal = results.style is not None and results.style.kind == "equal"
-    unadjusted = ", without the adjustment for style" if is_equal else ""
+    unadjusted = ", without the adjustment for style" if results.style else ""
     ties = results.description.tie_weights
     tie = f"; a tie counts {tie_weight(ties)}" if ties else ""
     return [
@@ -148,7 +149,7 @@ def _dependence_sentences(results: Estimates) -> list[str]:
         ]
     if results.functional not in FUNCTIONALS or results.kind.linear:
         return []
-    if results.style is not None and results.style.kind == "equal":
+    if results.style is not None:
         return ["A formula with other features would define other scores, because log-odds are not linear in votes."]
     if results.description.average == "preferences":
         return [
@@ -363,7 +364,7 @@ def _assumptions(results: Estimates) -> list[str]:
     ]
 
 
-# --- data, judges and extensions --------------------------------------------------------------------------------------
+# --- data and judges --------------------------------------------------------------------------------------------------
 
 
 def _data_sentences(results: Estimates) -> list[str]:
@@ -376,17 +377,11 @@ def _data_sentences(results: Estimates) -> list[str]:
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
     size = f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}"
     size = "".join(what_became_of_rows(results)) or size
-    if d.n_spellings:
-        spellings = counted(d.n_spellings, "further spelling")
-        size += (
-            f" {spellings} of names (blanks, letter case, Unicode form) count{'s' * (d.n_spellings == 1)} as the same."
-        )
     return [
-        " ".join([size, *scores_there(results)]),
+        " ".join([size, *names_changed(results), *scores_there(results)]),
         *_left_out_note(results),
         *_outcome_note(results),
         *_judge_note(results),
-        *_extension_note(results),
     ]
 
 
@@ -403,9 +398,6 @@ def _left_out_note(results: Estimates) -> list[str]:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
         meaning = f"{used:,}/{total:,} means that {used:,} of {total:,} {noun} are used."
         sentences.append(f'In the column "{noun}", {meaning}')
-    if d.votes_dropped:
-        verb = "is" if d.votes_dropped == 1 else "are"
-        sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
     if d.models_dropped:
         sentences.append(f"These models are left out: {listed(d.models_dropped, MODELS_NAMED)}.")
     return [" ".join(sentences)] if sentences else []
@@ -457,30 +449,6 @@ def _judge_note(results: Estimates) -> list[str]:
     ]
 
 
-def _extension_note(results: Estimates) -> list[str]:
-    """Say how rows were added to the fit, and which prompts are out of sample for which models; nothing without it."""
-    extension = results.extension
-    if extension is None:
-        return []
-    parts = [counted(extension.rows_added, "row"), f"with {counted(extension.contexts_new, 'new prompt')}"]
-    if extension.contexts_with_new_votes:
-        parts.append(f"and further {results.counts}s on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
-    if extension.models_new:
-        noun = "model" if len(extension.models_new) == 1 else "models"
-        parts.append(f"and the new {noun} {listed(extension.models_new)}")
-    sentences = [f"The last extension added {' '.join(parts)}."]
-    if results.diagnostics.outcome_kind not in DERIVED_KINDS:
-        again = "trained again on all rows" if extension.refitted else "not trained again"
-        sentences.append(f"The learners were {again}: {extension.reason}.")
-        if extension.contexts_of_no_fold and not extension.refitted:
-            sentences.append(
-                f"{extension.contexts_of_no_fold:,} prompts are new to the learners of all folds, and the mean of "
-                f"these learners predicts them; {extension.contexts_of_a_fold:,} prompts are predicted by the learner "
-                f"of their fold, which has not seen them."
-            )
-    return [" ".join([*sentences, *map(as_sentence, extension.remarks)])]
-
-
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
@@ -527,11 +495,6 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
                 f"Every standard error rests on the equivalent of at least {np.floor(d.effective_contexts):,.0f} "
                 f"prompts of equal influence."
             )
-        if d.subsample:
-            sentences.append(
-                f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
-                f"{100 * d.subsample_price:.1f} % to the standard errors."
-            )
         if d.bias_subtracted:
             sentences.append(
                 f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
@@ -569,15 +532,6 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
 # --- style ------------------------------------------------------------------------------------------------------------
 
 
-def style_sentences(results: Estimates) -> list[str]:
-    """Say what the adjustment for style does; empty without one."""
-    style = results.style
-    if style is None:
-        return []
-    is_balanced = style.kind == "balanced"
-    return [balanced_sentences(style) if is_balanced else f"{slope_sentences(results, style)} {ASSOCIATION}"]
-
-
 def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     """Say what scores at equal style are, with the slopes."""
     unit = "log-odds" if results.kind.link == "logit" else "win share"
@@ -591,15 +545,4 @@ def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     return (
         f"Scores are those of answers that are alike in {listed(style.columns)}: the slopes on these style differences "
         f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {'; '.join(slopes)}."
-    )
-
-
-def balanced_sentences(style: StyleEstimates) -> str:
-    """Say which votes count at balanced style, and how many are left."""
-    share = percentage(style.n_votes_left / style.n_votes)
-    how = "" if style.weights == "band" else "; votes count less, the larger the difference is"
-    return (
-        f"Only votes on answers of nearly equal style count: differences of at most {style.within:g} in "
-        f"{listed(style.columns)}{how}. {style.n_votes_left:,} of {style.n_votes:,} votes ({share}) are left. "
-        f"{ASSOCIATION}"
     )

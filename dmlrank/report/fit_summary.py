@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from string import ascii_letters
@@ -15,8 +15,6 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..fit.estimators import MEANS
-from ..fit.state import FitState
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..inference.wald import z_statistics
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
@@ -92,12 +90,6 @@ def rows_to_show(results: Estimates, models: object = None, top: object = None) 
         return choose_models(results.names, range(len(results.names)), models, noun="output")
     ranking = np.argsort(-results.estimate, kind="stable").tolist()
     return choose_models(results.models, ranking, models, top)
-
-
-def best_by_interval(results: Estimates) -> list[int]:
-    """Return places of the models by the lower ends of their intervals, which models with few votes do not lead."""
-    low = results.intervals(results.critical)[0] if results.has_intervals else results.estimate
-    return [int(j) for j in np.lexsort((-results.estimate, -low))]
 
 
 def joint_statements(results: Estimates) -> str:
@@ -384,13 +376,6 @@ def _cells(
 # --- frames -----------------------------------------------------------------------------------------------------------
 
 
-# Entries of a fit of votes that means of scores do not have.
-_OF_VOTES = (
-    *("average", "nvotes_used", "nvotes_left_out", "n_unlabelled", "n_pairs", "learner", "n_folds", "propensity"),
-    *("min_propensity", "log_loss", "log_loss_constant"),
-)
-
-
 # What the intervals of each method are.
 INTERVAL_KINDS = {"max-t": "simultaneous", "bonferroni": "simultaneous (Bonferroni)", "none": "pointwise"}
 
@@ -418,71 +403,3 @@ def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind
         frame["votes"] = results.votes.used
         frame["votes_left_out"] = results.votes.total - results.votes.used
     return frame
-
-
-def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFrame:
-    """Return one row about the fit as a whole; ``critical`` belongs to the intervals at ``alpha``."""
-    description = results.description
-
-    def of(part: object, *names: str) -> dict[str, object]:
-        return {name: getattr(part, name) for name in names}
-
-    row = {
-        "functional": results.functional,
-        "average": description.average,
-        "estimator": results.estimator,
-        "nobs": description.n_contexts,
-        "nvotes": description.n_votes,
-        "nvotes_used": results.votes.n_used if results.votes else np.nan,
-        "nvotes_left_out": results.votes.n_left_out if results.votes else np.nan,
-        "ncomparisons": description.n_comparisons,
-        **of(description, "n_unlabelled", "n_dropped"),
-        "n_models": len(results.models),
-        "n_pairs": results.graph.n_edges,
-        **of(description, "learner", "n_folds", "propensity"),
-        **of(results.diagnostics, "min_propensity", "log_loss", "log_loss_constant"),
-        "cov_type": description.cov_type,
-        "n_clusters": min(results.covariance.n_clusters, default=description.n_contexts),
-        "critical": critical,
-        "alpha": alpha,
-        "scale": results.scale.name,
-        **of(description, "seed", "version"),
-    }
-    if results.are_means:
-        row = {name.replace("nvotes", "nscores"): value for name, value in row.items() if name not in _OF_VOTES}
-    if results.sequence is not None:
-        row |= {"planned": results.sequence.planned, "start": results.sequence.start}
-    return pd.DataFrame([row])
-
-
-def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
-    """Return one row per labelled cell, or score of a model on a prompt, with the influence of its context."""
-    data, cells, context = steps.data, steps.data.cells, steps.data.cells.context
-    columns: dict[str, object]
-    if data.scores is not None and steps.estimator is MEANS:
-        n, k = data.scores.mean.shape
-        chosen = np.arange(k) if model is None else np.array([models.index(model)])
-        context = np.repeat(np.arange(n), len(chosen))
-        arrays = {"score": data.scores.mean, "n_runs": data.scores.n_runs, "influence": phi}
-        columns = {"model": np.tile(np.array(models, dtype=object)[chosen], n)}
-        columns |= {name: array[:, chosen].ravel() for name, array in arrays.items()}
-    else:
-        names = np.array(data.items, dtype=object)
-        columns = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
-        columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
-        if steps.likelihood:
-            columns["fitted"] = steps.likelihood.cell_probabilities(data)
-        else:
-            mu, propensity = steps.first.one_step_result.cell_mu, steps.first.propensity.cells
-            columns["fold"] = steps.first.folds.fold[context]
-            columns |= {f"prob_{name}": mu[:, c] for c, name in enumerate(data.categories)}
-            columns |= {"propensity": propensity, "weight": 1 / propensity}
-        if model is None:
-            columns |= {f"influence_{name}": phi[context, j] for j, name in enumerate(models)}
-        else:
-            columns["influence"] = phi[context, models.index(model)]
-    # Columns that identify the context come first, with a prefix where another column has their name.
-    ids, names_of_ids = data.context_ids[context], steps.options.context or ("context",)
-    parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names_of_ids) > 1 else [ids]
-    labels = (f"context_{name}" if name in columns else name for name in names_of_ids)
-    return pd.DataFrame({label: list(part) for label, part in zip(labels, parts, strict=True)} | columns)

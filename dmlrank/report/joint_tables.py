@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..data.graph import VoteCounts
@@ -16,7 +15,7 @@ from ..fit.estimates import Estimates
 from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
-from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
+from .explanations import ASSOCIATION, slope_sentences
 from .statements import as_sentence, counted, first_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
@@ -128,9 +127,9 @@ def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> st
     texts = []
     row: Any
     for row in moves.itertuples():
-        low, high = sorted((abs(row.conf_low), abs(row.conf_high)))
+        low, high = sorted((abs(row.rank_change_low), abs(row.rank_change_high)))
         places = f"{low}" if low == high else f"{low} to {high}"
-        verb = "rose" if row.conf_low > 0 else "fell"
+        verb = "rose" if row.rank_change_low > 0 else "fell"
         texts.append(f"{row.model} {verb} by {places} place{'s' * (high > 1)} in {row.result!r}")
     return f"{MOVED} from {names[0]!r}: {first_of(texts, CHANGES_NAMED)} {confidence}."
 
@@ -176,21 +175,12 @@ _COLUMN_HEADS = (
 
 
 def build_style_summary(
-    results: Estimates, style: StyleEstimates, boards: tuple[pd.DataFrame, pd.DataFrame] | None, alpha: float
+    results: Estimates, style: StyleEstimates, table: pd.DataFrame, changes: pd.DataFrame, alpha: float
 ) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes; None for balanced style."""
+    """Build the table of scores before and after the adjustment, with rank changes."""
     functional = results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
-    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
+    header = (("Functional:", functional, "No. Votes:", f"{style.n_votes:,}"),)
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
-    if boards is None:
-        digits, errors = decimals(results.std_errors, fewest=2), results.std_errors
-        balanced = tuple(
-            (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({errors[j]:.{digits}f})")
-            for j in np.argsort(-results.estimate, kind="stable")
-        )
-        names = ("balanced", "balanced std err")
-        return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
-    table, changes = boards
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
     heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
     moved = changes.loc[table.index]

@@ -36,13 +36,7 @@ _THIN = 0.2
 _MATTERS = 1.1
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
-# Parts of sentences that name attributes and methods, which only users of Python have.
-POINTERS_TO_METHODS = (
-    *(" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge"),
-    *(" (propensity=plan)", " (mixture_propensity)", " The text of each warning is in summary() of the fit."),
-)
-_IN_WORDS, _SEE_STYLE, _SEE_JUDGE, FIT_WITH_PLAN, MIX_ROUNDS, _IN_SUMMARY = POINTERS_TO_METHODS
-_STYLE_WORDS = {"equal": ", at equal style", "balanced": ", battles of equal style"}
+_AT_EQUAL_STYLE = ", at equal style"
 # The difference of log-odds that means 60 wins in 100 comparisons (59.9).
 _LOG_ODDS_OF_60 = 0.4
 # At the head of the win probabilities where models have different opponents.
@@ -149,7 +143,7 @@ def tie_sentence(results: Estimates) -> str:
 def functional_unit(results: Estimates) -> str:
     """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
     average = " of mean preferences" if results.averages_preferences else ""
-    label = results.functional_label + average + (_STYLE_WORDS[results.style.kind] if results.style else "")
+    label = results.functional_label + average + (_AT_EQUAL_STYLE if results.style else "")
     return label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
@@ -206,7 +200,7 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
 
 
 def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Say what only some fits have: parts of the prompts, missing scores, style, judges, extensions."""
+    """Say what only some fits have: parts of the prompts, missing scores, style, judges."""
     sentences = []
     if results.description.ordered and results.estimated_by.has_first_stages:
         sentences.append(as_sentence(position_sentence(results, level)))
@@ -229,7 +223,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     if bias := results.diagnostics.bias_subtracted:
         sentences.append(f"A bias of up to {bias:.1f} standard errors was estimated and subtracted.")
     d = results.description
-    sentences += [*what_became_of_rows(results), *scores_there(results)]
+    sentences += [*what_became_of_rows(results), *names_changed(results), *scores_there(results)]
     if results.are_means and d.n_dropped:
         verb = "is" if d.n_dropped == 1 else "are"
         sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
@@ -237,20 +231,18 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"Tasks (values of {d.equal_tasks!r}) count the same.")
     sentences += _dependence_of_clusters(results)
     sentences += runs_or_prompts(results)
-    style, judge, extension = results.style, results.judge, results.extension
-    if style is not None and style.kind == "balanced":
-        sentences.append(
-            f"Only votes on answers of nearly equal style count: {style.n_votes_left:,} of {style.n_votes:,}."
-        )
-    elif style is not None:
-        sentences.append(f"Slopes on {listed(style.columns)} are removed{_SEE_STYLE}.")
+    style, judge = results.style, results.judge
+    if style is not None:
+        sentences.append(f"Slopes on {listed(style.columns)} are removed; see .style.")
     if judge is not None:
-        sentences.append(f"{verdicts_of(judge)} are used{_SEE_JUDGE}.")
-    if extension is not None:
-        again = "again on all rows" if extension.refitted else "not again"
-        trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
-        sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
+        sentences.append(f"{verdicts_of(judge)} are used; see .judge.")
     return sentences
+
+
+def names_changed(results: Estimates) -> list[str]:
+    """Say how many names of models were changed when they were read; empty where none was."""
+    n = results.description.n_names_changed
+    return [f"{counted(n, 'name')} of models had outer blanks or another Unicode form, and lost them."] if n else []
 
 
 def runs_or_prompts(results: Estimates) -> list[str]:
@@ -350,7 +342,7 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         start = f"If {' and '.join(conditions)}, the" if conditions else "The"
         confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
         sentences.append(f"{start} table's intervals hold jointly{looks} with {confidence}{sets}.")
-    return " ".join(sentences) + _IN_WORDS
+    return " ".join(sentences) + " In words: res.explain(). Figures of the fit: res.diagnostics."
 
 
 def few_units_words(results: Estimates) -> str:
@@ -386,7 +378,7 @@ def score_words(results: Estimates, *, on_page: bool = False) -> str:
     elif scale.mean is not None:
         unit += f" (mean {scale.mean:g})"
     if on_page:
-        unit += _STYLE_WORDS[results.style.kind] if results.style else ""
+        unit += _AT_EQUAL_STYLE if results.style else ""
         if results.kind.link == "logit":
             unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
     return f"{definition}{unit}"
@@ -418,7 +410,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         return []
     leader = results.models[first.leader]
     tied, n_others = [results.models[k] for k in first.others[~first.separated]], len(first.others)
-    alike, several = _models_of_several_names(results, on_page)
+    alike, several = _models_of_several_names(results)
     if not alike.isdisjoint([leader, *tied]):
         return [f"{several} This fit does not say who is first, because one of the first models has several names."]
     # Models that no test puts below another one may be first.
@@ -442,7 +434,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         return [
             f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
             f"do not show who is first. Of the others {results.models[others[0]]} has the highest score"
-            + ("." if on_page else f"; a fit with min_votes={enough_votes} ranks them.")
+            + ("." if on_page else f"; a fit with pairs=Pairs(min_votes={enough_votes}) ranks them.")
         ]
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
@@ -450,9 +442,12 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
-        includes_zero = first.difference[first.rival] <= separation.critical * first.std_error[first.rival]
-        if first.is_single and includes_zero and not tied:
-            lead += f" The simultaneous interval of its lead contains zero, because it belongs to {stricter}."
+        includes_zero = np.flatnonzero(first.difference <= separation.critical * first.std_error)
+        if first.is_single and len(includes_zero) and not tied:
+            over = some_of([results.models[k] for k in first.others[includes_zero]])
+            lead += (
+                f" The simultaneous interval of its lead over {over} contains zero, because it belongs to {stricter}."
+            )
     else:
         named = p_values if is_nobody else enough
         p = "" if on_page else f" ({question}: P {p_value_clause(max(p_values[name] for name in named))})"
@@ -464,7 +459,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
             most, is_one = max(thin.values()), len(thin) == 1
             lead += f" {some_of([*thin])} may be first, too: with {'' if is_one else 'at most '}"
             lead += f"{counted(most, results.counts)}{'' if is_one else ' each'} this stays open"
-            lead += "." if on_page else f"; a fit with min_votes={enough_votes} ranks the others."
+            lead += "." if on_page else f"; a fit with pairs=Pairs(min_votes={enough_votes}) ranks the others."
     if further := [name for name in tied if name not in may_be_first]:
         behind = f"{stricter}, behind rank sets and simultaneous intervals,"
         if on_page:
@@ -479,8 +474,8 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page, few)]
 
 
-def _models_of_several_names(results: Estimates, on_page: bool) -> tuple[set[str], str]:
-    """Return names that differ only by blanks, letter case or Unicode form, and a sentence about them."""
+def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
+    """Return names that differ only by letter case, inner blanks or Unicode form, and a sentence about them."""
     if results.diagnostics.outcome_kind in DERIVED_KINDS:
         return set(), ""
     ranked = [results.models[j] for j in np.argsort(-results.estimate, kind="stable")]
@@ -489,10 +484,9 @@ def _models_of_several_names(results: Estimates, on_page: bool) -> tuple[set[str
     if not groups:
         return set(), ""
     named = "; ".join(" and ".join(map(repr, group)) for group in groups[:2]) + "; ..." * (len(groups) > 2)
-    remedy = "dmlrank fit --fold-names" if on_page else "fold_names=True"
     return {name for group in groups for name in group}, (
-        f"Names that differ only by blanks, letter case or Unicode form are probably one model, but are ranked as "
-        f"different models ({named}); {remedy} counts them as one."
+        f"Names that differ only by letter case, inner blanks or Unicode form are probably one model, but are ranked "
+        f"as different models ({named}); write one name for each model in the data."
     )
 
 
@@ -716,7 +710,7 @@ def doubt_note(results: Estimates) -> list[str]:
     """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     reasons = f"{counted(n_warnings, 'warning')} of the fit {'says' if n_warnings == 1 else 'say'} why"
-    doubts = doubt_sentence(results, f": {reasons}") + _IN_SUMMARY
+    doubts = doubt_sentence(results, f": {reasons}") + " The text of each warning is in summary() of the fit."
     return [doubts] * bool(n_warnings and results.has_intervals)
 
 
@@ -726,7 +720,7 @@ def few_votes_note(results: Estimates, where: str = "") -> list[str]:
     named = ", ".join(few[:MODELS_NAMED]) + ", ..." * (len(few) > MODELS_NAMED)
     return [
         f"Models with few votes{where} ({named}) widen the intervals of all scores, and may hide "
-        f"what holds of other models: see a fit with a larger min_votes=, which leaves them out."
+        f"what holds of other models: see a fit with a larger min_votes, which leaves them out."
     ] * (bool(few) and not results.are_means)
 
 

@@ -30,7 +30,7 @@ from ..inference.wald import Alternative, WaldTestResults
 from ..options import METHODS
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
-from ..report.fit_summary import ShownModels, best_by_interval, choose_models, chosen_names, rank_set_text
+from ..report.fit_summary import ShownModels, choose_models, chosen_names, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
 from ..report.statements import (
@@ -94,8 +94,8 @@ class Comparison(JointBoards):
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
     results whose prompts are identified by ``context=``, and for independent samples. Without the covariance,
-    :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`changes`, :meth:`pair_changes`,
-    :meth:`t_test` and :meth:`wald_test` raise an error with the reason.
+    :meth:`cov_params`, :meth:`conf_int` (simultaneous over all results), :meth:`changes`, :meth:`t_test` and
+    :meth:`wald_test` raise an error with the reason.
 
     Attributes
     ----------
@@ -153,16 +153,6 @@ class Comparison(JointBoards):
         return self._columns(ranks).astype("Int64")
 
     @property
-    def rank_changes(self) -> pd.DataFrame:
-        """Places that a model gains (positive) or loses against the first result, among the models of both results."""
-        changes = []
-        for result in self.results:
-            shared = [name for name in self.results[0].models if name in result.models]
-            before, after = (ranks_of(r.params[shared].to_numpy()) for r in (self.results[0], result))
-            changes.append(pd.Series(before - after, index=shared))
-        return self._columns(changes).astype("Int64")
-
-    @property
     def joint(self) -> JointEstimates:
         """All scores with one covariance; where there is none, the error says why."""
         if isinstance(self.joint_or_reason, str):
@@ -183,9 +173,11 @@ class Comparison(JointBoards):
         Returns
         -------
         DataFrame
-            Columns ``result model before after estimate std_error statistic p_value p_adjusted conf_low conf_high``, a
-            row per later result and model: the models that all results have, the best of the first result first.
-            ``estimate`` is ``after - before``.
+            Columns ``result model before after estimate std_error statistic p_value p_adjusted conf_low conf_high
+            rank_before rank_after rank_change rank_change_low rank_change_high``, a row per later result and model: the
+            models that all results have, the best of the first result first. ``estimate`` is ``after - before``. Ranks
+            are those among the models of the first and the later result; ``rank_change`` counts places gained, and its
+            limits hold for all rows at once, whatever ``method`` is.
 
         Raises
         ------
@@ -199,6 +191,9 @@ class Comparison(JointBoards):
         relative to the mean of the common models, which changes no difference between two of these. Any other score
         depends on all models of its result, so that results with different models are refused.
 
+        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes of ranks lie between
+        the differences of their ends with probability 1 - alpha, however the results depend on each other.
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -207,84 +202,11 @@ class Comparison(JointBoards):
         >>> comparison = dr.compare(january=january, february=february, independent=True)
         >>> changes = comparison.changes()
         >>> changes.shape, bool((changes["p_adjusted"] < 0.05).any())
-        ((8, 11), False)
+        ((8, 16), False)
         """
         check_choice(method, METHODS, "method")
-        return self._changes().of_models(alpha_or_default(alpha, self.joint.alpha), method)
-
-    def pair_changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return how much the difference between every two models changes from the first result, with tests.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the first fit's when None.
-        method : {"max-t", "step-down", "holm", "bonferroni", "fdr_bh", "none"}
-            How p-values are adjusted for the number of rows, as for :meth:`RankResults.t_test_pairwise`.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``result first second before after estimate std_error statistic p_value p_adjusted conf_low
-            conf_high``, a row per later result and pair of models. ``before`` and ``after`` are the differences first -
-            second in the two results, and ``estimate`` is ``after - before``.
-
-        Raises
-        ------
-        OptionError
-            As for :meth:`changes`.
-        """
-        return self._changes().of_pairs(alpha_or_default(alpha, self.joint.alpha), method)
-
-    @one_thread()
-    def moves(self, alpha: float | None = None) -> pd.DataFrame:
-        """Return how every model's rank differs from its rank in the first result, with simultaneous intervals.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the joint level; the first fit's when None.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``result model before after change conf_low conf_high``, a row per later result and model that both
-            results have, with ranks among these models. ``change`` counts places gained. All intervals hold at once.
-
-        Raises
-        ------
-        OptionError
-            If a result has no intervals, or if alpha cannot be used.
-
-        Notes
-        -----
-        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes lie between the
-        differences of their ends with probability 1 - alpha, however the results depend on each other.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> months = [dr.datasets.simulate_arena(n=1500, rng=seed) for seed in (0, 1)]
-        >>> january, february = (dr.dml_rank("winner ~ 1 | model_a + model_b", month, rng=0) for month in months)
-        >>> moves = dr.compare(january, february, independent=True).moves()
-        >>> moves.columns.tolist()[2:], bool((moves["conf_low"] > 0).any())
-        (['before', 'after', 'change', 'conf_low', 'conf_high'], False)
-        """
-        level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
-        above = []
-        for name, result in zip(self.names, self.results, strict=True):
-            e = result.estimates
-            if not e.has_intervals:
-                raise OptionError(f"{name!r} is an estimate without intervals: {e.why_no_intervals}")
-            above.append(separate(e.estimate, result.simultaneous, level).above)
-        first, frames = self.results[0], []
-        for name, result, later in zip(self.names[1:], self.results[1:], above[1:], strict=True):
-            shared = [model for model in self.models if model in first.models and model in result.models]
-            places = [[one.models.index(model) for model in shared] for one in (first, result)]
-            scores = [one.estimates.estimate[at] for one, at in zip((first, result), places, strict=True)]
-            of_shared = [pairs[np.ix_(at, at)] for pairs, at in zip((above[0], later), places, strict=True)]
-            frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
-        return pd.concat(frames, ignore_index=True)
+        alpha = alpha_or_default(alpha, self.joint.alpha)
+        return self._changes().of_models(alpha, method).merge(self._place_changes(alpha), on=["result", "model"])
 
     def test_unchanged(self) -> WaldTestResults:
         """Test by one Wald test that no model's score differs between the results.
@@ -310,9 +232,9 @@ class Comparison(JointBoards):
         Returns
         -------
         DataFrame
-            Columns ``result term estimate std_error rank rank_change``.
+            Columns ``result term estimate std_error rank``.
         """
-        tables = {"estimate": self.params, "std_error": self.bse, "rank": self.ranks, "rank_change": self.rank_changes}
+        tables = {"estimate": self.params, "std_error": self.bse, "rank": self.ranks}
         frame = pd.DataFrame({name: table.unstack() for name, table in tables.items()})
         # A result has no rank of a model of others.
         return frame[frame["rank"].notna()].rename_axis(["result", "term"]).reset_index()
@@ -393,7 +315,9 @@ class Comparison(JointBoards):
             The axes of the picture.
         """
         e = self.results[0].estimates
-        best = [e.models[j] for j in best_by_interval(e)]
+        # Models with few votes, which may have the highest scores, are not the first by the lower ends of intervals.
+        low = e.intervals(e.critical)[0] if e.has_intervals else e.estimate
+        best = [e.models[j] for j in np.lexsort((-e.estimate, -low))]
         n_best = min(MOST_BY_DEFAULT, len(self.models)) if models is None and top is None else top
         chosen = chosen_names([*best, *(name for name in self.models if name not in best)], models, n_best)
         ranks = self.ranks.loc[chosen].to_numpy(dtype=float, na_value=np.nan)
@@ -419,17 +343,35 @@ class Comparison(JointBoards):
         estimates = [result.estimates for result in self.results]
         return changes_between(self.names, estimates, self.joint, were_recomputed=bool(self.basis))
 
+    @one_thread()
+    def _place_changes(self, alpha: float | None) -> pd.DataFrame:
+        """Return how every model's rank differs from its rank in the first result, for models that both results have.
+
+        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes lie between the
+        differences of their ends with probability 1 - alpha, however the results depend on each other.
+        """
+        level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
+        above = [separate(result.estimates.estimate, result.simultaneous, level).above for result in self.results]
+        first, frames = self.results[0], []
+        for name, result, later in zip(self.names[1:], self.results[1:], above[1:], strict=True):
+            shared = [model for model in self.models if model in first.models and model in result.models]
+            places = [[one.models.index(model) for model in shared] for one in (first, result)]
+            scores = [one.estimates.estimate[at] for one, at in zip((first, result), places, strict=True)]
+            of_shared = [pairs[np.ix_(at, at)] for pairs, at in zip((above[0], later), places, strict=True)]
+            frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
+        return pd.concat(frames, ignore_index=True)
+
     def _table(self, models: Sequence[str] | None, top: int | None, intervals: ScoreIntervals | None = None) -> Summary:
         shown = choose_models(self.models, range(len(self.models)), models, top)
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
-        rank_changes = self.rank_changes * 0
+        moved: dict[tuple[str, str], int] = {}
         news = arrival_sentences(self.names, self._places(alpha), self._reasons_for_no_rank())
         if all(result.estimates.has_intervals for result in self.results):
-            moves = self.moves()
-            moves = moves[(moves["conf_low"] > 0) | (moves["conf_high"] < 0)]
-            for result, model, change in moves[["result", "model", "change"]].to_numpy():
-                rank_changes.loc[model, result] = change
+            moves = self._place_changes(None)
+            moves = moves[(moves["rank_change_low"] > 0) | (moves["rank_change_high"] < 0)]
+            places = zip(moves["result"], moves["model"], strict=True)
+            moved = dict(zip(places, moves["rank_change"], strict=True))
             if self.samples or isinstance(self.joint_or_reason, str):
                 news.insert(0, move_sentence(moves, self.names, 1 - alpha))
         if self.samples:
@@ -438,11 +380,11 @@ class Comparison(JointBoards):
             further_notes += further
         for name, result in zip(self.names, self.results, strict=True):
             further_notes += few_votes_note(result.estimates, f" in {name!r}")
-        return self._scores_and_ranks(rank_changes, [" ".join(news), self.basis], further_notes, intervals, shown)
+        return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, intervals, shown)
 
     def _scores_and_ranks(
         self,
-        rank_changes: pd.DataFrame,
+        moved: Mapping[tuple[str, str], int],
         first_notes: Sequence[str],
         further_notes: Sequence[str],
         intervals: ScoreIntervals | None,
@@ -467,8 +409,8 @@ class Comparison(JointBoards):
                 heads.append((intervals[1], 1))
             # The places gained or lost stand in brackets.
             places = {
-                model: f"{rank}" if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
-                for model, rank, change in zip(models, ranks[name], rank_changes[name], strict=True)
+                model: f"{rank}" if (name, model) not in moved else f"{rank} ({moved[name, model]:+d})"
+                for model, rank in zip(models, ranks[name], strict=True)
             } | dict.fromkeys(e.diagnostics.models_with_few_prompts, "-")
             columns.append([places[model] if model in cells else "" for model in models])
             heads.append(("rank", 1))
@@ -485,7 +427,7 @@ class Comparison(JointBoards):
         meaning = f"Each result has {shows}"
         if any(result.diagnostics.models_with_few_prompts for result in results):
             meaning += ' "-": too few votes for a rank.'
-        if rank_changes.fillna(0).any(axis=None):
+        if moved:
             meaning += (
                 f" A number in brackets beside a rank is the number of places gained (+) or lost (-) compared with "
                 f"{self.names[0]!r}, among the models that both results have; changes that may be noise have none."
@@ -534,8 +476,8 @@ class Comparison(JointBoards):
                     of_result[model] = (
                         f"{counted(int(votes[j].sum() + votes[:, j].sum()), e.counts)}, too few on its pairs"
                     )
-            if steps is not None and steps.options.min_votes > 1:
-                few = f"fewer than {steps.options.min_votes:,} {e.counts}s"
+            if steps is not None and steps.options.pairs.min_votes > 1:
+                few = f"fewer than {steps.options.pairs.min_votes:,} {e.counts}s"
                 absent = [model for other in self.as_given or self.results for model in other.models]
                 of_result |= {model: few for model in absent if model not in e.models and model not in of_result}
             reasons.append(of_result)
@@ -632,8 +574,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     Comparison
         Table, frame and bump chart. Where results share prompts, tests between them use the covariance of their
         influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``. ``reversals()`` has
-        the pairs that two results order differently, and ``changes()`` and ``pair_changes()`` have the changes of
-        scores and of differences from the first result, with tests.
+        the pairs that two results order differently, and ``changes()`` has the changes of scores and ranks
+        from the first result, with tests.
 
     Raises
     ------
@@ -705,9 +647,8 @@ def named_results(
         named = "; ".join(" and ".join(map(repr, group)) for group in alike[:_MOST_NAMED])
         warn(
             f"{counted(len(alike), 'model')} {'has' if len(alike) == 1 else 'have'} names in these results that differ "
-            f"only by blanks, letter case or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
-            f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits; for files of "
-            f"votes, 'dmlrank compare FORMULA FILE FILE --fold-names' does so",
+            f"only by letter case, blanks or Unicode form, and count{'s' * (len(alike) == 1)} as new and gone: {named}"
+            f"{'; ...' if len(alike) > _MOST_NAMED else ''}. Give each model one name before the fits",
         )
     again, basis = on_common_pairs(names, results) if independent else (results, "")
     joint = joint_results(names, again, independent)

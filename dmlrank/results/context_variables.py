@@ -133,13 +133,13 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
         if len(levels) > _MOST_GROUPS:
             raise OptionError(
                 f"by(): {name!r} has {len(levels)} values, more than the {_MOST_GROUPS} groups that by() allows; "
-                f"project('~ {name}') describes how scores vary with numbers"
+                f"by('~ {name}') describes how scores vary with numbers"
             )
         code_of_value = {value: code for code, value in enumerate(levels)}
         coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
     values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
-    check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float), "by()")
+    check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float))
     members = np.arange(len(values))[:, None] == code.reshape(-1)
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, members)
 
@@ -149,7 +149,7 @@ def read_design(steps: FitState, formula: str) -> ContextDesign:
     text = one_sided(formula)
     if text is None:
         raise FormulaError(
-            f"project({formula!r}) cannot be read; give '~ functions of the prompt', such as '~ C(category) + length'"
+            f"by({formula!r}) cannot be read; give '~ functions of the prompt', such as '~ C(category) + length'"
         )
     available = steps.data.columns.available
     formula_of_fit = parse_formula(steps.source.formula)
@@ -157,15 +157,14 @@ def read_design(steps: FitState, formula: str) -> ContextDesign:
     names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
     if names.arrays:
         raise FormulaError(
-            f"project({formula!r}) uses {listed(names.arrays)}, which are no columns; project() reads columns of the "
-            f"data only"
+            f"by({formula!r}) uses {listed(names.arrays)}, which are no columns; by() reads columns of the data only"
         )
     columns = names.columns
-    table = context_table(steps, columns, "project()")
+    table = context_table(steps, columns, "by()")
     missing = [name for name in columns if table[name].isna().any()]
     if missing:
         raise MissingDataError(
-            f"project(): values of {listed(missing)} are missing in some contexts; fill the gaps, or leave these rows "
+            f"by(): values of {listed(missing)} are missing in some contexts; fill the gaps, or leave these rows "
             f"out of the fit"
         )
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), steps.source.environment)
@@ -175,7 +174,7 @@ def read_design(steps: FitState, formula: str) -> ContextDesign:
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
     _check_rank(steps, matrix, column_names, formula)
-    check_function_of_features(steps, columns, matrix, "project()")
+    check_function_of_features(steps, columns, matrix)
     return ContextDesign(f"~ {text}", column_names, matrix, _terms(feature_map, constant), table, feature_map)
 
 
@@ -207,7 +206,7 @@ def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formu
     ]
     if extreme:
         raise FormulaError(
-            f"project({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
+            f"by({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
             f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
         )
     weighted = np.sqrt(steps.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
@@ -216,7 +215,7 @@ def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formu
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
     if not len(names) or len(matrix) < len(names) or spectrum[-1] < 1e-10:
         raise FormulaError(
-            f"project({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data, so that "
+            f"by({formula!r}): the columns {listed(names, 20)} are linearly dependent in these data, so that "
             f"their coefficients are not determined; leave some of them out"
         )
 
@@ -285,7 +284,7 @@ def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata
 
 
 def check_function_of_features(
-    steps: FitState, columns: Sequence[str], values: FloatArray, what: str, *, masks: Collection[str] = ()
+    steps: FitState, columns: Sequence[str], values: FloatArray, *, masks: Collection[str] = ()
 ) -> None:
     """Raise unless the values, (n, P), are a function of the fit's features.
 
@@ -317,12 +316,12 @@ def check_function_of_features(
     if len(unknown_columns) < len(unknown or columns):
         remedy = f"Make {named} columns of booleans of the data and add them to the formula"
     if not unknown_columns:
-        raise OptionError(f"{what}: {reason}. {_WHY_FEATURES} {remedy}")
+        raise OptionError(f"by(): {reason}. {_WHY_FEATURES} {remedy}")
     table = context_table(steps, unknown_columns, "by()")
     quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in unknown_columns}
     terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in unknown_columns]
     raise OptionError(
-        f"{what}: {reason}. {_WHY_FEATURES} {remedy}: "
+        f"by(): {reason}. {_WHY_FEATURES} {remedy}: "
         f"'... ~ {'' if features == '1' else features + ' + '}{' + '.join(terms)} | ...'"
     )
 
@@ -367,7 +366,7 @@ def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequ
     members = np.stack([_mask(steps, name, value) for name, value in named.items()])
     labels = [value if isinstance(value, str) else name for name, value in named.items()]
     masks = {name for name, value in named.items() if not isinstance(value, str)}
-    check_function_of_features(steps, labels, members.T.astype(float), "by()", masks=masks)
+    check_function_of_features(steps, labels, members.T.astype(float), masks=masks)
     reasons = [_why_left_out(steps, inside) for inside in members]
     kept = [g for g, reason in enumerate(reasons) if not reason]
     left_out = tuple((name, reason) for name, reason in zip(named, reasons, strict=True) if reason)
@@ -423,8 +422,6 @@ def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
     data = steps.data
     if not steps.influence.weight[inside].any():
         return "its prompts have weight zero"
-    if steps.sample is not None and not inside[steps.sample].any():
-        return "the sample of subsample= has none of its prompts"
     if steps.estimator is MEANS:
         # Means of scores rest on no pairs of models.
         return "" if inside.sum() >= _FEWEST_LABELLED else f"{inside.sum()} prompts"

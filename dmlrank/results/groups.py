@@ -26,14 +26,11 @@ from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
-from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test, z_statistics
-from ..plotting.heat_maps import group_heat_map
-from ..plotting.intervals import band_plot, grouped_forest_plot
-from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
-from ..plotting.theme import level_words, literal, models_words
-from ..report.fit_summary import best_by_interval, covariance_words, rows_to_show
+from ..plotting.intervals import grouped_forest_plot
+from ..plotting.theme import level_words, models_words
+from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of, verdict_sentences
@@ -42,7 +39,7 @@ from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
 from .ranking import make_board
-from .requirements import ModelTable, check_picture
+from .requirements import ModelTable
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
@@ -55,9 +52,8 @@ Result = TypeVar("Result")
 _SMALL_GROUP = 30
 # Largest number of influence values of groups that are in memory at a time.
 _MOST_VALUES = 30_000_000
-# Points of a grid along a numeric variable, and models in a picture of bands where the caller names none.
-_POINTS, _MODELS_IN_PICTURE = 25, 5
-GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
+# Points of a grid along a numeric variable.
+_POINTS = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -357,27 +353,22 @@ class GroupResults(JointBoards, Generic[Result]):
 
     def plot(
         self,
-        picture: str = "forest",
         ax: Axes | None = None,
         alpha: float | None = None,
         *,
         models: Sequence[str] | None = None,
         top: int | None = None,
     ) -> Axes:
-        """Draw the scores or ranks by group; this needs matplotlib.
+        """Draw the scores by group with intervals; this needs matplotlib.
 
         Parameters
         ----------
-        picture : {"forest", "heat_map", "differences", "bump"}
-            ``"forest"``: scores with intervals that are simultaneous over all groups and models. ``"heat_map"``: scores
-            as colours. ``"differences"``: score in the group minus the mean score over the groups (weighted by their
-            shares of the prompts), coloured where the simultaneous interval excludes zero. ``"bump"``: ranks.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional
-            One minus the joint level, for ``"forest"`` and ``"differences"``; the fit's when None.
+            One minus the joint level over all groups and models; the fit's when None.
         models : sequence of str, optional
-            Models in the picture; all when None. Intervals, tests and ranks are those among all models.
+            Models in the picture; all when None. Intervals are those among all models.
         top : int, optional
             Number of the best models over all prompts in the picture.
 
@@ -388,40 +379,20 @@ class GroupResults(JointBoards, Generic[Result]):
 
         Raises
         ------
-        OptionError, OptionTypeError
-            If there is no such picture, or too many models or groups to draw.
+        OptionError
+            If there are too many models to draw, or more than 12 groups.
         UnknownModelError
             If a model was not ranked.
         """
-        check_picture(picture, GROUP_PICTURES)
-        if alpha is not None and picture in ("heat_map", "bump"):
-            raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
         e, alpha = self.estimates, alpha_or_default(alpha, self.joint.alpha)
         columns = list(rows_to_show(e, models, top).places)
-        if picture == "bump" and models is None:
-            columns = best_by_interval(e)[: top or MOST_BY_DEFAULT]
-        names, label = [e.models[j] for j in columns], score_label(e)
-        counts = f"{models_words(len(names), len(e.models))}, {len(self)} groups by {self.variable}"
-        is_unseen = self._is_unseen.reshape(len(self), -1)
-        scores = np.where(is_unseen, np.nan, self.joint.estimate.reshape(len(self), -1))
-        if picture == "forest":
-            limits, title = self.conf_int(alpha), f"{level_words(alpha)}\n{counts}"
-            numbers = pd.DataFrame({"estimate": scores.ravel(), "low": limits["lower"], "high": limits["upper"]})
-            intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
-            return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
-        if picture == "bump":
-            of_seen = np.array([ranks_of(np.where(np.isnan(group), -np.inf, group)) for group in scores], dtype=float)
-            ranks = np.where(is_unseen, np.nan, of_seen)[:, columns].T
-            return bump_chart(names, self.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
-        title, coloured = f"Scores by group\n{counts}", None
-        if picture == "differences":
-            scores, half_width = self._differences(alpha)
-            scores = np.where(is_unseen, np.nan, scores)
-            coloured = (np.abs(scores) > half_width)[:, columns].T
-            title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
-            label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
-        values = scores[:, columns].T
-        return group_heat_map(names, self.groups, values, label=label, title=title, coloured=coloured, ax=ax)
+        counts = f"{models_words(len(columns), len(e.models))}, {len(self)} groups by {self.variable}"
+        limits, title = self.conf_int(alpha), f"{level_words(alpha)}\n{counts}"
+        scores = np.where(self._is_unseen, np.nan, self.joint.estimate)
+        numbers = pd.DataFrame({"estimate": scores, "low": limits["lower"], "high": limits["upper"]})
+        intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
+        label = score_label(e)
+        return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
 
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], None]:
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
@@ -486,6 +457,8 @@ class GroupResults(JointBoards, Generic[Result]):
             description=replace(e.description, **{name: getattr(fact, name) for name in sizes}),
             diagnostics=replace(
                 e.diagnostics,
+                n_votes=fact.n_votes,
+                n_comparisons=fact.n_comparisons,
                 effective_contexts=fact.effective_contexts,
                 gain_of_runs=None,
                 cluster_factors=(),
@@ -496,23 +469,13 @@ class GroupResults(JointBoards, Generic[Result]):
             style=self.style_of_group[group] if self.style_of_group else e.style,
         )
 
-    def _differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Return each score minus its mean over groups by their shares, and max-t half-widths for all, (G, K) each."""
-        scores, covariance = self.joint.estimate.reshape(len(self), -1), self.joint.covariance
-        shares = np.array([fact.share for fact in self.facts])
-        from_mean = np.eye(len(shares)) - shares / shares.sum()
-        contrasts = np.kron(from_mean, np.eye(scores.shape[1]))
-        variance = np.square(contrasts @ covariance.factor).sum(axis=1)
-        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * np.sqrt(variance)
-        return from_mean @ scores, half_width.reshape(scores.shape)
-
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Projection(JointResults, ModelTable):
-    """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
+    """Coefficients of the scores on functions of the prompt; :meth:`RankResults.by` of a formula returns this class.
 
     Tests name coefficients as ``"length: gpt-4"``.
 
@@ -530,7 +493,7 @@ class Projection(JointResults, ModelTable):
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, functional="bt", rng=0)
-    >>> projection = res.project("~ length")
+    >>> projection = res.by("~ length")
     >>> projection.coefficients, projection.test_terms().index.tolist()
     (['Intercept', 'length'], ['length'])
     """
@@ -648,7 +611,7 @@ class Projection(JointResults, ModelTable):
         >>> import dmlrank as dr
         >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
         >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, rng=0)
-        >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
+        >>> res.by("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
         ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
         """
         alpha = alpha_or_default(alpha, self.joint.alpha)
@@ -709,56 +672,6 @@ class Projection(JointResults, ModelTable):
         return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
             shown.note("Sums of coefficients and tests of terms")
         )
-
-    def plot(
-        self,
-        variable: str,
-        grid: Sequence[object] | None = None,
-        *,
-        at: Mapping[str, object] | None = None,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-        alpha: float | None = None,
-        ax: Axes | None = None,
-    ) -> Axes:
-        """Draw :meth:`bands`; this needs matplotlib.
-
-        Parameters
-        ----------
-        variable : str
-            As for :meth:`bands`.
-        grid : sequence, optional
-            As for :meth:`bands`.
-        at : mapping, optional
-            As for :meth:`bands`.
-        models : sequence of str, optional
-            The models in the picture, for which the bands hold jointly; the five best models when None.
-        top : int, optional
-            Number of the best models in the picture.
-        alpha : float, optional
-            As for :meth:`bands`.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes of the picture.
-
-        Raises
-        ------
-        OptionError
-            If there are too many models to tell their bands apart.
-        """
-        n_best = _MODELS_IN_PICTURE if models is None and top is None else top
-        chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
-        alpha = alpha_or_default(alpha, self.joint.alpha)
-        frame = self.bands(variable, grid, at=at, models=chosen, alpha=alpha)
-        frame = frame.rename(columns={"lower": "low", "upper": "high"}).set_index(variable)
-        bands = {str(model): rows for model, rows in frame.groupby("model", sort=False)}
-        held = f"{level_words(alpha, 'bands')}, {models_words(len(bands), len(self.models))}"
-        title = f"Projection on {literal(self.design.formula)}\n{held}"
-        return band_plot(bands, variable=variable, label=score_label(self.estimates), title=title, ax=ax)
 
     def __repr__(self) -> str:
         n_coefficients, n_models = len(self.coefficients), len(self.models)

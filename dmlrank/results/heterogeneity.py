@@ -67,14 +67,10 @@ def scores_of_prompts(estimates: Estimates, steps: FitState, newdata: object) ->
         table = take_columns(newdata, feature_map.variables)
         scores = scores_at(steps, new_features(feature_map, table, keep_missing=steps.options.missing == "keep"))
         return pd.DataFrame(estimates.scale.of(scores), columns=list(estimates.names))
-    if steps.repetitions and steps.first.mean is not None:
-        contexts, value = scores_of_contexts(steps)
-    elif steps.sample is None:
-        contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
-    else:
-        contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
-    index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
-    return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
+    is_of_means = steps.repetitions and steps.first.mean is not None
+    value = scores_of_contexts(steps) if is_of_means else steps.influence.by_context().value
+    index = pd.Index(list(steps.data.context_ids), name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(value), index=index, columns=list(estimates.names))
 
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.
@@ -85,7 +81,7 @@ def scores_by_group(
     estimates: Estimates, steps: FitState, columns: Sequence[GroupColumns], as_result: Callable[[Estimates], Result]
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`."""
-    _require_mean(estimates, "by")
+    _require_mean(estimates)
     names = [name for name in columns if isinstance(name, str)]
     if len(names) == len(columns):
         groups = read_groups(steps, names)
@@ -97,9 +93,8 @@ def scores_by_group(
             "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one "
             "list of columns of booleans"
         )
-    for repetition in steps.repetitions:
-        is_weighted = repetition.one_step_result.target.value_weight > 0
-        _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
+    is_weighted = steps.influence.weight > 0
+    _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
     if steps.likelihood:
         scores = [likelihood_scores_in_groups(steps, groups.members)]
         unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
@@ -166,30 +161,28 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
             repeated = [repetition.part(place).estimate for repetition in by_repetition]
             covariance = covariance.with_repetition_variance(np.stack(repeated))
         n = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
-        style = replace(estimates.style, n_votes=n, n_votes_left=n, estimate=single.estimate, covariance=covariance)
+        style = replace(estimates.style, n_votes=n, estimate=single.estimate, covariance=covariance)
         groups.append(style.rescaled(estimates.scale.factor, estimates.scale.shift))
     return tuple(groups)
 
 
 @one_thread()
 def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Projection:
-    """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
-    _require_mean(estimates, "project")
+    """Return the projection of scores on functions of the context, see :meth:`RankResults.by`."""
+    _require_mean(estimates)
     if estimates.averages_preferences:
         raise OptionError(
-            f"project() with average='preferences': its coefficients describe how the scores of prompts vary, and the "
-            f"scores of mean preferences are no mean of such scores, because {estimates.functional_label} is not "
-            f"linear; use by() for groups of prompts, or update(average='scores')"
+            f"by() of a formula with average='preferences': coefficients describe how the scores of prompts vary, and "
+            f"the scores of mean preferences are no mean of such scores, because {estimates.functional_label} is not "
+            f"linear; name columns for groups of prompts, or update(average='scores')"
         )
     design = read_design(steps, formula)
     # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in
     # which they are about 1, because the products of functions in very different units lose digits or overflow.
     unit, scale = column_units(design.matrix), estimates.scale
     scaled = design.matrix / unit
-    repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
-    for estimate in (steps.influence, *repeated):
-        weighted = np.sqrt(estimate.value_weight)[:, None] * scaled / np.sqrt(np.square(scaled).mean(axis=0))
-        _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
+    weighted = np.sqrt(steps.influence.weight)[:, None] * scaled / np.sqrt(np.square(scaled).mean(axis=0))
+    _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
     influence = _in_unit(steps.influence.by_context(), scale)
 
     def projection(part: Influence | None, fixed: bool) -> ProjectedInfluence:
@@ -202,7 +195,8 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
         unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, scaled))
     else:
         unanimous_covariance = unanimous_covariance_by_column(steps, scaled)
-    by_repetition = (_in_unit(estimate.by_context(), scale) for estimate in repeated)
+    targets = [repetition.one_step_result.target for repetition in steps.repetitions]
+    by_repetition = (_in_unit(target.by_context(), scale) for target in targets)
     covariance = _joint_covariance(
         steps,
         projection,
@@ -223,15 +217,14 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     return Projection(design, estimates, joint)
 
 
-def _require_mean(estimates: Estimates, method: str) -> None:
+def _require_mean(estimates: Estimates) -> None:
     """Raise where the estimate of a fit is no mean over contexts, or has no intervals."""
     estimator = estimates.estimated_by
     if estimator.why_not_by_group:
         raise OptionError(
-            f"{method}() with estimator={estimator.name!r}: {estimator.why_not_by_group}; use "
-            f"update(estimator='debiased')"
+            f"by() with estimator={estimator.name!r}: {estimator.why_not_by_group}; use update(estimator='debiased')"
         )
-    require_intervals(estimates, f"{method}()")
+    require_intervals(estimates, "by()")
 
 
 def _effective_units(design: FloatArray, clusters: Clusters | None) -> float:
@@ -295,7 +288,7 @@ def _joint_covariance(
     def covariance(part: Influence | None, fixed: bool) -> Covariance:
         overall = _in_unit(of_fit, scale) if part is None else part
         overall = overall.given_prompts() if fixed else overall
-        joint = clustered_covariance(coefficients(part, fixed), gauges, clusters, annotator)
+        joint = clustered_covariance(coefficients(part, fixed), gauges, clusters, annotator, n_parts=n_columns)
         if unanimous_covariance is not None:
             joint = joint.plus(unanimous_covariance * scale.factor**2)
         if overall.variance_correction is not None:
@@ -311,11 +304,13 @@ def _joint_covariance(
     fixed = steps.options.prompts == "fixed"
     tasks: list[Callable[[], Covariance]] = [partial(covariance, None, fixed)]
     changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
-    if changes and steps.options.second_order:
+    if changes and steps.options.learning.second_order:
         before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
         tasks.append(partial(covariance, mean_influence(before), fixed))
         tasks.append(
-            lambda: clustered_covariance(coefficients(mean_influence(changes), False), gauges, clusters, annotator)
+            lambda: clustered_covariance(
+                coefficients(mean_influence(changes), False), gauges, clusters, annotator, n_parts=n_columns
+            )
         )
     with collected_warnings():
         # The fit has warned of few clusters already.
@@ -329,8 +324,8 @@ def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
     """Raise where groups, or columns of a design, have weight zero in all of their prompts."""
     if n_missing:
         raise OptionError(
-            f"{n_missing} of {len(names)} {what} have no weight: weights= is zero in all of their prompts, or the "
-            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
+            f"{n_missing} of {len(names)} {what} have no weight: weights= is zero in all of their prompts; change "
+            f"weights=, or leave these {what} out"
         )
 
 

@@ -15,13 +15,12 @@ from .._utils.computation import collected_warnings, one_thread
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
-from ..exceptions import OptionError, check_choice, listed
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.bootstrap_and_max_t import differences
 from ..inference.covariance import Covariance, covariance_of_mean, joint_allowance, match_blocks, stack_influences
-from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, compare_differences
+from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..report.statements import counted
 from .joint_estimates import JointEstimates, JointResults
@@ -97,7 +96,7 @@ def are_of_one_data_set(first: FitState, other: FitState) -> bool:
 def _why_unmatched(first: FitState, other: FitState) -> str:
     """Return why contexts of two results cannot be matched; an empty text where they can."""
     if first.options.prompts != other.options.prompts:
-        return "one result is for new prompts, the other for its own prompts only; fit both with the same prompts="
+        return "one result is for new prompts, the other for its own prompts only; fit both with the same cov_kwds"
     a, b = first.units.clusters, other.units.clusters
     columns = [() if clusters is None else clusters.names for clusters in (a, b)]
     if columns[0] != columns[1]:
@@ -147,10 +146,7 @@ def _clusters_by_name(
     return Clusters(clusters.names, *codes)
 
 
-_COMPARE_LIVE = (
-    "compare live results (fits, or results stored with save(with_data=True)) whose context= columns are the same, "
-    "without independent="
-)
+_COMPARE_LIVE = "compare fits, not stored results, whose context= columns are the same, without independent="
 _SAY_INDEPENDENT = (
     "if no prompt is in both samples, say so: compare(..., independent=True); for samples that overlap, compare live "
     "results whose context= columns identify the prompts, or fit all votes at once with a column of groups and use by()"
@@ -414,25 +410,6 @@ class Changes(JointResults):
         frame = frame.assign(before=before, after=after, p_adjusted=adjusted)
         return frame[["result", "model", "before", "after", *TEST_COLUMNS]]
 
-    @one_thread()
-    def of_pairs(self, alpha: float, method: str) -> pd.DataFrame:
-        """Return the change of the difference between every two models, with simultaneous intervals."""
-        check_choice(method, PAIR_METHODS, "method")
-        joint, n_models = self.joint, len(self.before)
-        pairs = np.triu_indices(n_models, 1)
-        first, second = (np.concatenate([places + n_models * r for r in range(len(self.after))]) for places in pairs)
-        tests = compare_differences(joint.estimate, joint.max_t, first, second, method=method, alpha=alpha)
-        models = joint.index.get_level_values("model")
-        columns = {
-            "result": joint.index.get_level_values("result")[first],
-            "first": models[first],
-            "second": models[second],
-            "before": np.tile(self.before[pairs[0]] - self.before[pairs[1]], len(self.after)),
-            "after": (self.after[:, pairs[0]] - self.after[:, pairs[1]]).ravel(),
-        }
-        frame = pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS})
-        return frame.assign(std_error=differences(joint.covariance, first, second).std_error)
-
 
 @one_thread()
 def changes_between(
@@ -483,7 +460,7 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
         ("their functionals are {} and {}", a.functional_label, b.functional_label),
         ("their units are {} and {}; rescale both alike", _unit(a), _unit(b)),
         ("they are about {} and {}", a.part or "all prompts", b.part or "all prompts"),
-        ("prompts= is {} and {}; fit both alike", a.description.prompts, b.description.prompts),
+        ("cov_kwds prompts is {} and {}; fit both alike", a.description.prompts, b.description.prompts),
         (
             "average= is {} and {}; fit both alike",
             *("preferences" if e.averages_preferences else "scores" for e in (a, b)),
@@ -516,13 +493,13 @@ def _why_other_mean(a: Estimates, b: Estimates) -> str:
     if n_pairs:
         return (
             f"{n_pairs:,} pairs of models are compared in one of them only, and without a Bradley-Terry model each "
-            f"score depends on the compared pairs; fit both with the same pairs as graph={_BY_ITSELF}"
+            f"score depends on the compared pairs; fit both with the same pairs, pairs=Pairs(graph={_BY_ITSELF})"
         )
     weights = (a.description.edge_weights, b.description.edge_weights)
     if weights[0] != weights[1] or weights[0] in ("counts", "votes"):
         return (
-            f"edge_weights= is {weights[0]!r} and {weights[1]!r}, so that pairs count differently; fit both with "
-            f"edge_weights='equal'"
+            f"edge_weights is {weights[0]!r} and {weights[1]!r}, so that pairs count differently; fit both with "
+            f"pairs=Pairs(edge_weights='equal')"
         )
     features = [e.description.formula.split("~", 1)[-1].split("|")[0].strip() for e in (a, b)]
     if not a.kind.linear and not a.averages_preferences and features[0] != features[1]:

@@ -16,18 +16,20 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray
 from ..data.style_columns import read_style_differences
-from ..exceptions import DataError, HypothesisError, JudgeError, OptionError, listed
+from ..exceptions import DataError, HypothesisError, JudgeError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_winners
 from ..fit.state import FitState
 from ..inference.covariance import stack_influences
+from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
 from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
-from .requirements import TitledTable, joined_names, require_intervals
+from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
+from .views import alpha_of
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.
@@ -38,18 +40,25 @@ _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 
 
+_OF_JUDGES = Needs(
+    one_look="its intervals hold for one look only",
+    data=True,
+    no_means="it compares verdicts of judges with votes, and scores have none",
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JudgeReport(TitledTable):
     """How often judges agree with humans, and how much precision their verdicts add.
 
     Attributes
     ----------
-    figures : JudgeFigures
-        The numbers of the report.
-    models : tuple of str
-        The K models.
-    factor : float
-        Factor by which scores are multiplied in the unit in which the result shows them.
+    estimates : Estimates
+        The estimates of the fit.
+    steps : FitState or None
+        Data and learners of the fit; None where it was stored without them.
+    simultaneous : MaxT or AllLooks
+        How wide simultaneous statements of the fit are.
 
     Examples
     --------
@@ -63,9 +72,18 @@ class JudgeReport(TitledTable):
     (True, True)
     """
 
-    figures: JudgeFigures
-    models: tuple[str, ...]
-    factor: float = 1.0
+    estimates: Estimates
+    steps: FitState | None
+    simultaneous: Simultaneous
+
+    def __dir__(self) -> list[str]:
+        return members(self)
+
+    @property
+    def figures(self) -> JudgeFigures:
+        """The numbers of the report."""
+        assert self.estimates.judge is not None
+        return self.estimates.judge
 
     @property
     def agreement(self) -> pd.DataFrame:
@@ -107,7 +125,7 @@ class JudgeReport(TitledTable):
         f = self.figures
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(f.alone_errors > 0, np.square(f.errors / f.alone_errors), np.nan)
-        return pd.Series(ratio, index=list(self.models), name="variance_ratio")
+        return pd.Series(ratio, index=list(self.estimates.names), name="variance_ratio")
 
     @property
     def worth(self) -> float:
@@ -121,8 +139,98 @@ class JudgeReport(TitledTable):
     def without(self) -> pd.DataFrame:
         """Scores and standard errors of the same fit without the judge: a row per model."""
         f = self.figures
-        columns = {"coef": f.alone * self.factor, "std_error": f.alone_errors * self.factor}
-        return pd.DataFrame(columns, index=list(self.models))
+        columns = {
+            "coef": f.alone * self.estimates.scale.factor,
+            "std_error": f.alone_errors * self.estimates.scale.factor,
+        }
+        return pd.DataFrame(columns, index=list(self.estimates.names))
+
+    @_OF_JUDGES
+    def table(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
+
+        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
+        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
+        says where this interval excludes the estimate from humans and judges.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of each interval; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
+            ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
+            ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
+
+        Raises
+        ------
+        JudgeError
+            If verdicts are not probabilities.
+        """
+        return table_of_judges(
+            self.estimates, require_steps(self.estimates, self.steps, "judge.table()"), alpha_of(self.estimates, alpha)
+        )
+
+    @_OF_JUDGES
+    def audit(
+        self,
+        families: Mapping[str, Sequence[str]] | None = None,
+        style: str | Sequence[str] = (),
+        alpha: float | None = None,
+    ) -> JudgeAudit:
+        """Say how often judges agree with humans, and what they prefer more than humans on the same pairs.
+
+        Parameters
+        ----------
+        families : mapping, optional
+            For judges, the models of the judge's own family: ``{"gpt4": ["gpt-4", "gpt-3.5-turbo"]}``.
+        style : str or sequence of str
+            Columns of the data with style differences, first answer minus second answer, such as ``"log_length"``
+            (:func:`dmlrank.data.style_columns`).
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        JudgeAudit
+            ``table()`` with agreement and preferences of each judge, intervals and p-values for all of them at once;
+            ``test()``, a joint test of all preferences.
+
+        Raises
+        ------
+        JudgeError
+            If a judge has no label or probabilities on a pair with votes.
+        DataError
+            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
+        UnknownModelError
+            If families name a judge or a model that the fit does not have.
+
+        Notes
+        -----
+        On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
+        judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
+        differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
+        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
+        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
+        prompts.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import dmlrank as dr
+        >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
+        >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "model_a")
+        >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.6)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, judge="verdict", position_bias=False, rng=0)
+        >>> res.judge.audit().table()[["effect", "estimate"]].round(2).to_numpy().tolist()
+        [['agreement', 0.89], ['strength', -0.24], ['position', 0.09]]
+        """
+        return audit_judges(
+            require_steps(self.estimates, self.steps, "judge.audit()"), alpha_of(self.estimates, alpha), families, style
+        )
 
     def __repr__(self) -> str:
         return self.as_text()
@@ -190,7 +298,7 @@ class JudgeReport(TitledTable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JudgeAudit(JointResults, TitledTable):
-    """Agreement of judges with humans, and what they prefer more than humans; :meth:`RankResults.judge_audit`.
+    """Agreement of judges with humans, and what they prefer more than humans; :meth:`JudgeReport.audit`.
 
     Tests name estimates ``"judge: position"``.
 
@@ -303,10 +411,9 @@ class JudgeAudit(JointResults, TitledTable):
 def audit_judges(
     steps: FitState, alpha: float, families: Mapping[str, Sequence[str]] | None, style: str | Sequence[str]
 ) -> JudgeAudit:
-    """Return the audit of a fit's judges, see :meth:`RankResults.judge_audit`."""
+    """Return the audit of a fit's judges, see :meth:`JudgeReport.audit`."""
     verdicts, data = steps.verdicts, steps.data
-    if verdicts is None:
-        raise OptionError("judge_audit: this fit has no judge; pass judge= to dml_rank")
+    assert verdicts is not None
     members = _members(families, verdicts.names, data.items)
     names = as_names(style, "style") if style else ()
     by_cell = _style_of_cells(steps, names)
@@ -364,7 +471,7 @@ def _least_squares(
     if not (size > 0).all() or np.linalg.matrix_rank(gram, hermitian=True, tol=1e-8) < len(names):
         wrong = [name for name, number in zip(names, size, strict=True) if not number > 0] or list(names)
         raise DataError(
-            f"judge_audit of {judge!r}: the effects of {listed(wrong)} cannot be told on its {len(design):,} pairs "
+            f"judge.audit() of {judge!r}: the effects of {listed(wrong)} cannot be told on its {len(design):,} pairs "
             f"with votes, because they do not vary or depend on each other; leave some of them out"
         )
     inverse = np.linalg.inv(design.T @ design)
@@ -398,12 +505,12 @@ def _members(
     return {judge: [place_of(list(items), name) for name in names] for judge, names in members.items()}
 
 
-def judge_table(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataFrame:
-    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model."""
+def table_of_judges(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataFrame:
+    """Return the frame that :meth:`JudgeReport.table` documents, with a row per model."""
     figures, scale = estimates.judge, estimates.scale
-    if figures is None or steps.verdicts is None:
-        raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
-    require_intervals(estimates, "judge_table")
+    assert figures is not None
+    assert steps.verdicts is not None
+    require_intervals(estimates, "judge.table()")
     influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
     half_width = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) * error

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_whole
+from .._utils.argument_checks import check_type, check_whole
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
-from ..exceptions import DmlrankError, OptionError, listed
+from ..exceptions import DmlrankError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
@@ -26,12 +26,11 @@ from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
-from .groups import GroupResults, Projection
+from .groups import Projection
 from .heterogeneity import influence_values
 from .joint_estimates import score_label
 from .ranking import PairwiseResults, RankSets
-from .requirements import check_picture, require_steps
-from .score_tests import Ellipsoid
+from .requirements import require_steps
 from .views import alpha_of, critical_value_of
 
 if TYPE_CHECKING:
@@ -51,7 +50,9 @@ _SHEET_WIDTH, _SHEET_HEIGHT = 7.0, 5.2
 
 def draw_picture(results: Any, name: object, ax: Axes | None, **options: object) -> Axes:
     """Draw one picture of a fit, see :meth:`RankResults.plot`."""
-    check_picture(name, PICTURES)
+    names = [*PICTURES, "sheet"]
+    check_type("picture", name, str, f"{listed(names, 20)}; give axes as ax=")
+    check_choice(name, names, "picture")
     prepare = PICTURES[str(name)]
     used = options_of(prepare)
     for option, value in options.items():
@@ -69,12 +70,12 @@ def options_of(prepare: Callable[..., Draw]) -> list[str]:
 
 
 def draw_sheet(results: Any, **options: object) -> Figure:
-    """Draw the important pictures of a fit in one figure, see :meth:`RankResults.plots`."""
+    """Draw the important pictures of a fit in one figure, see ``"sheet"`` of :meth:`RankResults.plot`."""
     drawings: list[Draw] = []
     reasons: list[str] = []
     for name in _SHEET:
-        if name in ("heat_map", "bump") and options["by"] is None:
-            reasons.append(f"{name!r}, because no groups are named; name their column with by=.")
+        if name == "groups" and options["by"] is None:
+            reasons.append("'groups', because none are named; name their column with by=.")
             continue
         # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
         not_used = ("models", "top", "contrast") if name == "influence" else ("contrast",)
@@ -84,9 +85,6 @@ def draw_sheet(results: Any, **options: object) -> Figure:
         except DmlrankError as error:
             reasons.append(f"{name!r}: {error}.")
     e: Estimates = results.estimates
-    reasons.append("'bands', because no variable is named; draw plot('bands', variable=).")
-    if len(e.models) > 2:
-        reasons.append("'ellipse', which is about two models; draw plot('ellipse', models=).")
     n_rows = -(-len(drawings) // _SHEET_COLUMNS)
     # The reasons why pictures are left out stand below the sheet; long reasons are wrapped.
     text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
@@ -139,17 +137,7 @@ def _matrix(results: Any, alpha: float | None, models: Names, top: int | None) -
     """Differences of all pairs of models, tested jointly."""
     tests: PairwiseResults = results.t_test_pairwise(alpha=alpha)
     chosen_names(tests.models, models, top)
-    return lambda ax: tests.plot("matrix", ax, models=models, top=top)
-
-
-def _ellipse(results: Any, alpha: float | None, models: Names, contrast: HypothesisLike | None) -> Draw:
-    """Joint region of two scores or contrasts."""
-    e: Estimates = results.estimates
-    if contrast is None and models is None:
-        models = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")[:2]]
-    region: Ellipsoid = results.ellipsoid(alpha, models, contrast)
-    region.outline(2)
-    return region.plot
+    return lambda ax: tests.plot(ax, models=models, top=top)
 
 
 def _overlap(results: Any) -> Draw:
@@ -249,29 +237,16 @@ def _combination(e: Estimates, models: Names, contrast: HypothesisLike | None) -
     return np.eye(len(e.names))[e.names.index(chosen[0])], chosen[0]
 
 
-def _by_group(picture: str) -> Callable[..., Draw]:
-    """Return the function that prepares scores or ranks of models by group of prompts."""
-
-    def prepare(results: Any, models: Names, top: int | None, by: Names) -> Draw:
-        method = results.by
-        if by is None:
-            raise OptionError(
-                f"plot({picture!r}) shows groups of prompts; name their column: plot({picture!r}, by='category')"
-            )
-        groups: GroupResults[Any] = method(*((by,) if isinstance(by, str) else by))
-        rows_to_show(results.estimates, models, top)
-        return lambda ax: groups.plot(picture, ax, models=models, top=top)
-
-    return prepare
-
-
-def _bands(results: Any, alpha: float | None, models: Names, top: int | None, variable: str | None) -> Draw:
-    """Scores along a variable of the prompt, projected on it linearly."""
-    project = results.project
-    if variable is None:
-        raise OptionError("plot('bands') shows scores along a variable; name one: plot('bands', variable='length')")
-    projection: Projection = project(f"~ {variable}")
-    return lambda ax: projection.plot(variable, models=models, top=top, alpha=alpha, ax=ax)
+def _groups(results: Any, alpha: float | None, models: Names, top: int | None, by: Names) -> Draw:
+    """Scores with intervals in groups of prompts."""
+    method = results.by
+    if by is None:
+        raise OptionError("plot('groups') shows groups of prompts; name their column: plot('groups', by='category')")
+    groups = method(*((by,) if isinstance(by, str) else by))
+    if isinstance(groups, Projection):
+        raise OptionError(f"plot('groups') shows groups of prompts, and by={by!r} is a formula; name columns")
+    rows_to_show(results.estimates, models, top)
+    return lambda ax: groups.plot(ax, alpha, models=models, top=top)
 
 
 # The function that prepares each picture; its arguments after the results are the options of the picture.
@@ -279,13 +254,10 @@ PICTURES: dict[str, Callable[..., Draw]] = {
     "forest": _forest,
     "ranks": _ranks,
     "matrix": _matrix,
-    "ellipse": _ellipse,
-    "heat_map": _by_group("heat_map"),
-    "bump": _by_group("bump"),
-    "bands": _bands,
+    "groups": _groups,
     "overlap": _overlap,
     "calibration": _calibration,
     "influence": _influence,
 }
-# The pictures of a sheet in their order; the others need options of their own.
-_SHEET = ("forest", "ranks", "matrix", "overlap", "calibration", "influence", "heat_map", "bump")
+# The pictures of a sheet in their order.
+_SHEET = ("forest", "ranks", "matrix", "groups", "overlap", "calibration", "influence")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 import pandas as pd
@@ -16,16 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
 from .._utils.atomic_write import text_or_file
-from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
+from .._utils.computation import Report, collected_warnings, computing_with, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..exceptions import IntervalWarning, OptionError, check_choice, listed
+from ..data.pairs_from_scores import read_scores
+from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_for
-from ..fit.extension import extend_fit
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
-from ..fit.state import Extension, FitState, Source
+from ..fit.state import FitState, Source
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, differences
 from ..inference.covariance import FEWEST_FOR_WEBB, WEBB_HINT
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
@@ -43,13 +43,10 @@ from ..options import DEFAULT_START, Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
-from ..planning.rounds import UntilLike
 from ..report.explanations import explanation_text
 from ..report.fit_summary import (
     INTERVAL_KINDS,
-    augment_frame,
     build_summary,
-    glance_frame,
     rows_to_show,
     slim_summary,
     tidy_frame,
@@ -67,20 +64,17 @@ from ..report.statements import (
     verdict_sentences,
 )
 from ..storage.json_format import to_text
-from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
 from .context_variables import costs_in_column
 from .groups import GroupResults, Projection
 from .heterogeneity import GroupColumns, influence_values, project_scores, scores_by_group, scores_of_prompts
-from .judges import JudgeAudit, JudgeReport, audit_judges, judge_table
+from .judges import JudgeAudit, JudgeReport
 from .pareto import Pareto, score_against_cost
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .ranking import (
-    CycleResults,
     PairwiseResults,
     RankSets,
-    certified_cycles,
     make_boards,
     pairs_to_compare,
     places_to_compare,
@@ -129,10 +123,9 @@ _AS_SHOWN = "it describes votes on the answers that were shown, and scores at eq
 _NO_PREFERENCES = (
     "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
 )
-_OF_JUDGES = Needs(
-    one_look="its intervals hold for one look only",
-    data=True,
-    no_means="it compares verdicts of judges with votes, and scores have none",
+_OF_FORMULAS = Needs(
+    unadjusted="scores at equal style are no mean of scores of single prompts that a formula could describe, because "
+    "slopes are those of all prompts together",
 )
 
 
@@ -148,15 +141,20 @@ class RankResults(Summarised):
     an error.
 
     A result lacks methods that need what it does not have: they raise :class:`~dmlrank.DataNotStoredError` where data
-    and learners are needed and the result was stored without them, :class:`~dmlrank.NoIntervalError` for an estimate
-    without intervals, and ``hasattr`` says no. Pictures need matplotlib, and pages need Jinja2.
+    and learners are needed and the result has none, :class:`~dmlrank.NoIntervalError` for an estimate without
+    intervals, and ``hasattr`` says no. Pictures need matplotlib, and pages need Jinja2.
+
+    A result can be pickled, to send it to another process for example, and written as JSON (:meth:`to_json`). Both
+    leave out data and learners: what is read answers what numbers alone answer, such as tests, ranks and tables, and
+    lacks :meth:`update`, :meth:`by`, :meth:`predict`, :meth:`design` and whatever else needs more. Reading a pickle
+    runs the code in it; JSON holds none.
 
     Parameters
     ----------
     estimates : Estimates
         Scores, covariance and description of the fit.
     steps : FitState, optional
-        Data and learners of the fit; None in a result that was stored without them, or of a group of prompts.
+        Data and learners of the fit; None in a result that was stored, or of a group of prompts.
     simultaneous : MaxT or AllLooks, optional
         How wide simultaneous statements are: what is drawn for them is kept here.
 
@@ -206,11 +204,6 @@ class RankResults(Summarised):
         return list(self.estimates.names)
 
     @property
-    def categories(self) -> list[str]:
-        """Meanings of the C outcome categories, in the order of the last axis of mu, which a user's functional gets."""
-        return list(self.estimates.description.categories)
-
-    @property
     def params(self) -> pd.Series:
         """Scores by model; in a group NaN without a vote on the model, as a score would be a prediction alone."""
         return self._series(self.estimates.estimate, "params")
@@ -257,16 +250,6 @@ class RankResults(Summarised):
         return self.estimates.description.n_contexts
 
     @property
-    def ncomparisons(self) -> int:
-        """Number of labelled (context, ordered pair) cells."""
-        return self.estimates.description.n_comparisons
-
-    @property
-    def nvotes(self) -> int:
-        """Number of votes; of scores, for means of scores."""
-        return self.estimates.description.n_votes
-
-    @property
     def functional(self) -> str:
         """Name of the functional."""
         return self.estimates.functional
@@ -277,11 +260,6 @@ class RankResults(Summarised):
         return self.estimates.estimator
 
     @property
-    def cov_type(self) -> str:
-        """Type of covariance."""
-        return self.estimates.description.cov_type
-
-    @property
     def graph(self) -> Graph:
         """The comparison graph."""
         return self.estimates.graph
@@ -290,11 +268,6 @@ class RankResults(Summarised):
     def diagnostics(self) -> Diagnostics:
         """How well the first stages (outcome and propensity models) fit the data, and how small propensities become."""
         return self.estimates.diagnostics
-
-    @property
-    def extension(self) -> Extension | None:
-        """What the last :meth:`extend` added, and whether learners were trained again; None without extensions."""
-        return self.estimates.extension
 
     # --- inference ----------------------------------------------------------------------------------------------------
 
@@ -455,7 +428,7 @@ class RankResults(Summarised):
         ----------
         newdata : frame, optional
             Prompts with the formula's feature columns. Their probabilities are the means of the folds' learners. None
-            means the prompts of the fit, out of fold; with ``subsample=`` the prompts of the sample.
+            means the prompts of the fit, out of fold.
 
         Returns
         -------
@@ -496,9 +469,11 @@ class RankResults(Summarised):
         method : {"max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"}
             Adjustment of the p-values. ``"max-t"`` uses the joint normal distribution of all differences in one step;
             its intervals hold jointly. ``"step-down"`` repeats this step by step (Romano and Wolf) and rejects at least
-            as many hypotheses; its intervals are those of the single step. ``"holm"`` and ``"bonferroni"`` do not use
-            the correlations. ``"fdr_bh"`` controls the false discovery rate, and its intervals each hold for one
-            difference. ``"none"`` adjusts nothing. :meth:`ranks` separates at least as many pairs as ``"max-t"`` and at
+            as many hypotheses; its intervals are those of the single step. Two-sided, it shows that models differ, and
+            its error rate does not count conclusions of the wrong direction; :meth:`ranks` and one-sided alternatives
+            control directions. ``"holm"`` and ``"bonferroni"`` do not use the correlations. ``"fdr_bh"``
+            controls the false discovery rate, and its intervals each hold for one difference. ``"none"`` adjusts
+            nothing. :meth:`ranks` separates at least as many pairs as ``"max-t"`` and at
             most as many as ``"step-down"``: it steps down over both directions of each difference, because ranks state
             directions.
         models : sequence of str, optional
@@ -718,7 +693,7 @@ class RankResults(Summarised):
         return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
 
     @Needs(
-        no_style="its bounds are those of scores of all votes without adjustment",
+        unadjusted="its bounds are those of scores of all votes without adjustment",
         one_look="intervals of its bounds hold for one look only",
         data=True,
     )
@@ -729,7 +704,7 @@ class RankResults(Summarised):
         *,
         score_range: tuple[float, float] | None = None,
     ) -> SensitivityResults | ScoreBounds:
-        """Bound contrasts of scores if those who vote differ from those who do not, or a variable was omitted.
+        """Bound contrasts of scores if those who vote differ from those who do not.
 
         For means of scores of which some are missing, of a model on a prompt (``missing="model"``) or of some of its
         runs there, the bounds hold whatever the missing scores are: all of them the worst for the contrast, or all the
@@ -754,14 +729,13 @@ class RankResults(Summarised):
         -------
         SensitivityResults or ScoreBounds
             Of votes, ``result_frame`` with bounds and intervals, ``tipping`` with the gamma at which each result
-            changes and robustness values for omitted variables, ``benchmark(features)``, ``summary()``, ``plot()``,
-            ``contour()``.
+            changes, ``summary()``.
 
         Raises
         ------
         OptionError, OptionTypeError
-            If gamma or score_range cannot be used, the fit has another estimator than ``"debiased"``, a judge or a
-            subsample, or no score is missing.
+            If gamma or score_range cannot be used, the fit has another estimator than ``"debiased"`` or a judge,
+            or no score is missing.
         HypothesisError, UnknownModelError
             If the hypothesis cannot be read, or has the same value whatever the data are.
 
@@ -889,25 +863,33 @@ class RankResults(Summarised):
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
+    @overload
+    def by(self, column_or_formula: str, /, *, progress: bool | Report = False) -> Any: ...
+
+    @overload
+    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults]: ...
+
     @Needs(
         models="gives scores of models by group",
         one_look="tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group",
         data=True,
     )
-    def by(
-        self, *columns: GroupColumns, executor: object = None, progress: bool | Report = False
-    ) -> GroupResults[RankResults]:
-        """Return scores in every group of prompts from this fit, with the joint covariance of all groups.
+    def by(self, *columns: GroupColumns, progress: bool | Report = False) -> GroupResults[RankResults] | Projection:
+        """Return scores in every group of prompts from this fit, or their projection on functions of the prompt.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
         values F(mu(x)) + correction of the prompts, whose mean is the score over all prompts. The influence of theta_g
         is phi_g = 1(G = g) (phi_raw - theta_g) / p_g with the group's share p_g of the prompts. The mean of the scores
-        in groups that do not overlap, weighted by their shares of the prompts, is the score over all prompts (with
-        ``subsample=`` only approximately, because the sample has slightly other shares).
+        in groups that do not overlap, weighted by their shares of the prompts, is the score over all prompts.
 
         With ``average="preferences"`` the scores of group g are F(m_g), where m_g = E[mu(X) | G = g] are the mean
         preferences of the group, and phi_raw is F(m_g) plus the derivative of F at m_g along mu(x) + S / pi (Y - mu(x))
         - m_g.
+
+        A formula such as ``"~ length"`` projects the scores of prompts on functions v of the prompt. The coefficients
+        are beta = E[v v']^-1 E[v F(mu(X))'], one column per model: the best linear approximation of how scores vary
+        over prompts, whether or not the relation is linear. The estimate is the regression of phi_raw on v [1]_; its
+        influence is E[v v']^-1 v (phi_raw - v'beta).
 
         Parameters
         ----------
@@ -918,22 +900,23 @@ class RankResults(Summarised):
             prompt in order of first appearance. Each column has to be a feature of the formula, or a function of the
             features. A column that the formula does not use is accepted only where most prompts share their features
             with another prompt and such prompts agree in the column; a mask also where it is a set of values, or an
-            interval, of a column that the formula uses.
-        executor : concurrent.futures.Executor or dask.distributed.Client, optional
-            Workers that pass over the probabilities, as for :func:`dmlrank.dml_rank`. Only ``average="preferences"``
-            needs such a pass.
+            interval, of a column that the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy,
+            with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
-        GroupResults
-            ``groups["coding"]`` is a result like this one, with scores, intervals, tests, rank sets and summary.
+        GroupResults or Projection
+            ``groups["coding"]`` is a result like this one, with scores, intervals, tests, rank sets and summary. The
+            projection on a formula has coefficients, tests, simultaneous intervals and bands over a grid of a variable.
 
         Raises
         ------
         OptionError
             If a column is not a function of the features, or the estimator is not the debiased one.
+        FormulaError
+            If the formula cannot be read or its columns are collinear.
         DataError
             If a group has fewer than two labelled prompts, or a column varies within a prompt. Groups that may overlap
             are left out in the first case, and where the labels of a group do not connect the models.
@@ -956,6 +939,11 @@ class RankResults(Summarised):
         the sum over influence values. This correction increases the errors of all groups in the same proportion as
         those of the overall scores. Clusters and the small-sample factor are those of the fit.
 
+        References
+        ----------
+        .. [1] Semenova and Chernozhukov (2021), Debiased machine learning of conditional average treatment effects and
+           other causal functions, Econometrics Journal 24.
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -964,104 +952,18 @@ class RankResults(Summarised):
         >>> groups = res.by("category")
         >>> groups.params.shape, groups["coding"].params.idxmax()
         ((8, 6), 'gpt-4')
-        """
-        with one_thread(), self._computing(executor, progress):
-            return scores_by_group(self.estimates, self._fit, columns, partial(result_of, kind=type(self)))
-
-    @Needs(
-        models="describes scores of models",
-        unadjusted="scores at equal style are no mean of scores of single prompts, because slopes are those of all "
-        "prompts together",
-        one_look="its bands and tests hold for one look only",
-        data=True,
-    )
-    def project(self, formula: str) -> Projection:
-        """Project the scores of prompts, F(mu(x)), on functions v of the prompt.
-
-        The coefficients are beta = E[v v']^-1 E[v F(mu(X))'], one column per model. They are the best linear
-        approximation of how scores vary over prompts, whether or not the relation is linear. The estimate is the
-        regression of phi_raw (see :meth:`by`) on v; its influence is E[v v']^-1 v (phi_raw - v'beta).
-
-        Parameters
-        ----------
-        formula : str
-            ``"~ C(category) + length"``, read by patsy, with a constant unless the formula begins with ``0 +``. The
-            variables have to be features of the fit's formula, or functions of the features; see :meth:`by`.
-
-        Returns
-        -------
-        Projection
-            Coefficients, tests, simultaneous intervals and bands over a grid of one variable.
-
-        Raises
-        ------
-        FormulaError
-            If the formula cannot be read or its columns are collinear.
-        OptionError
-            If a variable is not a function of the features, or the estimator is not the debiased one.
-        DataError
-            If a variable varies within a prompt.
-        MissingDataError
-            If a variable has missing values.
-
-        References
-        ----------
-        Semenova and Chernozhukov (2021), Debiased machine learning of conditional average treatment effects and other
-        causal functions, Econometrics Journal 24.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-        >>> res = dr.dml_rank("winner ~ C(category) + length | model_a + model_b", battles, rng=0, n_jobs=1)
-        >>> res.project("~ length").params.index.tolist()
-        ['Intercept', 'length']
-        >>> bool((res.project("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
+        >>> bool((res.by("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
         True
         """
-        with self._computing():
-            return project_scores(self.estimates, self._fit, formula)
-
-    @Needs(
-        unadjusted=_AS_SHOWN,
-        one_look="its tests of all win shares hold for one look only",
-        intervals=True,
-        data=True,
-        no_means=_NO_PREFERENCES,
-    )
-    def cycles(self, alpha: float | None = None) -> CycleResults:
-        """Return the triples of models a > b > c > a that the data support; > means a win share above one half.
-
-        A triple is certified where all three win shares differ from one half. The win shares are those of all prompts,
-        E[mu(X)], with ties counted as in the fit, and their p-values are adjusted for all compared pairs: by max-t, or
-        by Sidak's bound where pairs are more than 1,500 or prompts times pairs exceed 30 million. The probability that
-        any certified triple is no cycle is at most ``alpha``. Models of nearly equal strength form many cycles in the
-        estimates (``n_raw``) by chance.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Largest adjusted p-value of a certified triple; that of the fit when None.
-
-        Returns
-        -------
-        CycleResults
-            ``.result_frame`` (``a b c p_adjusted``), ``.shares``, ``.n_raw``, ``.closest``, ``.summary()``.
-
-        Raises
-        ------
-        OptionError
-            If the fit is one by maximum likelihood, whose win shares have no cycles.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0, n_jobs=1)
-        >>> res.cycles().result_frame.columns.tolist()
-        ['a', 'b', 'c', 'p_adjusted']
-        """
-        return certified_cycles(self.estimates, self._fit, self._alpha(alpha))
+        formula = next((name for name in columns if isinstance(name, str) and name.lstrip().startswith("~")), None)
+        if formula is not None:
+            if len(columns) > 1:
+                raise OptionError(f"by() got the formula {formula!r} beside others; give one formula, or columns alone")
+            _OF_FORMULAS.check("by", self)
+        with one_thread(), self._computing(progress):
+            if formula is not None:
+                return project_scores(self.estimates, self._fit, formula)
+            return scores_by_group(self.estimates, self._fit, columns, partial(result_of, kind=type(self)))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
 
@@ -1073,95 +975,7 @@ class RankResults(Summarised):
     @property
     def judge(self) -> JudgeReport | None:
         """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge."""
-        e = self.estimates
-        return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
-
-    @_OF_JUDGES
-    def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
-        """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
-
-        The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
-        judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
-        says where this interval excludes the estimate from humans and judges.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level of each interval; the fit's when None.
-
-        Returns
-        -------
-        DataFrame
-            A row per model: ``humans humans_se both both_se judge judge_se judge_lower judge_upper judge_differs``.
-            ``humans`` is the score from human votes alone, ``both`` the score of this fit (human votes and verdicts),
-            ``judge`` the score from verdicts alone; ``_se`` marks standard errors.
-
-        Raises
-        ------
-        OptionError
-            If the fit has no judge.
-        JudgeError
-            If verdicts are not probabilities.
-        """
-        return judge_table(self.estimates, self._fit, self._alpha(alpha))
-
-    @_OF_JUDGES
-    def judge_audit(
-        self,
-        families: Mapping[str, Sequence[str]] | None = None,
-        style: str | Sequence[str] = (),
-        alpha: float | None = None,
-    ) -> JudgeAudit:
-        """Say how often judges agree with humans, and what they prefer more than humans on the same pairs.
-
-        Parameters
-        ----------
-        families : mapping, optional
-            For judges, the models of the judge's own family: ``{"gpt4": ["gpt-4", "gpt-3.5-turbo"]}``.
-        style : str or sequence of str
-            Columns of the data with style differences, first answer minus second answer, such as ``"log_length"``
-            (:func:`dmlrank.style_columns`).
-        alpha : float, optional
-            One minus the joint level; the fit's when None.
-
-        Returns
-        -------
-        JudgeAudit
-            ``table()`` with agreement and preferences of each judge, intervals and p-values for all of them at once;
-            ``test()``, a joint test of all preferences.
-
-        Raises
-        ------
-        OptionError
-            If the fit has no judge.
-        JudgeError
-            If a judge has no label or probabilities on a pair with votes.
-        DataError
-            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
-        UnknownModelError
-            If families name a judge or a model that the fit does not have.
-
-        Notes
-        -----
-        On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
-        judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
-        differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
-        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
-        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
-        prompts.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import dmlrank as dr
-        >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
-        >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "model_a")
-        >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.6)
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, judge="verdict", position_bias=False, rng=0)
-        >>> res.judge_audit().table()[["effect", "estimate"]].round(2).to_numpy().tolist()
-        [['agreement', 0.89], ['strength', -0.24], ['position', 0.09]]
-        """
-        return audit_judges(self._fit, self._alpha(alpha), families, style)
+        return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
     def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
@@ -1255,8 +1069,8 @@ class RankResults(Summarised):
         return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
 
     @Needs(
-        no_style="it plans labels for scores without adjustment, and the style of answers is not known before they are "
-        "shown",
+        unadjusted="it plans labels for scores without adjustment, and the style of answers is not known before they "
+        "are shown",
         one_look="widths and power of a plan are those of one look",
         data=True,
     )
@@ -1270,11 +1084,9 @@ class RankResults(Summarised):
         min_propensity: float | None = None,
         one_pair: bool = False,
         explore: float = 0.0,
-        until: UntilLike = None,
         newdata: object = None,
         from_scratch: bool = False,
         candidate: str | None = None,
-        executor: object = None,
         progress: bool | Report = False,
     ) -> Plan:
         """Plan which pairs to label next so that the scores become most precise for a budget.
@@ -1307,8 +1119,6 @@ class RankResults(Summarised):
             Whether every prompt gets at most one label.
         explore : float
             Share of the uniform plan that is mixed in.
-        until : str, tuple or list, optional
-            Questions such as ``"gpt-4 > claude-v1"`` that end rounds of labelling, as for :func:`dmlrank.design`.
         newdata : frame, optional
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
@@ -1319,8 +1129,6 @@ class RankResults(Summarised):
             For scores: the name of a model without a score, which the plan runs; a name for ``contrasts``. It is
             expected to be like the best of the models that were run on every prompt. Without ``contrasts`` the plan is
             for its difference from this model.
-        executor : concurrent.futures.Executor or dask.distributed.Client, optional
-            Workers that pass over the probabilities, as for :func:`dmlrank.dml_rank`. The plan does not depend on them.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
@@ -1348,8 +1156,8 @@ class RankResults(Summarised):
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
-        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
-        with one_thread(), self._computing(executor, progress):
+        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore)
+        with one_thread(), self._computing(progress):
             return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
@@ -1531,64 +1339,29 @@ class RankResults(Summarised):
             return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
         return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
 
-    @Needs(drawn=True)
-    def glance(self, alpha: float | None = None) -> pd.DataFrame:
-        """Return one row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
+    @overload
+    def plot(  # type: ignore[overload-overlap]
+        self,
+        picture: Literal["sheet"],
+        *,
+        alpha: float | None = None,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Figure: ...
 
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level of the critical value; the fit's when None.
-
-        Returns
-        -------
-        DataFrame
-            ``critical`` is the critical value of the simultaneous intervals at ``alpha``. ``n_clusters`` is the number
-            of clusters (the smallest where there are several columns of clusters), or the number of contexts where
-            contexts are independent.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
-        [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
-        """
-        return glance_frame(self.estimates, self._critical(alpha), self._alpha(alpha))
-
-    @Needs(data=True, drawn=True)
-    def augment(self, model: str | None = None) -> pd.DataFrame:
-        """Return one row per labelled comparison: labels, first stages and influence of the context.
-
-        Parameters
-        ----------
-        model : str, optional
-            The model whose influence is returned; that of all models when None.
-
-        Returns
-        -------
-        DataFrame
-            A row for every labelled cell (a context with an ordered pair). The columns are: the columns that identify
-            the context (``context``, the number of the row, where there are none); ``first second n_votes``; the mean
-            label ``mean_<category>``; ``fold``; out-of-fold probabilities ``prob_<category>`` before the floor;
-            ``propensity``; ``weight`` = 1 / propensity; the influence phi of the context on every model
-            (``influence_<model>``), or on the given model (``influence``). All rows of a context have the same
-            influence. A score is a mean over contexts, and phi is the distance of one context's term from this mean.
-            With ``estimator="bt_mle"`` one column ``fitted``, the probability that ``first`` wins, replaces the columns
-            of the first stages.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> rows = res.augment(model="gpt-4")
-        >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
-        (True, ['context', 'first', 'second', 'n_votes'])
-        """
-        e, steps = self.estimates, self._fit
-        if model is not None:
-            place_of(e.names, model, "model" if e.of_models else "output")
-        return augment_frame(steps, influence_values(steps, e.scale), e.names, model)
+    @overload
+    def plot(
+        self,
+        picture: str = "forest",
+        ax: Axes | None = None,
+        alpha: float | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+        by: str | Sequence[str] | None = None,
+        contrast: HypothesisLike | None = None,
+    ) -> Axes: ...
 
     @Needs(drawn=True)
     def plot(
@@ -1600,40 +1373,37 @@ class RankResults(Summarised):
         models: Sequence[str] | None = None,
         top: int | None = None,
         by: str | Sequence[str] | None = None,
-        variable: str | None = None,
         contrast: HypothesisLike | None = None,
-    ) -> Axes:
+    ) -> Axes | Figure:
         """Draw a picture of the results; this needs matplotlib.
 
         Parameters
         ----------
         picture : str
             ``"forest"``: scores with simultaneous intervals. ``"ranks"``: rank sets, as :meth:`ranks`. ``"matrix"``:
-            differences of all pairs, as :meth:`t_test_pairwise`. ``"ellipse"``: joint region of two models, the two
-            best by default. ``"heat_map"`` and ``"bump"``: scores and ranks in the groups of ``by=``. ``"bands"``:
-            scores along ``variable=``, projected on it. ``"overlap"``: propensities of the labelled cells.
+            differences of all pairs, as :meth:`t_test_pairwise`. ``"groups"``: scores with intervals in the groups of
+            ``by=``. ``"overlap"``: propensities of the labelled cells.
             ``"calibration"``: fitted probabilities beside the labels. ``"influence"``: the prompts with the largest
-            influence on a score, or on ``contrast=``.
+            influence on a score, or on ``contrast=``. ``"sheet"``: all of these in one figure, which says what is left
+            out and why; without ``models`` or ``top``, of the best 20 models.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional
             One minus the level; the fit's when None.
         models : sequence of str, optional
-            Models in the picture. Intervals, ranks and tests are always those among all models, except that bands are
-            simultaneous for the models drawn.
+            Models in the picture. Intervals, ranks and tests are always those among all models.
         top : int, optional
             Number of the best models in the picture; for ``"influence"`` the number of prompts (20 when None).
         by : str or sequence of str, optional
             Columns of groups of prompts, as for :meth:`by`.
-        variable : str, optional
-            A variable of the formula, as for :meth:`project`.
         contrast : str, tuple, mapping, array or list, optional
-            Combinations of scores, as for :meth:`t_test`: one for ``"influence"``, two for ``"ellipse"``.
+            A combination of scores, as for :meth:`t_test`, for ``"influence"``.
 
         Returns
         -------
         matplotlib Axes
-            The axes of the picture; the first column where there are several, because the models are many.
+            The axes of the picture; the first column where there are several, because the models are many. A matplotlib
+            Figure for ``"sheet"``.
 
         Raises
         ------
@@ -1642,7 +1412,7 @@ class RankResults(Summarised):
         NoIntervalError
             If the picture needs intervals, and the result is an estimate without intervals.
         DataNotStoredError
-            If the picture needs the data, and the result was loaded without data.
+            If the picture needs the data, and the result was stored without data.
 
         Examples
         --------
@@ -1651,49 +1421,15 @@ class RankResults(Summarised):
         >>> res.plot("ranks", top=3).get_title()
         '95 % simultaneous rank sets, 3 of 8 models'
         """
-        options = {"alpha": alpha, "models": models, "top": top, "by": by, "variable": variable, "contrast": contrast}
+        if picture == "sheet":
+            if ax is not None or contrast is not None:
+                raise OptionError("plot('sheet') draws a figure of its own; leave ax= and contrast= out")
+            n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
+            rows_to_show(self.estimates, models, n_best)
+            self._alpha(alpha)
+            return draw_sheet(self, alpha=alpha, models=models, top=n_best, by=by)
+        options = {"alpha": alpha, "models": models, "top": top, "by": by, "contrast": contrast}
         return draw_picture(self, picture, ax, **options)
-
-    @Needs(drawn=True)
-    def plots(
-        self,
-        *,
-        alpha: float | None = None,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-        by: str | Sequence[str] | None = None,
-    ) -> Figure:
-        """Draw the most important pictures of the results in one figure, which says what is left out and why.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        models : sequence of str, optional
-            Models in the pictures.
-        top : int, optional
-            Number of the best models in the pictures; 20 when neither ``models`` nor ``top`` is given.
-        by : str or sequence of str, optional
-            Columns of groups of prompts. Their heat map and bump chart are drawn, too.
-
-        Returns
-        -------
-        matplotlib Figure
-            Its axes are those of :meth:`plot` with ``"forest"``, ``"ranks"``, ``"matrix"``, ``"overlap"``,
-            ``"calibration"`` and ``"influence"``, as far as they exist for this result.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-        >>> sheet = res.plots(top=3)
-        >>> sheet.axes[0].get_title()
-        '95 % simultaneous intervals (max-t), 3 of 8 models'
-        """
-        n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
-        rows_to_show(self.estimates, models, n_best)
-        self._alpha(alpha)
-        return draw_sheet(self, alpha=alpha, models=models, top=n_best, by=by)
 
     @Needs(drawn=True)
     def report(
@@ -1729,7 +1465,7 @@ class RankResults(Summarised):
         pareto : Pareto, optional
             What :meth:`pareto` returned; the page gets a section on score against cost.
         judge_audit : JudgeAudit, optional
-            What :meth:`judge_audit` returned; the page gets a section on what judges prefer.
+            What ``judge.audit()`` returned; the page gets a section on what judges prefer.
 
         Returns
         -------
@@ -1765,8 +1501,7 @@ class RankResults(Summarised):
         rows, part = f"{len(e.names)} {'models' if e.of_models else 'outputs'}", f": {e.part}" if e.part else ""
         heading = f"Leaderboard of {rows}{part}" if title is None else title
         # At equal style the page begins with the three leaderboards side by side.
-        style = None if self.style is None or self.style.kind == "balanced" else self.style
-        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        tables = [] if self.style is None else [side_by_side_on_page(self.style.summary(alpha))]
         return write_page(path, heading, boards, tables)
 
     def __repr__(self) -> str:
@@ -1780,52 +1515,6 @@ class RankResults(Summarised):
         )
 
     # --- storage ------------------------------------------------------------------------------------------------------
-
-    @Needs()
-    def save(self, path: str | os.PathLike[str], with_data: bool = False) -> None:
-        """Store the result in a file that :func:`dmlrank.load` reads.
-
-        Parameters
-        ----------
-        path : path-like
-            The file to write.
-        with_data : bool
-            Whether to store the data and the learners, too, so that every method works after loading. The whole frame
-            is stored, because an update may use another column. Otherwise the numbers alone are stored.
-
-        Raises
-        ------
-        StorageError
-            If something that the fit uses cannot be stored, such as a lambda in the formula.
-        DataNotStoredError
-            If ``with_data=True`` and the result was itself loaded without data.
-
-        Notes
-        -----
-        The result is written to a temporary file, which then replaces ``path``. If anything fails, an earlier file at
-        ``path`` stays as it was.
-        """
-        if not with_data:
-            write_pickle(path, self)
-            return
-        steps = require_steps(self.estimates, self.steps, "save")
-        write_pickle(path, Rebuilt(type(self), (self.estimates, store_steps(steps))))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a result that :meth:`save` has stored; only load files that you trust, because the format is pickle.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        RankResults
-            The stored result.
-        """
-        return read_pickle(path, cls)
 
     @Needs()
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
@@ -1856,14 +1545,17 @@ class RankResults(Summarised):
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return replace(self, **{name: copy.deepcopy(getattr(self, name), memo) for name in self.__slots__})
 
-    def __reduce__(self) -> tuple[type[RankResults], tuple[Estimates]]:
-        return type(self), (self.estimates,)
+    def __reduce__(self) -> tuple[type[RankResults], tuple[Estimates, None, Simultaneous]]:
+        # Patsy's transforms and many learners cannot be pickled.
+        return type(self), (self.estimates, None, self.simultaneous)
 
     # --- other fits ---------------------------------------------------------------------------------------------------
 
     @Needs(data=True)
-    def update(self, **changes: object) -> RankResults:
-        """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed; only steps that depend on them run.
+    def update(self, data: object = None, **changes: object) -> RankResults:
+        """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed, or of other rows.
+
+        Only steps that depend on the changed options run; with ``data=`` all do.
 
         A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
         ``context``, ``categories``, ``missing`` or ``votes``, of the column of propensities or of the
@@ -1873,13 +1565,23 @@ class RankResults(Summarised):
 
         Parameters
         ----------
+        data : frame, optional
+            All rows of the new fit, such as last month's and this month's; the rows of this fit when None. Formula and
+            options are those of this fit. Arrays among the options, such as ``mu=``, have to be given for these rows.
         **changes
-            Options of :func:`dmlrank.dml_rank` with their new values. ``executor=`` holds for this call alone.
+            Options of :func:`dmlrank.dml_rank` with their new values. Those in ``pairs``, ``learning`` and ``cov_kwds``
+            are changed by their own names, such as ``min_labels=5``, which keeps the others; a whole object takes the
+            place of the earlier one.
 
         Returns
         -------
         RankResults
-            In the unit of this result.
+            In the unit of this result, and a sequential view where this result is one.
+
+        Raises
+        ------
+        OptionError
+            If there is no such option, or this result is a sequential view and the fit would rank further models.
 
         Examples
         --------
@@ -1887,102 +1589,35 @@ class RankResults(Summarised):
         >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
         >>> res.update(functional="bt").functional
         'bt'
+        >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
+        2500
         """
         steps = self._fit
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
-        executor = changes.pop("executor", None)
-        options = options_for(steps.source.data, steps.options.changed(changes), changes)
-        with computing(options.n_jobs, executor):
-            updated = fit(options, steps.source, steps)
-        return self._in_unit(updated)
-
-    @Needs(data=True)
-    def extend(self, new_rows: object, refit: str = "auto", *, executor: object = None) -> RankResults:
-        """Add rows to the fit: new prompts, further votes on its prompts, new models; most often without training.
-
-        The models of mu and pi have not seen new prompts. The mean of the folds' models predicts them, so that the new
-        rows cost no more than their scoring. All numbers that depend on all rows (compared pairs, weights, scale of the
-        propensities, corrections, covariance) are computed again. ``docs/daily.md`` says what is kept and why.
-
-        Parameters
-        ----------
-        new_rows : frame
-            Further rows, with the columns that the fit uses, in any kind of frame. Rows of the fit must not be passed
-            again.
-        refit : {"auto", "never", "always"}
-            When the learners are trained again, on all rows. ``"auto"``: if there are 1.25 times the votes of the last
-            training, if the labels since the last training are predicted worse than the earlier ones (a test with an
-            error rate of 5 % for all extensions until the next training), or if the learners cannot score the rows.
-            ``"never"``: rows that the learners cannot score are an error.
-        executor : concurrent.futures.Executor or dask.distributed.Client, optional
-            Workers that carry out the tasks, as for :func:`dmlrank.dml_rank`.
-
-        Returns
-        -------
-        RankResults
-            Of all rows, in the unit of this result. :attr:`extension` says what was added, whether the learners were
-            trained again and why.
-
-        Raises
-        ------
-        ColumnError, DataError, FrameTypeError
-            If the new rows lack columns, repeat rows of the fit, or contradict them.
-        OptionError
-            If the fit was given arrays of its own prompts (``mu=``, for example), if rows need training and
-            ``refit="never"``, or if this result is a sequential view and the rows have new models.
-
-        Warns
-        -----
-        IntervalWarning
-            If this result is a sequential view, and clusters of earlier looks, such as users, have further votes.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-        >>> formula = "winner ~ C(category) | model_a + model_b"
-        >>> res = dr.dml_rank(formula, battles[:1900], context="question_id", rng=0)
-        >>> longer = res.extend(battles[1900:])
-        >>> longer.nobs, longer.extension.contexts_new, longer.extension.refitted
-        (2000, 100, False)
-        """
-        steps = self._fit
-
-        def extended_steps() -> FitState:
-            extended = extend_fit(steps, new_rows, refit)
-            extension, clusters = extended.extension, extended.units.clusters
-            if self.estimates.sequence and extension and extension.models_new:
-                raise OptionError(
-                    f"extend() of a sequential view by rows with the new models {listed(extension.models_new)}: its "
-                    f"statements hold at all looks for models that were fixed before the first look. Start a new "
-                    f"sequence (extend the fit without sequential(), then .sequential(planned=...) of the result), or "
-                    f"leave the rows of these models out and report them in a fit of their own"
-                )
-            if self.estimates.sequence and extension and clusters and extension.clusters_returning:
-                warn(
-                    f"{extension.clusters_returning:,} clusters of {clusters.names[0]!r} were there at an earlier look "
-                    f"and have further votes: sequential intervals hold at all looks only if every cluster enters "
-                    f"whole, at one look. Keep the votes of new clusters alone, or fix the number of looks in advance "
-                    f"and show the intervals of one look at level 1 - alpha / looks: fit with alpha=, without "
-                    f"sequential()",
-                    kind=IntervalWarning,
-                )
-            return extended
-
-        with self._computing(executor):
-            return self._in_unit(results_of(extended_steps))
-
-    def _computing(self, executor: object = None, progress: bool | Report = False) -> AbstractContextManager[None]:
-        """Compute with the number of threads of the fit."""
-        return computing(None if self.steps is None else self.steps.options.n_jobs, executor, progress)
-
-    def _in_unit(self, other: RankResults) -> RankResults:
-        """Return another result in the unit of this one, and as a sequential view where this one is a view."""
+        options, source = steps.options.changed(changes), steps.source
+        if data is not None:
+            rows = read_scores(source.formula, data, context=options.context, run=options.run)
+            source = replace(source, data=rows)
+        options = options_for(source.data, options, changes)
+        with computing_with(options.n_jobs):
+            other = fit(options, source, steps if data is None else None)
         scale, sequence = self.estimates.scale, self.estimates.sequence
         if not scale.natural:
             other = other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
-        return other if sequence is None else other.sequential(sequence.planned, sequence.start)
+        if sequence is None:
+            return other
+        if further := [name for name in other.names if name not in self.names]:
+            raise OptionError(
+                f"update() of a sequential view would rank {listed(further)}, too: its statements hold at all looks "
+                f"for models that were fixed before the first look. Start a new sequence (update the result that "
+                f"sequential() was called on, then .sequential(planned=...)), or leave the rows of these models out"
+            )
+        return other.sequential(sequence.planned, sequence.start)
+
+    def _computing(self, progress: bool | Report = False) -> AbstractContextManager[None]:
+        """Compute with the number of threads of the fit."""
+        return computing_with(None if self.steps is None else self.steps.options.n_jobs, progress)
 
     @Needs(unadjusted="slopes on style and rank changes have intervals for one look only", intervals=True)
     def sequential(self, planned: int, start: int = DEFAULT_START) -> RankResults:
@@ -2011,15 +1646,15 @@ class RankResults(Summarised):
             The same estimates and standard errors. Intervals, :meth:`t_test`, :meth:`t_test_pairwise`,
             :meth:`wald_test`, :meth:`ranks`, :meth:`best_set`, :meth:`win_probability`, :meth:`ellipsoid`, tables,
             frames, pictures and the page hold at all looks. Methods without a sequential form raise an error:
-            :meth:`by` (use the view of a group's result), :meth:`project`, :meth:`cycles`, :meth:`sensitivity`,
-            :meth:`fragility`, :meth:`restriction_test`, :meth:`judge_table`, :meth:`design`, :meth:`bootstrap` and
+            :meth:`by` (use the view of a group's result), :meth:`sensitivity`, :meth:`fragility`,
+            :meth:`restriction_test`, ``judge.table()``, :meth:`design`, :meth:`bootstrap` and
             ``method="fdr_bh"``. :meth:`rescale` and :meth:`update` return views again.
 
         Raises
         ------
         OptionError
             If there are fewer contexts, or clusters, than ``start``, or the result has no sequential form
-            (``prompts="fixed"``, ``subsample=``, crossed clusters, scores at equal style, a view already).
+            (fixed prompts, crossed clusters, scores at equal style, a view already).
 
         Notes
         -----
@@ -2068,7 +1703,7 @@ class RankResults(Summarised):
         -------
         RankResults
             Intervals, :meth:`t_test_pairwise` by ``"max-t"`` or ``"step-down"``, :meth:`ranks`, :meth:`best_set`,
-            :meth:`summary`, :meth:`tidy`, :meth:`glance`, pictures and the page have the draws of the bootstrap. The
+            :meth:`summary`, :meth:`tidy`, pictures and the page have the draws of the bootstrap. The
             view has no other tests and no methods that make other results.
 
         Raises
@@ -2160,15 +1795,10 @@ def result_of(
 
 
 def fit(options: Options, source: Source, previous: FitState | None = None) -> RankResults:
-    """Run a fit."""
-    return results_of(lambda: run(options, source, previous))
-
-
-def results_of(compute_steps: Callable[[], FitState]) -> RankResults:
-    """Compute the steps of a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
+    """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
     with one_thread(), lightgbm_memory_errors():
         with collected_warnings() as fit_warnings:
-            steps = compute_steps()
+            steps = run(options, source, previous)
         results = result_of(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
         warn(message)

@@ -1,4 +1,4 @@
-"""Order of the models of a result: tests of pairs, rank sets, certified cycles, and the leaderboards of its page."""
+"""Order of the models of a result: tests of pairs, rank sets, and the leaderboards of its page."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import names_or_all, places_of
-from .._utils.computation import one_thread
 from ..data.preferences import IntArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..fit.post_estimation import pair_margins
-from ..fit.state import FitState
-from ..inference.ranks import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differences
 from ..inference.wald import Alternative
 from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX, difference_matrix
-from ..plotting.intervals import difference_plot
+from ..plotting.intervals import forest_plot
 from ..plotting.rank_charts import rank_set_chart
-from ..plotting.theme import level_words, literal, models_words, short_names
+from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
 from ..report.page.render_page import Board
-from ..report.statements import counted, functional_unit, unseen_note
+from ..report.statements import counted, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
-from .requirements import ModelTable, TitledTable, check_picture
+from .requirements import ModelTable
 from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
@@ -36,8 +32,6 @@ if TYPE_CHECKING:
 
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
-# Letters of the name of a model in the name of a drawn difference.
-_LONGEST_NAME = 22
 _METHODS = {
     "max-t": "The p-values are adjusted by single-step max-t over these differences. The family-wise error rate is "
     "controlled and the intervals hold jointly.",
@@ -217,29 +211,21 @@ class PairwiseResults(ModelTable):
             )
         return (*notes, self.remark) if self.remark else tuple(notes)
 
-    def plot(
-        self,
-        picture: str | None = None,
-        ax: Axes | None = None,
-        *,
-        models: Sequence[str] | None = None,
-        top: int | None = None,
-    ) -> Axes:
-        """Draw the differences as a matrix of differences, or with their intervals; this needs matplotlib.
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
+        """Draw the differences as a matrix, or of those from one model a forest plot; this needs matplotlib.
+
+        A cell of the matrix shows the score of the row's model minus the score of the column's model, coloured where
+        the hypothesis is rejected. The forest plot has the intervals of the differences from ``against``.
 
         Parameters
         ----------
-        picture : {"matrix", "intervals"}, optional
-            ``"matrix"``: a cell shows the score of the row's model minus the score of the column's model, coloured
-            where the hypothesis is rejected. ``"intervals"``: the differences with their intervals, one below the
-            other. By default the intervals where all models are compared with one model, the matrix otherwise.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         models : sequence of str, optional
             Models in the picture. The tests are always those of the whole family.
         top : int, optional
             Number of the best models in the picture. When neither is given, a matrix of 60 or more models shows the
-            best 40, and other pictures show all models.
+            best 40, and a forest plot all models.
 
         Returns
         -------
@@ -248,14 +234,12 @@ class PairwiseResults(ModelTable):
 
         Raises
         ------
-        OptionError, OptionTypeError
-            If there is no such picture, or too many models to draw.
+        OptionError
+            If there are too many models to draw.
         UnknownModelError
             If a model is not among those that are compared.
         """
-        kind = picture or ("matrix" if self.against is None else "intervals")
-        check_picture(kind, ("matrix", "intervals"))
-        if kind == "matrix" and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
+        if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
         chosen = chosen_names(self.models, models, top)
         is_shown = self.result_frame["first"].isin(chosen) & (
@@ -267,17 +251,11 @@ class PairwiseResults(ModelTable):
             )
         frame, n_all = self.result_frame[is_shown], len(self.result_frame)
         drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
-        draw = self._draw_matrix if kind == "matrix" else self._draw_intervals
+        draw = self._draw_matrix if self.against is None else self._draw_intervals
         return draw(frame, chosen, f"{len(self.models)} models{drawn}", ax)
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
-        """Draw the differences in the frame with their intervals."""
-        if self.against is not None:
-            names, label = frame["first"].tolist(), f"score minus score of {literal(self.against)}"
-        else:
-            short = dict(zip(chosen, short_names(chosen, _LONGEST_NAME), strict=True))
-            pairs = zip(frame["first"].map(short), frame["second"].map(short), strict=True)
-            names, label = [f"{first} − {second}" for first, second in pairs], "difference of scores"
+        """Draw the differences from one model in the frame with their intervals."""
         if self.side == "equivalence":
             held = f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
         elif self.method in ("none", "fdr_bh"):
@@ -286,22 +264,20 @@ class PairwiseResults(ModelTable):
             # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
             method = {"step-down": "max-t", "holm": "bonferroni"}.get(self.method, self.method)
             held = f"{level_words(self.alpha, method=method)} {self.looks}".rstrip()
-        title = f"{held}\n{counts}; filled: {Alternative(self.side, self.delta).clause}"
         intervals = frame[["estimate", "conf_low", "conf_high"]].set_axis(["estimate", "low", "high"], axis=1)
-        intervals = intervals.assign(rejected=frame["p_adjusted"] <= self.alpha).set_axis(names)
-        # Lines mark the boundary between hypothesis and alternative.
-        delta = self.delta
-        margins = {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
-        return difference_plot(intervals, margins, label=f"{label}: {self.functional}", title=title, ax=ax)
+        # Infinite limits of one-sided tests end a little beyond all others.
+        ends = intervals.replace([-np.inf, np.inf], np.nan)
+        least, most = min(self.delta, ends.min().min()), max(self.delta, ends.max().max())
+        room = 0.08 * (most - least or 1.0)
+        intervals = intervals.clip(least - room, most + room).set_axis(frame["first"].tolist())
+        # The line is the boundary between hypothesis and alternative; that of equivalence has two, and 0 between them.
+        at = {"noninferiority": -self.delta, "equivalence": 0.0}.get(self.side, self.delta)
+        label = f"score minus score of {literal(str(self.against))}: {self.functional}"
+        return forest_plot(intervals, at, label=label, title=f"{held}\n{counts}", ax=ax)
 
     def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences in the frame between the chosen models as a matrix."""
         rejected = (frame["p_adjusted"] <= self.alpha).to_numpy()
-        if self.against is not None:
-            raise OptionError(
-                f"there is no matrix of differences from one model, {self.against!r}; draw plot('intervals'), or test "
-                f"all pairs"
-            )
         n_models, place = len(chosen), {name: position for position, name in enumerate(chosen)}
         rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
         gap, coloured = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
@@ -447,149 +423,6 @@ class RankSets(ModelTable):
         return repr(self.result_frame)
 
 
-_SHARES = ("share_ab", "share_bc", "share_ca")
-# Rows of the table; the frame holds all triples.
-_MOST_ROWS = 30
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CycleResults(TitledTable):
-    """Triples of models a > b > c > a; :meth:`RankResults.cycles` returns an object of this class.
-
-    The table of a report has at most 30 triples, those with the smallest p-values.
-
-    Attributes
-    ----------
-    result_frame : DataFrame
-        A row per certified triple, the smallest p-value first: ``a b c p_adjusted``. Every model beats the next one,
-        and c beats a; a has the highest score of the three.
-    shares : DataFrame
-        Win shares in the same triples: ``share_ab``, ``share_bc`` and ``share_ca``.
-    n_raw : int
-        Number of triples a > b > c > a in the estimates, certified or not.
-    n_triples : int
-        Number of triples of models all three of whose pairs are compared.
-    n_pairs : int
-        Number of compared pairs, for which p-values are adjusted.
-    alpha : float
-        Largest adjusted p-value of a certified triple.
-    closest : tuple, or None
-        The models of the triple with the smallest p-value, and this p-value; None where the estimates have no triple.
-    method : {"max-t", "sidak"}
-        How p-values are adjusted.
-    functional : str
-        The functional of the fit, for the title.
-
-    Examples
-    --------
-    >>> import dmlrank as dr
-    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
-    >>> cycles = res.cycles()
-    >>> len(cycles.result_frame), cycles.n_triples
-    (0, 56)
-    """
-
-    result_frame: pd.DataFrame
-    shares: pd.DataFrame
-    n_raw: int
-    n_triples: int
-    n_pairs: int
-    alpha: float
-    closest: tuple[str, str, str, float] | None
-    method: str
-    functional: str
-
-    def __len__(self) -> int:
-        return len(self.result_frame)
-
-    def __repr__(self) -> str:
-        return f"<CycleResults: {len(self)} certified of {self.n_raw} in the estimates>"
-
-    def _table(self) -> Summary:
-        triples = self.result_frame[["a", "b", "c"]].head(_MOST_ROWS).to_numpy(dtype=object)
-        shares = self.shares[list(_SHARES)].head(_MOST_ROWS).to_numpy(dtype=float)
-        p_values = self.result_frame["p_adjusted"].head(_MOST_ROWS).to_numpy(dtype=float)
-        rows = [
-            (f"{a} > {b} > {c} > {a}", *(f"{share:.2f}" for share in shares[row]), p_value_text(float(p_values[row])))
-            for row, (a, b, c) in enumerate(triples)
-        ]
-        if not rows:
-            rows.append(("(no certified cycle)", "", "", "", ""))
-        header = (
-            ("Certified cycles:", f"{len(self):,}", "In the estimates:", f"{self.n_raw:,}"),
-            ("Level:", f"{100 * (1 - self.alpha):g} %", "Compared triples:", f"{self.n_triples:,}"),
-        )
-        columns = (("a beats b", 1), ("b beats c", 1), ("c beats a", 1), ("adj. P", 1))
-        return Summary("Cycles of preferences", header, columns, tuple(rows), self._notes())
-
-    def _notes(self) -> tuple[str, ...]:
-        """Return the notes: what a certified cycle is, what the raw number means, and the closest triple."""
-        method = "max-t" if self.method == "max-t" else "Sidak's bound"
-        notes = [
-            f"A cycle is a triple of models a > b > c > a, where > means a win share above one half. A cycle is "
-            f"certified if all three win shares differ from one half with p-values that are adjusted for all "
-            f"{counted(self.n_pairs, 'compared pair')} ({method}). The probability that any certified triple is no "
-            f"cycle is at most {self.alpha:g}.",
-            "The estimates contain no cycle."
-            if not self.n_raw
-            else f"The estimates contain {counted(self.n_raw, 'cycle')}, by chance or in truth: models of nearly equal "
-            f"strength form cycles in every sample.",
-        ]
-        if len(self) > _MOST_ROWS:
-            notes.append(f"The table shows {_MOST_ROWS} of {len(self):,} certified cycles; result_frame has all.")
-        if not len(self) and self.closest:
-            a, b, c, p = self.closest
-            notes.append(
-                f"The triple that comes closest is {a} > {b} > {c} > {a} with an adjusted p-value of {p_value_text(p)}."
-            )
-        return tuple(notes)
-
-
-@one_thread()
-def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> CycleResults:
-    """Return the triples that :meth:`RankResults.cycles` documents."""
-    if not estimates.estimated_by.has_first_stages:
-        raise OptionError(
-            "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "
-            "no cycles; use update(estimator='debiased')"
-        )
-    data, graph = steps.data, steps.setup.graph
-    first, second = np.nonzero(np.triu(graph.edges))
-    margins = pair_margins(steps, first, second)
-    p_values = margin_p_values(margins.estimate, margins.std_error, margins.covariance)
-    # Models in the order of their scores, so that the search starts every triple at the best of its models.
-    ranking = np.argsort(-estimates.estimate, kind="stable") if estimates.of_models else np.arange(data.n_items)
-    place = np.argsort(ranking)
-    is_won = margins.estimate > 0
-    winner, loser = np.where(is_won, first, second), np.where(is_won, second, first)
-    is_decided = margins.estimate != 0
-    p = np.full((data.n_items, data.n_items), np.inf)
-    p[place[winner[is_decided]], place[loser[is_decided]]] = p_values[is_decided]
-    share = np.full((data.n_items, data.n_items), np.nan)
-    share[place[winner], place[loser]] = (1 + np.abs(margins.estimate)) / 2
-    found, closest = find_cycles(p, alpha), closest_cycle(p)
-    names = [data.items[j] for j in ranking]
-    triples = [tuple(names[j] for j in triple) for triple in found.items]
-    frame = pd.DataFrame(triples, columns=["a", "b", "c"]).assign(p_adjusted=found.p_adjusted)
-    a, b, c = found.items.T
-    shares = pd.DataFrame({"share_ab": share[a, b], "share_bc": share[b, c], "share_ca": share[c, a]})
-    edges = graph.edges.astype(float)
-    nearest_triple = None
-    if len(closest.items):
-        nearest_triple = (*(names[j] for j in closest.items[0]), float(closest.p_adjusted[0]))
-    return CycleResults(
-        frame,
-        shares,
-        n_raw=count_cycles(np.isfinite(p)),
-        n_triples=round(float(((edges @ edges) * edges).sum()) / 6),
-        n_pairs=len(first),
-        alpha=alpha,
-        closest=nearest_triple,
-        method="sidak" if margins.covariance is None else "max-t",
-        functional=functional_unit(estimates),
-    )
-
-
 def make_board(
     e: Estimates, simultaneous: Simultaneous, name: str, *, alpha: float | None = None, is_explained: bool = True
 ) -> Board:
@@ -609,7 +442,7 @@ def make_board(
 def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:
     """Return the leaderboards of a page: one; with equal style also raw scores and those averaged over style."""
     style = estimates.style
-    if style is None or style.kind != "equal":
+    if style is None:
         return [make_board(estimates, simultaneous, "Leaderboard", alpha=alpha)]
     if simultaneous.multipliers is not None:
         raise OptionError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from .._utils.argument_checks import check_type
-from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, check_choice, listed
+from .._utils.declared_types import checked
+from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
@@ -89,13 +90,6 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     return names
 
 
-def check_picture(name: object, names: Iterable[str]) -> None:
-    """Raise unless ``name`` is one of the names of pictures."""
-    words = list(names)
-    check_type("picture", name, str, f"{listed(words, 20)}; give axes as ax=")
-    check_choice(name, words, "picture")
-
-
 Member = TypeVar("Member")
 
 
@@ -105,7 +99,6 @@ class Needs:
 
     models: Estimates that are scores of the models.
     unadjusted: Scores that are not those at equal style.
-    no_style: Scores without any adjustment for style.
     no_means, means: Scores that are not, or that are, means of scores.
     one_look: A single look.
     drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
@@ -114,7 +107,6 @@ class Needs:
 
     models: str = ""
     unadjusted: str = ""
-    no_style: str = ""
     no_means: str = ""
     means: str = ""
     one_look: str = ""
@@ -124,6 +116,7 @@ class Needs:
 
     def __call__(self, member: Member) -> Member:
         """Declare what a method or property needs."""
+        member = checked(member) if inspect.isfunction(member) else member
         return cast(Member, Method(member, self))
 
     def check(self, name: str, result: Any) -> None:
@@ -135,11 +128,10 @@ class Needs:
                 f"models; use conf_int(), t_test() and wald_test() with these names, or fit a functional with one "
                 f"score per model"
             )
-        kinds = ("equal",) if self.unadjusted else ("equal", "balanced") if self.no_style else ()
-        if e.style is not None and e.style.kind in kinds:
-            adjust = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[e.style.kind]
-            why = self.unadjusted or self.no_style
-            raise OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
+        if self.unadjusted and e.style is not None:
+            raise OptionError(
+                f"{name}() with adjust=EqualStyle(...): {self.unadjusted}; use update(adjust=None).{name}()"
+            )
         if self.no_means and e.are_means:
             raise OptionError(f"{name}() with functional='mean': {self.no_means}")
         if self.means and not e.are_means:
@@ -180,11 +172,15 @@ class Method:
         return self.member.__get__(result, owner)
 
 
+# Fields of results that other modules of the package read; users have methods for what they hold.
+_INTERNAL = ("estimates", "steps", "simultaneous")
+
+
 def members(result: Any) -> list[str]:
-    """Return the names of the attributes that a result has."""
+    """Return the names of the attributes that a result has for its users."""
     declared = [name for name, value in vars(type(result)).items() if isinstance(value, Method)]
     missing = {name for name in declared if not hasattr(result, name)}
-    return sorted(set(object.__dir__(result)) - missing)
+    return sorted(set(object.__dir__(result)) - missing - set(_INTERNAL))
 
 
 def require_intervals(estimates: Estimates, method: str) -> None:
@@ -203,6 +199,6 @@ def require_steps(estimates: Estimates, steps: FitState | None, method: str) -> 
             f"({estimates.part}) has none; use the result of the whole fit"
         )
     raise DataNotStoredError(
-        f"{method} needs the data and learners of the fit, and this result was stored without them; fit again, or "
-        f"store results with save(with_data=True)"
+        f"{method} needs the data and learners of the fit, and this result was stored without them: JSON and pickles "
+        f"hold the numbers alone; fit again"
     )

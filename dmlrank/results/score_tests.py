@@ -23,14 +23,13 @@ from ..fit.state import FitState
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
-from ..plotting.intervals import ellipse_plot
 from ..report.fit_summary import choose_models
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason, use "
@@ -330,7 +329,7 @@ def _why_no_share(estimates: Estimates, steps: FitState | None, j: int, k: int) 
     if estimates.kind.link == "logit":
         lead = float(estimates.estimate[j] - estimates.estimate[k]) / estimates.scale.factor
         text += f": by their scores, {first} would win {1 / (1 + np.exp(-lead)):.2f} of the comparisons"
-    if n_labels and steps is not None and isinstance(steps.options.graph, str):
+    if n_labels and steps is not None and isinstance(steps.options.pairs.graph, str):
         text += f". update(min_labels={n_labels}{', position_bias=False' * steps.data.ordered}) compares this pair"
     return text
 
@@ -428,29 +427,6 @@ class Ellipsoid(TitledTable):
         values, vectors = np.linalg.eigh(self._reduced)
         return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
 
-    @one_thread()
-    def outline(self, n_points: int = 200) -> FloatArray:
-        """Return points on the boundary of a region of two scores, (n, 2).
-
-        Where only one direction is free, the region is a line segment, and the points are its two ends.
-
-        Parameters
-        ----------
-        n_points : int
-            Number of points, n, where both directions are free.
-        """
-        if len(self.models) != 2:
-            raise OptionError(
-                f"a region of {len(self.models)} scores has no outline in the plane, only one of two scores has; "
-                f"ask for two, such as ellipsoid(models=[{listed(self.models, 2)}])"
-                if len(self.models) > 2
-                else f"a region of {listed(self.models)} alone is an interval, which has no outline; ask for two scores"
-            )
-        lengths, directions = self.axes()
-        angle = np.linspace(0, 2 * np.pi, n_points)
-        circle = np.stack([np.cos(angle), np.sin(angle)]) if self.df == 2 else np.array([[-1.0, 1.0]])
-        return self.center + ((directions * lengths) @ circle).T
-
     def _table(self) -> Summary:
         std_errors = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
@@ -480,21 +456,6 @@ class Ellipsoid(TitledTable):
     def _level(self) -> str:
         """The level of confidence as a percentage."""
         return f"{100 * (1 - self.alpha):.4g}"
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a region of two scores with its centre, with matplotlib.
-
-        Dashed lines mark equal scores, or contrasts of zero. Where the region does not touch the line of equal scores
-        (or the point where both contrasts are zero), the data exclude it.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw in; new ones when None.
-        """
-        title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
-        title += "" if self.sequence is None else f"\n{self.sequence.clause}"
-        return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
 
     @property
     def _reduced(self) -> FloatArray:

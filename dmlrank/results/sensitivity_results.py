@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,15 +18,12 @@ from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import Influence
-from ..estimation.omitted_variables import robustness_value
-from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, check_choice, shown
+from ..exceptions import HypothesisError, IntervalWarning, OptionError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitState
 from ..inference.simultaneous import Family, MaxT, Simultaneous
-from ..plotting.diagnostic_charts import bound_chart, strength_contour
 from ..report.statements import functional_unit
-from ..sensitivity.benchmark import benchmark_frame, scales_of_bias
 from ..sensitivity.fragility import (
     MAX_REFITS,
     Question,
@@ -50,26 +45,20 @@ from ..tables.display_text import decimals
 from ..tables.summary_table import Summary
 from .requirements import TitledTable, require_intervals
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _SIDES = ("lower", "upper", "conf_lower", "conf_upper")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SensitivityResults(TitledTable):
-    """How far contrasts of scores can move if an assumption fails; :meth:`RankResults.sensitivity` returns one.
+    """How far contrasts of scores can move if voting depends on the label; :meth:`RankResults.sensitivity` returns one.
 
-    Two assumptions are examined. First, those who vote may differ from those who do not: given the label that a voter
-    would give, the odds of voting are within 1/gamma and gamma of the odds given the prompt and the pair. Second, an
-    omitted variable may influence both which pairs are labelled and the labels.
+    Those who vote may differ from those who do not: given the label that a voter would give, the odds of voting are
+    within 1/gamma and gamma of the odds given the prompt and the pair.
 
     Attributes
     ----------
     numbers : SensitivityNumbers
         All numbers of the analysis.
-    refit : callable, optional
-        Fits again without features and returns benchmarks; None in an analysis that was stored.
 
     Examples
     --------
@@ -83,7 +72,6 @@ class SensitivityResults(TitledTable):
     """
 
     numbers: SensitivityNumbers
-    refit: Callable[[object], pd.DataFrame] | None = None
 
     @property
     def result_frame(self) -> pd.DataFrame:
@@ -95,16 +83,10 @@ class SensitivityResults(TitledTable):
 
     @property
     def tipping(self) -> pd.DataFrame:
-        """Tipping points, a row per hypothesis: the gammas and the robustness values that change a result.
+        """Tipping points, a row per hypothesis: the gammas that change a result.
 
         At ``gamma_estimate`` the bound reaches the hypothetical value, at ``gamma_interval`` its confidence limit does:
         1 if the interval of the estimate contains the value, inf if it is not reached at gamma = 100.
-
-        ``rv`` is the share of the label's variance and of the second moment of the weights (the contrast's derivatives
-        over the propensities) that an omitted variable must explain to move the estimate to the hypothetical value;
-        ``rv_alpha`` is the share that makes the interval contain it. The shares are those of all labelled cells
-        together, as those of :meth:`benchmark` are. ``rv_every_cell`` and ``rv_alpha_every_cell`` are for a variable
-        that explains at most such a share in every cell; a mean over cells must not be compared with them.
         """
         return self.numbers.tipping
 
@@ -130,117 +112,6 @@ class SensitivityResults(TitledTable):
             numbers.hypothesis.matrix @ estimates.estimate, numbers.estimate, rtol=1e-9, atol=1e-9
         )
 
-    def benchmark(self, features: str | Sequence[str | Sequence[str]]) -> pd.DataFrame:
-        """Leave features out of the fit, and show how strong an omitted variable like them would be.
-
-        Every entry of ``features`` is left out by itself, and the model is fitted again without it.
-
-        Parameters
-        ----------
-        features : str, or sequence of str or of sequences of str
-            Terms of the formula or columns. An inner sequence names features that are left out together.
-
-        Returns
-        -------
-        DataFrame
-            A row per entry and hypothesis: ``features``; ``c_y2``, the increase of the residual variance of the labels
-            without the features, relative to the variance with them; ``c_d2``, the decrease of the second moment of
-            the weights without the features, relative to the moment with them; ``hypothesis``; ``estimate`` with and
-            ``estimate_without`` the features; ``bias``, the largest bias from an omitted variable with these two
-            strengths; ``lower`` and ``upper``, the estimate less and plus this bias.
-
-        Notes
-        -----
-        Both strengths are those of all labelled cells together. Apart from sampling error, leaving the features out
-        moves the estimate by at most ``bias`` if the functional is linear, and to first order otherwise. Both moments
-        in ``c_d2`` have the derivatives of the fit without the features.
-
-        Raises
-        ------
-        OptionError
-            If the formula has no such feature, the fit was given ``mu=``, or the analysis was stored without its data.
-
-        Examples
-        --------
-        >>> import dmlrank as dr
-        >>> battles = dr.datasets.simulate_arena(n=600, rng=0)
-        >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, min_labels=5, n_folds=2, rng=0)
-        >>> res.sensitivity("gpt-4 - dolly-v2-12b", gamma=1).benchmark("length").columns.tolist()[:3]
-        ['features', 'c_y2', 'c_d2']
-        """
-        if self.refit is None:
-            raise OptionError(
-                "benchmark() fits the model again, and a sensitivity analysis that was stored has no data; call "
-                "sensitivity() of a fit with its data first"
-            )
-        return self.refit(features)
-
-    def plot(self, hypothesis: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the bounds of one contrast and their interval over gamma; this needs matplotlib.
-
-        Parameters
-        ----------
-        hypothesis : str, optional
-            A hypothesis as ``result_frame`` names it; the first one by default.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes with the curves.
-        """
-        place = self._place(hypothesis)
-        numbers, curve = self.numbers, self.numbers.curve
-        bounds = pd.DataFrame({side: getattr(curve, side)[:, place] for side in _SIDES}, index=curve.gamma)
-        return bound_chart(
-            bounds[curve.gamma <= max(*numbers.gammas, 2.0)],
-            float(numbers.hypothesis.value[place]),
-            name=numbers.hypothesis.labels[place],
-            label=f"bounds and {100 * (1 - numbers.alpha):g} % interval",
-            ax=ax,
-        )
-
-    def contour(
-        self, hypothesis: str | None = None, benchmark: pd.DataFrame | None = None, ax: Axes | None = None
-    ) -> Axes:
-        """Draw what remains of an estimate over the two strengths of an omitted variable; this needs matplotlib.
-
-        Parameters
-        ----------
-        hypothesis : str, optional
-            A hypothesis as ``result_frame`` names it; the first one by default.
-        benchmark : DataFrame, optional
-            What :meth:`benchmark` returns; its features are marked.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes with the contours.
-        """
-        place = self._place(hypothesis)
-        marks = []
-        if benchmark is not None:
-            wanted = {"features", "c_d2", "c_y2", "hypothesis"}
-            if not isinstance(benchmark, pd.DataFrame) or not wanted <= set(benchmark.columns):
-                raise OptionTypeError(
-                    f"benchmark is a {type(benchmark).__name__} without the columns features, c_d2, c_y2 and "
-                    f"hypothesis; pass what the method benchmark() returned"
-                )
-            rows = benchmark[benchmark["hypothesis"] == self.numbers.hypothesis.labels[place]]
-            moment, label = (rows[name].to_numpy(dtype=float) for name in ("c_d2", "c_y2"))
-            marks = list(zip(rows["features"].astype(str), moment / (1 + moment), label, strict=True))
-        return strength_contour(
-            float(self.numbers.estimate[place]),
-            float(self.numbers.spread[place]),
-            float(self.numbers.hypothesis.value[place]),
-            marks=marks,
-            name=self.numbers.hypothesis.labels[place],
-            ax=ax,
-        )
-
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Return or write both tables as JSON; a gamma that is never reached is null.
 
@@ -259,18 +130,6 @@ class SensitivityResults(TitledTable):
             known = frame.replace([np.inf, -np.inf], np.nan).astype(object).where(lambda f: f.notna(), None)
             content[name] = known.to_dict("records")
         return text_or_file(path, json.dumps(content, indent=1) + "\n")
-
-    def _place(self, hypothesis: str | None) -> int:
-        """Return the number of a hypothesis among those of the analysis; 0 for None."""
-        if hypothesis is None:
-            return 0
-        names = list(self.numbers.hypothesis.labels)
-        check_choice(hypothesis, names, "hypothesis")
-        return names.index(hypothesis)
-
-    def __reduce__(self) -> tuple[type[SensitivityResults], tuple[SensitivityNumbers]]:
-        # A stored analysis does not contain ``refit``, because this function holds the data.
-        return type(self), (self.numbers,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -432,7 +291,7 @@ _FIXED = 1e-9
 def analyse_sensitivity(
     estimates: Estimates, steps: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
-    """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`."""
+    """Return bounds and tipping points, see :meth:`RankResults.sensitivity`."""
     gammas = _read_gammas(gamma)
     _require_debiased_fit(estimates, steps)
     contrasts, value, critical = _contrasts(estimates, simultaneous, hypothesis)
@@ -449,19 +308,11 @@ def analyse_sensitivity(
         evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
     )
     estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
-    scales = scales_of_bias(steps, contrasts.matrix)
-    spread, of_every_cell = (np.mean([getattr(one, b) for one in scales], axis=0) for b in ("aggregate", "every_cell"))
     of_bounds, of_limits = distances(bounds, value)
-    # At gamma = 1 both bounds are the estimate.
-    distance, beyond_interval = np.abs(of_bounds[0]), np.maximum(of_limits[0], 0.0)
     tipping = {
         "hypothesis": list(contrasts.labels),
         "gamma_estimate": tipping_gammas(bounds.gamma, of_bounds),
         "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
-        "rv": robustness_value(distance, spread),
-        "rv_alpha": robustness_value(beyond_interval, spread),
-        "rv_every_cell": robustness_value(distance, of_every_cell),
-        "rv_alpha_every_cell": robustness_value(beyond_interval, of_every_cell),
     }
     shift = scale.shift * contrasts.matrix.sum(axis=1)
     shown_bounds = replace(
@@ -478,26 +329,24 @@ def analyse_sensitivity(
         "gamma": np.tile(bounds.gamma[rows], n_contrasts),
         **{name: getattr(shown_bounds, name)[rows].T.ravel() for name in _SIDES},
     }
-    numbers = SensitivityNumbers(
-        result_frame=pd.DataFrame(columns),
-        tipping=pd.DataFrame(tipping),
-        names=tuple(estimates.names),
-        hypothesis=contrasts,
-        estimate=scale.factor * estimate + shift,
-        std_error=scale.factor * std_error,
-        spread=scale.factor * spread,
-        curve=shown_bounds,
-        gammas=gammas,
-        alpha=alpha,
-        functional=functional_unit(estimates),
-        is_natural=scale.natural,
-        n_shown=len(evaluation.battles),
-        n_unvoted=evaluation.battles.n_unvoted,
-        is_sharp=evaluation.is_sharp,
-        is_linear=steps.setup.functional.linear,
-        is_chosen_by_data=hypothesis is None,
+    return SensitivityResults(
+        SensitivityNumbers(
+            result_frame=pd.DataFrame(columns),
+            tipping=pd.DataFrame(tipping),
+            names=tuple(estimates.names),
+            hypothesis=contrasts,
+            estimate=scale.factor * estimate + shift,
+            std_error=scale.factor * std_error,
+            gammas=gammas,
+            alpha=alpha,
+            functional=functional_unit(estimates),
+            is_natural=scale.natural,
+            n_shown=len(evaluation.battles),
+            n_unvoted=evaluation.battles.n_unvoted,
+            is_sharp=evaluation.is_sharp,
+            is_chosen_by_data=hypothesis is None,
+        )
     )
-    return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
 
 
 def score_bounds(
@@ -513,7 +362,7 @@ def score_bounds(
     options, source = steps.options, steps.source.data
     missing, known, has_score = np.isnan(scores).astype(float), scores, np.isfinite(scores)
     n_missing = int(missing.sum())
-    runs = source.with_enough(options.min_votes).runs if isinstance(source, DerivedPairs) else None
+    runs = source.with_enough(options.pairs.min_votes).runs if isinstance(source, DerivedPairs) else None
     if runs is not None and isinstance(options.missing, str) and options.estimates_propensity:
         # Of a prompt on which some of the runs were lost, the others have their share of the mean.
         expected, lost = (table[steps.data.row_index] for table in (runs.expected, runs.n_missing))
@@ -599,7 +448,6 @@ def _require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
             "the bounds are those of the mean scores of the prompts",
             "average='scores'",
         ),
-        (steps.sample is not None, "subsample=", "the bounds need the preferences in all prompts", "subsample=None"),
     )
     for is_refused, option, why, change in refusals:
         if is_refused:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
 from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
-from ..plotting.rank_charts import leaderboards_plot
 from ..report.joint_tables import build_style_summary
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
 from .views import alpha_or_default
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _BOARDS = ("raw", "averaged", "equal")
 
@@ -44,19 +38,15 @@ class StyleResults(JointResults):
     Examples
     --------
     >>> import dmlrank as dr
-    >>> battles = dr.datasets.simulate_styled(1500, rng=0)
-    >>> formula = "winner ~ x0 + x1 | model_a + model_b"
-    >>> res = dr.dml_rank(formula, battles, functional="bt", adjust="~ log_length + headers", rng=0)
-    >>> bool(res.style.params["log_length"] > 0), list(res.style.table)[:3]
-    (True, ['raw', 'raw_se', 'averaged'])
+    >>> battles = dr.datasets.simulate_bt(300, rng=0)
+    >>> battles["log_length"] = np.random.default_rng(0).normal(size=len(battles))
+    >>> formula, options = "winner ~ 1 | model_a + model_b", {"context": "question_id", "rng": 0}
+    >>> res = dr.dml_rank(formula, battles, adjust="~ log_length", **options)
+    >>> list(res.style.params.index), list(res.style.table)[:3]
+    (['log_length'], ['raw', 'raw_se', 'averaged'])
     """
 
     estimates: Estimates
-
-    @property
-    def kind(self) -> str:
-        """Whether scores are those at equal style ("equal") or of battles of equal style ("balanced")."""
-        return self._style.kind
 
     @property
     def columns(self) -> list[str]:
@@ -65,30 +55,25 @@ class StyleResults(JointResults):
 
     @property
     def n_votes(self) -> int:
-        """Number of votes before the adjustment."""
+        """Number of votes."""
         return self._style.n_votes
-
-    @property
-    def n_votes_left(self) -> int:
-        """Number of votes that count: all at equal style, those within the limit for battles of equal style."""
-        return self._style.n_votes_left
 
     @property
     def joint(self) -> JointEstimates:
         """The slopes with their covariance."""
-        style, terms = self._equal, pd.Index(self._equal.columns)
+        style, terms = self._style, pd.Index(self._style.columns)
         covariance, reason = style.slope_covariance, "no slope is fixed"
         return JointEstimates(style.slopes, covariance, style.columns, reason, index=terms, alpha=self.estimates.alpha)
 
     @property
     def params(self) -> pd.Series:
         """Slopes of the preference (borda) or its log-odds (bt) on the style differences, within prompt and pair."""
-        return pd.Series(self._equal.slopes, index=self.columns, name="params")
+        return pd.Series(self._style.slopes, index=self.columns, name="params")
 
     @property
     def bse(self) -> pd.Series:
         """Standard errors of the slopes."""
-        return pd.Series(self._equal.slope_covariance.std_errors, index=self.columns, name="bse")
+        return pd.Series(self._style.slope_covariance.std_errors, index=self.columns, name="bse")
 
     @property
     def tvalues(self) -> pd.Series:
@@ -99,7 +84,7 @@ class StyleResults(JointResults):
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted."""
         z = z_statistics(self.params.to_numpy(), self.bse.to_numpy())
-        return pd.Series(two_sided_p_values(z, self._equal.slope_covariance), index=self.columns, name="pvalues")
+        return pd.Series(two_sided_p_values(z, self._style.slope_covariance), index=self.columns, name="pvalues")
 
     def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
         """Return confidence intervals of the slopes, by default each of which holds by itself.
@@ -142,7 +127,7 @@ class StyleResults(JointResults):
         and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
         ``rank_equal``. Models are in the order of ``equal``.
         """
-        style, columns = self._equal, dict[str, FloatArray | IntArray]()
+        style, columns = self._style, dict[str, FloatArray | IntArray]()
         for board in _BOARDS:
             columns |= {board: style.scores(board), f"{board}_se": style.errors(board)}
         columns |= {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
@@ -170,7 +155,7 @@ class StyleResults(JointResults):
         Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
         all differences of ranks lie between the differences of their ends with probability 1 - alpha.
         """
-        style, alpha = self._equal, alpha_or_default(alpha, self.estimates.alpha)
+        style, alpha = self._style, alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
         raw, equal = (style.scores(board) for board in ("raw", "equal"))
         above = []
@@ -184,7 +169,8 @@ class StyleResults(JointResults):
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
         family = Family.of_contrasts(joint, contrasts)
         critical = family.critical(alpha)
-        names = {"before": "rank_raw", "after": "rank_equal", "conf_low": "change_low", "conf_high": "change_high"}
+        names = {"rank_before": "rank_raw", "rank_after": "rank_equal", "rank_change": "change"}
+        names |= {"rank_change_low": "change_low", "rank_change_high": "change_high"}
         moves = pd.DataFrame(rank_changes((raw, equal), above), index=pd.Index(self.estimates.models, name="model"))
         shifts = {
             "shift": shift,
@@ -225,29 +211,7 @@ class StyleResults(JointResults):
             A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
         """
         alpha = alpha_or_default(alpha, self.estimates.alpha)
-        boards = None if self.kind == "balanced" else (self.table, self.rank_changes(alpha))
-        return build_style_summary(self.estimates, self._style, boards, alpha)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the three leaderboards side by side, with a line per model.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes with the picture.
-        """
-        style = self._equal
-        boards = {}
-        for board, title in zip(_BOARDS, ("raw", "averaged over style", "equal style"), strict=True):
-            scores = style.scores(board)
-            columns = {"score": scores, "std_error": style.errors(board), "rank": ranks_of(scores)}
-            boards[title] = pd.DataFrame(columns, index=list(self.estimates.models))
-        return leaderboards_plot(boards, listed(self.columns).replace("'", ""), ax)
+        return build_style_summary(self.estimates, self._style, self.table, self.rank_changes(alpha), alpha)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write :attr:`table` as CSV.
@@ -271,13 +235,3 @@ class StyleResults(JointResults):
     def _style(self) -> StyleEstimates:
         assert self.estimates.style is not None
         return self.estimates.style
-
-    @property
-    def _equal(self) -> StyleEstimates:
-        """The estimates at equal style; raises for battles of equal style, which have no slopes."""
-        if self.kind == "balanced":
-            raise OptionError(
-                f"style: battles of equal style have no slopes and no scores without the adjustment; use "
-                f"update(adjust={self._style.formula!r}) for slopes, or compare() with update(adjust=None)"
-            )
-        return self._style

@@ -90,13 +90,8 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
         )
     if description.prompts == "fixed":
         raise OptionError(
-            "sequential() with prompts='fixed': the scores are about these prompts alone, so that every look has other "
-            "true scores; use update(prompts='random').sequential()"
-        )
-    if estimates.diagnostics.subsample:
-        raise OptionError(
-            "sequential() with subsample=: every look draws another sample of prompts, whose error does not shrink as "
-            "votes arrive; use update(subsample=None).sequential()"
+            "sequential() with cov_kwds={'prompts': 'fixed'}: the scores are about these prompts alone, so "
+            "that every look has other true scores; use update(prompts='random').sequential()"
         )
     if len(description.clusters) > 1:
         raise OptionError(

@@ -24,6 +24,7 @@ from ..fit.method import run
 from ..fit.state import FitState
 from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance
+from ..options import in_its_place
 
 # How much larger the set becomes after a refit that did not turn the result.
 _GROWTH = 1.2
@@ -115,8 +116,8 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
     blocks, unit = blocks_by_group(steps.data, code)
     functional, data, influences = steps.setup.functional, steps.data, list[Influence]()
     for r in steps.repetitions:
-        result = one_step({"target": functional}, data, r.nuisances, blocks, steps.population(r))
-        if r.second_order is not None and steps.options.second_order:
+        result = one_step({"target": functional}, data, r.nuisances, blocks, steps.units.weights(data))
+        if r.second_order is not None and steps.options.learning.second_order:
             assert isinstance(functional, BradleyTerry), "the second-order bias is that of bt"
             assert isinstance(r.mu, CrossFittedMu), "and of models that learnt from labels"
             weight, units = result.target.by_context().weight, [(1.0, steps.units.of_contexts(data)[blocks.context])]
@@ -156,13 +157,20 @@ class RefitFrames:
                 "fragility() with comparisons made from scores or rankings: these data have no row per vote that could "
                 "be dropped; fit a frame of battles"
             )
-        may_be_words = ("mu", "weights", "propensity", "edge_weights", "graph")
-        given = [name for name in may_be_words if not isinstance(getattr(options, name), str | None)]
+        may_be_words = {
+            "mu": options.learning.mu,
+            "weights": options.weights,
+            "propensity": options.propensity,
+            "edge_weights": options.pairs.edge_weights,
+            "graph": options.pairs.graph,
+        }
+        given = [name for name, value in may_be_words.items() if not isinstance(value, str | None)]
         given += ["judge"] * (options.judge is not None)
         if given:
             raise OptionError(
-                f"fragility() of a fit with {given[0]}=: a refit without some rows needs {given[0]} in a form that "
-                f"follows the rows; give a column, or one of the words that {given[0]} allows, or leave {given[0]} out"
+                f"fragility() of a fit with {in_its_place(given[0])}: a refit without some rows needs {given[0]} in a "
+                f"form that follows the rows; give a column, or one of the words that {given[0]} allows, or leave "
+                f"{given[0]} out"
             )
         data = take_columns(source.data, column_names(source.data))
         formula = parse_formula(source.formula)
@@ -186,13 +194,6 @@ class RefitFrames:
         else:
             keep = np.ones(data.n_rows, dtype=bool)
             keep[data.row_index[is_dropped[data.row_context]]] = False
-            if data.n_votes_dropped:
-                # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are
-                # found by the identifier of their context.
-                names = list(options.context)
-                gone = data.columns.table(names, data.first_row[is_dropped]).reset_index(drop=True)
-                identifiers = pd.MultiIndex.from_frame(self.data[names])
-                keep &= ~np.asarray(identifiers.isin(pd.MultiIndex.from_frame(gone)))
             frame = self.data[keep]
         reduced = replace(source, data=frame.reset_index(drop=True))
         try:

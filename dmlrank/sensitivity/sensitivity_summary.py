@@ -47,15 +47,14 @@ def _at_middle_gamma(results: SensitivityNumbers) -> tuple[float, FloatArray, Fl
 
 
 def sensitivity_summary(results: SensitivityNumbers) -> Summary:
-    """Return the table: tipping points and robustness values, with the bounds at one gamma."""
+    """Return the table: tipping points, with the bounds at one gamma."""
     gamma, limits, tips, digits = _at_middle_gamma(results)
-    strengths = results.tipping[["rv", "rv_alpha"]].to_numpy(dtype=float)
     rows = []
     for place, name in enumerate(results.hypothesis.labels):
         numbers = (f"{number:.{digits}f}" for number in (results.estimate[place], *limits[place]))
-        rows.append((name, *numbers, *map(gamma_text, tips[place]), *(f"{rv:.3f}" for rv in strengths[place])))
+        rows.append((name, *numbers, *map(gamma_text, tips[place])))
     level = f"{100 * (1 - results.alpha):g}"
-    pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]", "[RV, RVa]")
+    pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]")
     columns = (("estimate", 1), *((pair, 2) for pair in pairs))
     unvoted = f"{results.n_unvoted:,} of {results.n_shown:,}" if results.n_unvoted else "not in the data"
     header = (
@@ -64,9 +63,10 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
         ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
     )
     ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
-    heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI", "RV", "RVa")
-    title = "Sensitivity to Who Votes and to Omitted Variables"
-    return Summary(title, header, columns, tuple(rows), _notes(results), "contrast", column_heads=heads)
+    heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI")
+    return Summary(
+        "Sensitivity to Who Votes", header, columns, tuple(rows), _notes(results), "contrast", column_heads=heads
+    )
 
 
 def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
 
 
 def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
-    """Return the notes: what gamma, bounds and robustness values mean, and what limits them."""
+    """Return the notes: what gamma and bounds mean, and what limits them."""
     notes = [
         "gamma: given the label that a voter would give, the odds of voting lie between 1/gamma and gamma times the "
         "odds given the prompt and the pair alone. gamma = 1 is the assumption of the fit. The bounds are the lowest "
@@ -109,15 +109,6 @@ def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
         "gamma at which the interval of the bound reaches the value, which is 1.00 if the interval of the estimate "
         "already contains it.",
         tipping_sentence(results.tipping),
-        "RV (robustness value): an omitted variable that explains this share of the label's variance and of the second "
-        "moment of the weights (derivative over propensity), each over all labelled pairs together, can move the "
-        "estimate to the hypothetical value. RVa: a variable that explains this share of both can move the estimate so "
-        "far that the result is no longer decided. "
-        + (
-            "The bound of its bias is exact."
-            if results.is_linear
-            else "The bound of its bias holds to first order, because the functional is not linear."
-        ),
     ]
     if not results.is_sharp:
         notes.append(

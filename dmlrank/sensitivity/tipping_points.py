@@ -34,16 +34,12 @@ class SensitivityNumbers:
     names: Names of the scores, in the order of the contrasts' coefficients.
     hypothesis: The contrasts and their hypothetical values.
     estimate, std_error (J,): Estimates of the contrasts and their standard errors.
-    spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
-        the variable in all labelled cells together (:mod:`dmlrank.estimation.omitted_variables`).
-    curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
     gammas: The gammas that the user asked for.
     alpha: One minus the joint confidence level.
     functional: The functional and the unit of the scores.
     is_natural: Whether the scores are in the functional's own unit.
     n_shown, n_unvoted: Number of shown battles, and of those without a vote.
     is_sharp: Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
-    is_linear: Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
     is_chosen_by_data: Whether the hypotheses are the default: neighbours on the leaderboard.
     """
 
@@ -53,8 +49,6 @@ class SensitivityNumbers:
     hypothesis: LinearHypothesis
     estimate: FloatArray
     std_error: FloatArray
-    spread: FloatArray
-    curve: Bounds
     gammas: tuple[float, ...]
     alpha: float
     functional: str
@@ -62,7 +56,6 @@ class SensitivityNumbers:
     n_shown: int
     n_unvoted: int
     is_sharp: bool
-    is_linear: bool
     is_chosen_by_data: bool
 
 
@@ -89,7 +82,7 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
-    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.tune)
+    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.learning.tune)
     is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
     is_known_kind = is_marginal or options.estimates_propensity
     of_shown = options if is_known_kind else replace(options, propensity="estimate")
@@ -183,7 +176,7 @@ class BoundEvaluation:
         """Prepare the evaluation: estimate vote rates and the probabilities of showing a pair."""
         formula = parse_formula(steps.source.formula)
         battles = read_shown_battles(steps.data, formula.first, formula.second)
-        weights, weight = steps.setup.weights, steps.population(steps.first).weights(steps.data.n_contexts)
+        weights, weight = steps.setup.weights, steps.units.weights(steps.data)
         worth = np.subtract(weights.first, weights.second)
         inputs = []
         for number, one in enumerate(steps.repetitions):
@@ -229,7 +222,7 @@ class BoundEvaluation:
     def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
         """Return the influence of the bounds with what the fit added to the scores."""
         second_order = repetition.second_order
-        if second_order is None or second_order.correction is None or not self.steps.options.second_order:
+        if second_order is None or second_order.correction is None or not self.steps.options.learning.second_order:
             return influence
         # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
         added = second_order.correction @ self.contrasts.T

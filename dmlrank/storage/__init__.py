@@ -1,1 +1,1 @@
-"""Results in files: JSON without data or code, and pickles with everything."""
+"""Results in files: JSON without data or code."""

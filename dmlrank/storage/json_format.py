@@ -25,7 +25,7 @@ from ..fit.estimates import UNITS, Estimates, Scale
 from ..fit.estimators import MEANS
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import AllLooks, MaxT
-from ..options import OPTIONS
+from ..options import COV_TYPES, ESTIMATORS, PROMPTS
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ _RANGES |= {"judge.human_position": (0, 1), "judge.kappa": (-1, 1), "diagnostics
 _RANGES |= dict.fromkeys(
     [
         *(f"{part}.log_loss" for part in ("diagnostics", "judge", "style")),
-        *("diagnostics.log_loss_constant", "diagnostics.effective_contexts", "diagnostics.subsample_price"),
+        *("diagnostics.log_loss_constant", "diagnostics.effective_contexts"),
         *("diagnostics.second_order", "diagnostics.bias_subtracted", "diagnostics.propensity_factor"),
         *("judge.alone_errors", "judge.errors", "style.log_loss_without"),
     ],
@@ -285,11 +285,9 @@ def check_estimates(e: Estimates) -> None:
     if style is not None:
         possible |= {
             "style.columns": len(set(style.columns)) == len(style.columns) >= 1,
-            "style.within": style.within > 0,
-            "style.n_votes_left": style.n_votes_left <= style.n_votes <= MAX_COUNT,
+            "style.n_votes": style.n_votes <= MAX_COUNT,
             "style.deviations": (np.isfinite(style.deviations) & (style.deviations >= 0)).all(),
             "style.estimate": np.isfinite(style.estimate).all(),
-            "style.covariance": (style.covariance is not None) == (style.kind == "equal"),
         }
     for name, (low, high) in _RANGES.items():
         value = _entry(e, name)
@@ -339,15 +337,13 @@ def _entry(e: Estimates, name: str) -> Any:
 def _words(e: Estimates) -> dict[str, tuple[str, ...]]:
     """Return the words that are allowed in entries that hold one of a few."""
     words = {
-        "estimator": (*OPTIONS["estimator"].words, MEANS.name),
-        "description.cov_type": OPTIONS["cov_type"].words,
-        "description.prompts": OPTIONS["prompts"].words,
+        "estimator": (*ESTIMATORS, MEANS.name),
+        "description.cov_type": COV_TYPES,
+        "description.prompts": PROMPTS,
         "diagnostics.outcome_kind": ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS),
     }
-    if e.style is not None and e.style.kind == "equal":
-        words |= {"functional": ("borda", "bt"), "style.weights": ("",)}
-    elif e.style is not None:
-        words |= {"style.kind": ("equal", "balanced"), "style.weights": ("band", "smooth")}
+    if e.style is not None:
+        words["functional"] = ("borda", "bt")
     return words
 
 
@@ -355,7 +351,7 @@ def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
     """Return the shapes of arrays, from the numbers of models, names, judges and style columns."""
     k, d, n_judges = len(e.models), len(e.names), 0 if e.judge is None else len(e.judge.names)
     n_columns = 0 if e.style is None else len(e.style.columns)
-    n_estimates = 3 * k + n_columns if e.style is not None and e.style.kind == "equal" else 0
+    n_estimates = 0 if e.style is None else 3 * k + n_columns
     by_model = ("shares", "votes.used", "votes.total", "judge.alone", "judge.alone_errors", "judge.errors")
     shapes: dict[str, tuple[int, ...]] = {
         **dict.fromkeys(("estimate", "plugin", "fixed"), (d,)),

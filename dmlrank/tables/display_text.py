@@ -194,9 +194,8 @@ def not_a_formula(text: str) -> str:
     return text
 
 
-def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
-    """Return a frame as CSV in which no name is a formula; with ``index_label`` the index is a column of this name."""
-    table = frame if index_label is None else frame.rename_axis(index_label).reset_index()
+def safe_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV in which no name is a formula."""
     texts = {
         name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
         for name in table.columns

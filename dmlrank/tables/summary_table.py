@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._utils.argument_checks import check_text
+from .._utils.declared_types import checked
 from .forms import TableContent
-from .latex import LINE_WIDTH, latex_table
+from .latex import latex_table
 
 
 class Summary(TableContent):
@@ -73,29 +74,30 @@ class Summary(TableContent):
         """Return the table with further notes before its own ones; empty notes are left out."""
         return replace(self, notes=(*filter(None, notes), *self.notes))
 
-    def as_latex(self, *, width: float = LINE_WIDTH, longtable: bool | None = None, label: str | None = None) -> str:
-        r"""Return the table as LaTeX; the document needs ``\usepackage{array,booktabs,graphicx,longtable}``.
+    def as_latex(self, *, longtable: bool | None = None, label: str | None = None) -> str:
+        r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
 
-        The table is set in footnotesize and is not wider than a line: a table that is a little too wide is shrunk, and
-        columns that do not fit then follow in panels below.
+        The table is set in small and is as wide as its columns are. Where that is wider than a line, show fewer models
+        or columns, or turn the page.
 
         Parameters
         ----------
-        width : float
-            Width of a line in points; that of ``article`` at 10 pt is 345.
         longtable : bool, optional
-            Whether the table may break over pages, with its heads repeated. None: only if the table would not fit on
-            one page. A ``longtable`` cannot stand in a document of two columns.
+            Whether the table may break over pages, with its heads repeated. None: only if it has more than 40 rows. A
+            ``longtable`` cannot stand in a document of two columns.
         label : str, optional
             Name for ``\ref``, such as ``"tab:scores"``.
         """
-        return latex_table(self, width, longtable=longtable, label=label)
+        return latex_table(self, longtable=longtable, label=label)
 
 
 class Summarised:
-    """An object that prints as its summary table, in notebooks as HTML."""
+    """An object that prints as its summary table, in notebooks as HTML; its methods check what they are given."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        checked(cls)
 
     def summary(self) -> Summary:
         """Return the table for a report."""

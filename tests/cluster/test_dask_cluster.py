@@ -34,7 +34,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("name", ["mean preferences", "judge", "plan, rank centrality", "extended"])
+@pytest.mark.parametrize("name", ["mean preferences", "judge", "plan, rank centrality"])
 def test_a_cluster_changes_no_bit(battles, client, name):
     assert are_equal(numbers(name, battles, n_jobs=1), numbers(name, battles, executor=client))
 
@@ -81,10 +81,14 @@ def test_workers_started_by_hand_over_tcp(battles):
 
 def test_progress_counts_the_tasks_of_a_cluster(battles, client):
     reports = []
-    options = {"context": "question_id", "rng": 0, "executor": client}
-    dr.dml_rank(
-        "winner ~ length | model_a + model_b", battles, **options, progress=lambda *report: reports.append(report)
-    )
+    with dr.computing(executor=client):
+        dr.dml_rank(
+            "winner ~ length | model_a + model_b",
+            battles,
+            context="question_id",
+            rng=0,
+            progress=lambda *report: reports.append(report),
+        )
     by_stage = {}
     for step, total, stage in reports:
         by_stage.setdefault(stage, []).append((step, total))

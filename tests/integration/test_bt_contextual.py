@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, FormulaError, GraphError, NuisanceError, OptionError
-from dmlrank.options import OPTIONS
+from dmlrank.options import OPTIONS, in_objects
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 CONTEXTUAL = {"estimator": "bt_contextual"}
@@ -29,7 +29,7 @@ def votes():
 
 
 def fit(frame, formula=FORMULA, **options):
-    return dr.dml_rank(formula, frame, context="question_id", rng=0, **CONTEXTUAL, **options)
+    return dr.dml_rank(formula, frame, **in_objects({"context": "question_id", "rng": 0, **CONTEXTUAL, **options}))
 
 
 class Reference:
@@ -148,7 +148,7 @@ def test_groups_have_the_mean_of_their_prompts_and_labels_of_all_groups(votes, r
 
 
 def test_a_projection_on_the_features_returns_the_coefficients(votes, result, reference):
-    projection = result.project("~ x0 + x1")
+    projection = result.by("~ x0 + x1")
     assert_close(projection.params.to_numpy().T, reference.coefficients)
     phi = np.zeros((len(reference.z), 4))
     place = pd.Index(reference.contexts["question_id"]).get_indexer(reference.rows["question_id"])
@@ -168,16 +168,6 @@ def test_a_win_probability_is_the_mean_over_prompts(result, reference):
     place = pd.Index(reference.contexts["question_id"]).get_indexer(reference.rows["question_id"])
     np.add.at(phi, place, labels[:, 0] - labels[:, 2])
     assert share.std_error == pytest.approx(np.sqrt(np.square(phi).sum()), rel=1e-8)
-
-
-def test_fitted_probabilities_stand_beside_the_labels(result, reference):
-    rows = result.augment()
-    code = {model: place for place, model in enumerate(result.models)}
-    scores = pd.DataFrame(reference.z @ reference.coefficients.T, index=reference.contexts["question_id"])
-    gap = [
-        scores.loc[r.question_id, code[r.first]] - scores.loc[r.question_id, code[r.second]] for r in rows.itertuples()
-    ]
-    assert_close(rows["fitted"], expit(np.array(gap)))
 
 
 def test_without_features_it_is_the_constant_model(votes):
@@ -239,7 +229,6 @@ def test_what_is_not_used_is_refused(votes, result):
         "min_labels": 2,
         "edge_weights": "counts",
         "floor": 0.01,
-        "subsample": 100,
     }
     assert given.keys() <= {name for name, option in OPTIONS.items() if "bt_contextual" not in option.used_by}
     for name, value in given.items():
@@ -255,7 +244,7 @@ def test_what_is_not_used_is_refused(votes, result):
 
 def test_weights_of_an_earlier_fit_are_not_dropped_silently(votes):
     quick = {"tune": {"n_estimators": 3}, "n_folds": 2, "propensity": "marginal"}
-    weighted = dr.dml_rank(FORMULA, votes, context="question_id", rng=0, weights="x0", **quick)
+    weighted = dr.dml_rank(FORMULA, votes, **in_objects({"context": "question_id", "rng": 0, "weights": "x0", **quick}))
     with pytest.raises(OptionError, match="weights"):
         weighted.update(estimator="bt_contextual")
     assert weighted.update(estimator="bt_contextual", weights=None).params.equals(fit(votes).params)
@@ -296,7 +285,7 @@ def test_more_coefficients_than_labels_and_missing_features_are_refused(votes):
     few = votes.dropna(subset=["winner"]).groupby(["model_a", "model_b"]).head(2)
     few["noise"] = list(np.random.default_rng(0).normal(size=(len(few), 12)))
     with pytest.raises(DataError):
-        dr.dml_rank("winner ~ noise | model_a + model_b", few, rng=0, **CONTEXTUAL)
+        dr.dml_rank("winner ~ noise | model_a + model_b", few, **in_objects({"rng": 0, **CONTEXTUAL}))
     holes = votes.assign(x0=votes["x0"].where(votes["question_id"] != 7))
     with pytest.raises(DataError, match=r"missing='keep'.*use missing='drop'"):
         fit(holes, missing="keep")

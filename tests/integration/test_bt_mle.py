@@ -11,7 +11,7 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.estimation.bt_mle import fit_bradley_terry
 from dmlrank.exceptions import GraphError, OptionError
-from dmlrank.options import OPTIONS
+from dmlrank.options import OPTIONS, in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MLE = {"estimator": "bt_mle", "min_labels": "auto"}
@@ -140,7 +140,6 @@ def test_what_is_not_used_is_refused(single, rank):
         "min_labels": 2,
         "edge_weights": "counts",
         "floor": 0.01,
-        "subsample": 100,
         "second_order": False,
     }
     assert given.keys() == {name for name, option in OPTIONS.items() if "bt_mle" not in option.used_by}
@@ -149,7 +148,7 @@ def test_what_is_not_used_is_refused(single, rank):
         with pytest.raises(OptionError, match=name):
             fitted.update(**{name: value})
         with pytest.raises(OptionError):
-            dr.dml_rank(FORMULA, single, estimator="bt_mle", **{name: value})
+            dr.dml_rank(FORMULA, single, **in_objects({"estimator": "bt_mle", **{name: value}}))
     with pytest.raises(OptionError):
         fitted.update(functional="rank_centrality")
     assert fitted.update(functional=dr.functionals.BradleyTerry()).functional == "bt"
@@ -186,7 +185,10 @@ def test_votes_that_do_not_connect_the_models():
     apart = frame(*[("a", "b", w) for w in ("model_a", "model_b")], *[("c", "d", w) for w in ("model_a", "model_b")])
     with pytest.raises(GraphError):
         dr.dml_rank(FORMULA, apart, estimator="bt_mle", rng=0)
-    assert dr.dml_rank(FORMULA, apart, estimator="bt_mle", component="largest", rng=0).models == ["a", "b"]
+    assert dr.dml_rank(FORMULA, apart, estimator="bt_mle", pairs=dr.Pairs(component="largest"), rng=0).models == [
+        "a",
+        "b",
+    ]
 
 
 def test_a_given_graph_leaves_votes_out(single, rank):

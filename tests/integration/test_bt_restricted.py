@@ -294,7 +294,7 @@ def test_groups_and_comparisons_are_those_of_its_influence_values(result, featur
     side = dr.compare(result, free)
     gap = side.params.iloc[:, 1] - side.params.iloc[:, 0]
     np.testing.assert_allclose(gap[result.models], result.restriction_test().frame["difference"], atol=1e-12)
-    slope = result.project("~ x0")
+    slope = result.by("~ x0")
     design = np.stack([np.ones(400), features[:, 0]], axis=1)
     phi = result.influence + result.params.to_numpy()
     np.testing.assert_allclose(

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, FormulaError, OptionError, OptionTypeError
+from dmlrank.options import in_objects
 
 from ..support import from_benchmarks
 
@@ -30,7 +31,7 @@ def table(study):
 
 
 def fit(table, formula=FORMULA, **options):
-    return dr.dml_rank(formula, table, **{"context": "prompt", "rng": 0} | options)
+    return dr.dml_rank(formula, table, **in_objects({"context": "prompt", "rng": 0} | options))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def test_bad_input_is_an_error(table, fitted):
         fitted.at_weights({"style": -1})
     with pytest.raises(OptionError, match="all weights are zero"):
         fitted.at_weights({"style": 0})
-    with pytest.raises(OptionTypeError, match="a number for each criterion"):
+    with pytest.raises(OptionTypeError, match="allowed: a mapping"):
         fitted.weighted([1, 2, 3])
     with pytest.raises(FormulaError, match="named twice"):
         fit(table, "style + style ~ 1 | model")

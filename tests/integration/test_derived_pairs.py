@@ -17,6 +17,7 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
 )
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 COLUMNS = {"prompt": "task", "model": "model", "score": "score"}
@@ -61,7 +62,7 @@ def written_out(table, margin=0.0):
 
 def test_borda_is_the_mean_share_of_models_beaten_and_differences_are_paired():
     scores = benchmark(150, 7)
-    pairs = dr.pairs_from_scores(table_of(scores), **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table_of(scores), **COLUMNS)
     res = dr.dml_rank(FORMULA, pairs, rng=0)
     share = (scores[:, :, None] > scores[:, None, :]).sum(axis=2) / 6
     np.testing.assert_allclose(res.params, share.mean(axis=0), rtol=0, atol=1e-12)
@@ -74,41 +75,40 @@ def test_borda_is_the_mean_share_of_models_beaten_and_differences_are_paired():
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_the_fit_is_that_of_the_written_out_comparisons(functional, missing, ignore_warnings):
     table = table_of(benchmark(60, 5, missing=missing, digits=1))
-    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.1)
+    pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.1)
     frame = written_out(table, margin=0.1 + 1e-9)
     assert pairs.n_comparisons == len(frame)
     options = {"functional": functional, "rng": 0, "n_jobs": 1}
-    res = dr.dml_rank(FORMULA, pairs, **options)
-    twin = dr.dml_rank(FORMULA, frame, context="task", position_bias=False, **options)
+    res = dr.dml_rank(FORMULA, pairs, **in_objects(options))
+    twin = dr.dml_rank(FORMULA, frame, **in_objects({"context": "task", "position_bias": False, **options}))
     np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(res.bse, twin.bse[res.bse.index], rtol=1e-8)
-    assert res.glance()["nvotes"].item() == len(frame)
+    assert res.diagnostics.n_votes == len(frame)
 
 
 @pytest.mark.long
 def test_features_clusters_groups_and_updates_use_columns_of_the_prompt(tmp_path, ignore_warnings):
     table = table_of(benchmark(80, 4))
-    pairs = dr.pairs_from_scores(table, **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table, **COLUMNS)
     formula = "winner ~ topic + length | model_a + model_b"
     options = {"functional": "bt", "rng": 0, "n_jobs": 1, "tune": {"n_estimators": 4, "num_leaves": 4}}
-    res = dr.dml_rank(formula, pairs, **options)
+    res = dr.dml_rank(formula, pairs, **in_objects(options))
     twin = dr.dml_rank(
-        formula, written_out(table), context="task", position_bias=False, propensity="marginal", **options
+        formula,
+        written_out(table),
+        **in_objects({"context": "task", "position_bias": False, "propensity": "marginal", **options}),
     )
     np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-7, atol=1e-9)
     by_topic = res.by("topic")
     assert {len(by_topic[name].params) for name in ("code", "maths")} == {4}
-    fresh = dr.dml_rank(formula, pairs, **options | {"functional": "borda"})
+    fresh = dr.dml_rank(formula, pairs, **in_objects(options | {"functional": "borda"}))
     np.testing.assert_array_equal(res.update(functional="borda").params, fresh.params)
-    res.save(tmp_path / "fit", with_data=True)
-    loaded = dr.load(tmp_path / "fit")
-    np.testing.assert_array_equal(loaded.update(functional="borda").params, fresh.params)
     clustered = dr.dml_rank(FORMULA, pairs, rng=0, cov_type="cluster", cov_kwds={"groups": "topic"})
-    assert clustered.glance()["n_clusters"].item() == 2
+    assert clustered.estimates.covariance.n_clusters == (2,)
 
 
 def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings):
-    pairs = dr.pairs_from_scores(table_of(benchmark(40, 4)), **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table_of(benchmark(40, 4)), **COLUMNS)
     res = dr.dml_rank("winner ~ length | model_a + model_b", pairs, rng=0, n_jobs=1)
     assert res.diagnostics.min_propensity == 1.0
 
@@ -118,10 +118,10 @@ def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings
 def test_margins_of_decimal_scores_are_those_of_their_hundredths(dtype, hundredths):
     rng = np.random.default_rng(3)
     whole = rng.integers(-300, 300, size=(400, 5)) // rng.integers(1, 30, size=(400, 1))
-    *_, y = dr.pairs_from_scores(
+    *_, y = dr.data.pairs_from_scores(
         table_of(whole / 100).astype({"score": dtype}), **COLUMNS, margin=hundredths / 100
     ).compare()
-    *_, exact = dr.pairs_from_scores(table_of(whole), **COLUMNS, margin=hundredths).compare()
+    *_, exact = dr.data.pairs_from_scores(table_of(whole), **COLUMNS, margin=hundredths).compare()
     np.testing.assert_array_equal(y, exact)
     assert 0 < y[:, 2].mean() < 1
 
@@ -143,7 +143,7 @@ def two_models(a, b, dtype=None):
 )
 def test_scores_tie_up_to_the_rounding_of_their_type(a, b, label):
     for one, other, winner in ((a, b, label), (b, a, {0: 1, 1: 0, 2: 2}[label])):
-        *_, y = dr.pairs_from_scores(two_models(one, other), **COLUMNS).compare()
+        *_, y = dr.data.pairs_from_scores(two_models(one, other), **COLUMNS).compare()
         assert y.argmax() == winner % y.shape[1]
 
 
@@ -153,16 +153,16 @@ def test_large_whole_scores_are_compared_exactly_or_refused(dtype):
     if dtype in ("Int64", "object"):
         frame.loc[2, "score"] = None
     for lower, winner in ((False, 1), (True, 0)):
-        *_, y = dr.pairs_from_scores(frame, **COLUMNS, lower_is_better=lower).compare()
+        *_, y = dr.data.pairs_from_scores(frame, **COLUMNS, lower_is_better=lower).compare()
         np.testing.assert_array_equal(y, [np.eye(2)[winner]])
     with pytest.raises(DataError):
-        dr.pairs_from_scores(two_models(2**62, 2**62 + 1, dtype), **COLUMNS)
+        dr.data.pairs_from_scores(two_models(2**62, 2**62 + 1, dtype), **COLUMNS)
 
 
 def test_lower_is_better_reverses_every_comparison():
     table = table_of(benchmark(50, 4))
-    up = dr.pairs_from_scores(table, **COLUMNS)
-    down = dr.pairs_from_scores(table.assign(score=-table.score), **COLUMNS, lower_is_better=True)
+    up = dr.data.pairs_from_scores(table, **COLUMNS)
+    down = dr.data.pairs_from_scores(table.assign(score=-table.score), **COLUMNS, lower_is_better=True)
     np.testing.assert_array_equal(up.values, down.values)
 
 
@@ -179,7 +179,7 @@ def rankings(n=60, k=4, annotators=2, seed=0):
 
 def test_rankings_with_ties_by_several_annotators_are_the_written_out_comparisons(ignore_warnings):
     frame = rankings()
-    pairs = dr.pairs_from_rankings(frame, prompt="prompt", model="model", rank="place", annotator="annotator")
+    pairs = dr.data.pairs_from_rankings(frame, prompt="prompt", model="model", rank="place", annotator="annotator")
     rows = []
     for (prompt, annotator), part in frame.groupby(["prompt", "annotator"], sort=False):
         for (_, one), (_, other) in itertools.combinations(part.sort_values("model").iterrows(), 2):
@@ -187,8 +187,10 @@ def test_rankings_with_ties_by_several_annotators_are_the_written_out_comparison
             about = {"prompt": prompt, "annotator": annotator, "winner": winner}
             rows.append(about | {"model_a": one.model, "model_b": other.model})
     options = {"functional": "bt", "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "annotator"]}}
-    res = dr.dml_rank(FORMULA, pairs, **options)
-    twin = dr.dml_rank(FORMULA, pd.DataFrame(rows), context="prompt", position_bias=False, **options)
+    res = dr.dml_rank(FORMULA, pairs, **in_objects(options))
+    twin = dr.dml_rank(
+        FORMULA, pd.DataFrame(rows), **in_objects({"context": "prompt", "position_bias": False, **options})
+    )
     np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(res.bse, twin.bse[res.bse.index], rtol=1e-8)
 
@@ -198,10 +200,10 @@ def test_best_of_k_and_truncated_rankings_are_refused():
     names = {"prompt": "prompt", "model": "model", "rank": "place"}
     full = pd.DataFrame({"prompt": np.repeat(np.arange(9), 3), "model": list("abc") * 9, "place": [1, 2, 2] * 9})
     with pytest.raises(DataError, match="best of K"):
-        dr.pairs_from_rankings(full, **names)
-    assert dr.pairs_from_rankings(full.assign(place=[1, 2, 3] * 9), **names).n_comparisons == 27
+        dr.data.pairs_from_rankings(full, **names)
+    assert dr.data.pairs_from_rankings(full.assign(place=[1, 2, 3] * 9), **names).n_comparisons == 27
     with pytest.raises(MissingDataError):
-        dr.pairs_from_rankings(frame.assign(place=frame.place.where(frame.index > 2)), **names)
+        dr.data.pairs_from_rankings(frame.assign(place=frame.place.where(frame.index > 2)), **names)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_best_of_k_and_truncated_rankings_are_refused():
 )
 def test_tables_that_cannot_be_compared(change, options, error):
     with pytest.raises(error):
-        dr.pairs_from_scores(change(table_of(benchmark(5, 4))), **(COLUMNS | options))
+        dr.data.pairs_from_scores(change(table_of(benchmark(5, 4))), **(COLUMNS | options))
 
 
 @pytest.mark.parametrize(
@@ -231,25 +233,24 @@ def test_tables_that_cannot_be_compared(change, options, error):
         {"position_bias": True},
         {"context": "topic"},
         {"categories": {"x": "tie"}},
-        {"votes": "first"},
         {"judge": "topic"},
     ],
 )
 def test_options_about_votes_are_refused(options):
-    pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
     with pytest.raises(OptionError):
-        dr.dml_rank(FORMULA, pairs, rng=0, **options)
+        dr.dml_rank(FORMULA, pairs, **in_objects({"rng": 0, **options}))
 
 
 def test_pairs_are_not_derived_from_pairs():
-    pairs = dr.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
     with pytest.raises(OptionTypeError, match="pairs already"):
-        dr.pairs_from_scores(pairs, **COLUMNS)
+        dr.data.pairs_from_scores(pairs, **COLUMNS)
 
 
 def test_check_counts_what_the_written_out_comparisons_have():
     table = table_of(benchmark(40, 4, missing=0.1, digits=1))
-    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.3)
+    pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.3)
     check = dr.check("winner ~ topic | model_a + model_b", pairs)
     twin = dr.check(
         "winner ~ topic | model_a + model_b", written_out(table, 0.3 + 1e-9), context="task", position_bias=False
@@ -275,12 +276,12 @@ def test_check_counts_what_the_written_out_comparisons_have():
 
 def test_summary_and_stored_result_say_what_the_votes_are():
     table = table_of(benchmark(40, 4, digits=1))
-    pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.3, lower_is_better=True)
+    pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.3, lower_is_better=True)
     res = dr.dml_rank(FORMULA, pairs, rng=0)
     text = " ".join(res.explain().split())
     assert "the model with the smaller 'score' wins (difference of at most 0.3: a tie)" in text
     assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
-    rank = dr.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
+    rank = dr.data.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
     text = " ".join(dr.dml_rank(FORMULA, rank, rng=0).explain().split())
     assert "Comparisons are those of the ranks on a prompt: the model with the smaller 'place' wins" in text
 
@@ -288,15 +289,17 @@ def test_summary_and_stored_result_say_what_the_votes_are():
 def test_no_warning_about_probabilities_that_cancel():
     """In a complete table every comparison is known, so that win shares do not depend on fitted probabilities."""
     scores = np.random.default_rng(0).random((60, 6))
-    pairs = dr.pairs_from_scores(table_of(scores), **COLUMNS)
+    pairs = dr.data.pairs_from_scores(table_of(scores), **COLUMNS)
     wins = np.triu(np.random.default_rng(1).choice([0.05, 0.95], size=(60, 6, 6)), 1)
     wrong = np.stack([wins, np.triu(1 - wins, 1)], axis=3)
     wrong += wrong.transpose(0, 2, 1, 3)[..., ::-1]
     with pytest.warns(IntervalWarning, match="the fitted probabilities are too extreme"):
-        dr.dml_rank(FORMULA, pairs, rng=0, mu=wrong, functional="bt")
-    res = dr.dml_rank(FORMULA, pairs, rng=0, mu=wrong)
+        dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong), functional="bt")
+    res = dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong))
     assert not 0.6 < res.diagnostics.calibration < 1.6
-    other = dr.dml_rank(FORMULA, pairs, rng=0, mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
+    other = dr.dml_rank(
+        FORMULA, pairs, rng=0, learning=dr.Learning(mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
+    )
     np.testing.assert_allclose(res.params, other.params, atol=1e-12)
     np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)
 
@@ -307,7 +310,7 @@ def test_few_effective_prompts_of_a_score_table_call_for_prompts_and_for_no_opti
     scores[:, :3] += np.random.default_rng(0).normal(size=(30, 3))
     scores[:, 3], scores[0, 3] = -10.0, 10.0
     table = pd.DataFrame(scores, columns=list("abcd")).melt(ignore_index=False, var_name="model", value_name="score")
-    pairs = dr.pairs_from_scores(table.reset_index(names="task"), prompt="task", model="model", score="score")
+    pairs = dr.data.pairs_from_scores(table.reset_index(names="task"), prompt="task", model="model", score="score")
     with pytest.warns(IntervalWarning, match="more than 30 prompts") as record:
         dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
     few = [str(warning.message) for warning in record if "few prompts determine" in str(warning.message)]

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import dmlrank as dr
 from dmlrank._utils.computation import one_thread
+from dmlrank.options import in_objects
 from tests.support import needs
 
 FORMULA = "winner ~ text(prompt, 30) | model_a + model_b"
@@ -54,7 +55,7 @@ def test_threads_of_the_linear_algebra_change_no_bit(formula, n_models, n, ignor
     expected = None
     for threads in (1, 3):
         with threadpool_limits(threads, "blas"):
-            found = bits(dr.dml_rank(formula, battles, n_jobs=threads, **options))
+            found = bits(dr.dml_rank(formula, battles, **in_objects({"n_jobs": threads, **options})))
             assert set(blas_threads()) == {threads}
         expected = expected or found
         assert found == expected

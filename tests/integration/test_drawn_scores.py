@@ -11,6 +11,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, IntervalWarning, MissingDataError, NuisanceError
+from dmlrank.options import in_objects
 
 MODELS = np.array(["a", "b", "c", "d"])
 FORMULA = "score ~ 1 | model"
@@ -106,7 +107,8 @@ def test_a_model_with_few_scores_does_not_make_others_look_unseparated() -> None
     few = int((table["model"] == "c").sum())
     assert res.verdict().startswith(
         f"First place is not decided: a leads, but c is not separated from it (test of first place: P = {p_value}). "
-        f"c may be first, too: with {few} scores this stays open; a fit with min_votes={few + 1} ranks the others. "
+        f"c may be first, too: with {few} scores this stays open; a fit with pairs=Pairs(min_votes={few + 1}) ranks "
+        "the others. "
         "Only the stricter check of all 6 pairs of models at once, behind rank sets and simultaneous intervals, leaves "
         "b open."
     )
@@ -131,7 +133,7 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     every = pd.DataFrame(propensity, columns=MODELS)
     empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), table["prompt"])})
     table = pd.concat([table, empty], ignore_index=True)
-    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}, .*: min_votes={few + 1}"
+    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}, .*: pairs=Pairs\(min_votes={few + 1}\)"
     with pytest.warns(IntervalWarning, match=call):
         res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
     said = f"First place is not decided: the scores of c and d (at most {few}) do not show who is first. Of the others "
@@ -140,7 +142,7 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     for given, left_out in (("pi", few + 1), (every, 30)):
         options = {"context": "prompt", "propensity": given, "min_votes": left_out, "rng": 0}
         with pytest.warns(DmlrankWarning, match=rf"fewer than {left_out} scores and are left out with {2 * few} of"):
-            kept = dr.dml_rank(FORMULA, table, **options)
+            kept = dr.dml_rank(FORMULA, table, **in_objects(options))
         two = table.copy()
         two.loc[two["model"].isin(["c", "d"]), ["model", "score", "pi"]] = None
         two = two.drop_duplicates(["prompt", "model"])
@@ -150,8 +152,8 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     # The interval of the two models with many scores is not that of seven scores.
     wide, narrow = (np.diff(r.t_test("a - b").conf_int())[0, 0] for r in (res, kept))
     assert narrow < 0.85 * wide
-    with pytest.raises(DataError, match="min_votes=900 leaves 0 models with so many scores"):
-        dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", min_votes=900)
+    with pytest.raises(DataError, match=r"min_votes=900\) leaves 0 models with so many scores"):
+        dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", pairs=dr.Pairs(min_votes=900))
 
 
 def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None:
@@ -160,16 +162,16 @@ def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None
     is_there[20:, 3] = False
     table = table_of(scores, propensity, is_there)
     with pytest.warns(DmlrankWarning, match="1 of 4 models have fewer than 50 scores .* 20 of 920 scores: d 20"):
-        res = dr.dml_rank(FORMULA, table, context="prompt", missing="common", min_votes=50, rng=0)
+        res = dr.dml_rank(FORMULA, table, context="prompt", missing="common", pairs=dr.Pairs(min_votes=50), rng=0)
     assert res.nobs == 300
     np.testing.assert_allclose(res.params, scores[:, :3].mean(axis=0), atol=1e-12)
     # A check counts scores, too, not comparisons, of which d has 60.
-    found = dr.check(FORMULA, table, context="prompt", min_votes=50)
+    found = dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=50))
     assert any("are left out with 20 of 920 scores: d 20" in problem for problem in found.problems)
     assert found.scores is not None
     assert found.scores.models["scores"].to_dict() == {"a": 300, "b": 300, "c": 300}
-    with pytest.raises(DataError, match="min_votes=400 leaves 0 models with so many scores"):
-        dr.check(FORMULA, table, context="prompt", min_votes=400)
+    with pytest.raises(DataError, match=r"min_votes=400\) leaves 0 models with so many scores"):
+        dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=400))
 
 
 @pytest.mark.long
@@ -190,7 +192,7 @@ def test_a_plan_for_a_new_model_from_the_command_line(tmp_path: Path, capsys: py
     source, out = tmp_path / "scores.csv", tmp_path / "runs.csv"
     table.to_csv(source, index=False)
     call = ["design", FORMULA, str(source), "--context", "prompt", "--rng", "1", "--out", str(out)]
-    assert main([*call, "--budget", "30", "--candidate", "new", "--contrast", "new - a"]) == 0
+    assert main([*call, "--budget", "30", "--candidate", "new", "--set", "contrasts=new - a"]) == 0
     assert "new - a" in capsys.readouterr().out
     plan = dr.dml_rank(FORMULA, table, context="prompt", rng=1).design(30, candidate="new", contrasts=["new - a"])
     rows = pd.read_csv(out)

@@ -17,9 +17,9 @@ from ..support import FORMULA, needs
 TREES = {"n_estimators": 2, "num_leaves": 3, "min_data_in_leaf": 3}
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "edges.md"
 ODD_NAMES = {
-    "spaces": ("a", "a ", " a"),
+    "spaces": ("a b", "a  b", "A b"),
     "no-break space": ("a b", "a\u00a0b", "a\u200bb"),
-    "normalisation": ("\u00e9", "e\u0301", "E"),
+    "compatibility": ("\uff45", "e", "E"),
     "length": ("x" * 10_000, "y", "z"),
     "quotes": ("'", '"', "`"),
     "line ends": ("a\nb", "a\r\nb", "a\u2028b"),
@@ -111,7 +111,7 @@ def test_one_pair_that_holds_the_graph_together(rank, functional):
 
 def test_a_graph_in_two_parts_is_refused_with_its_parts():
     with pytest.raises(GraphError):
-        dr.dml_rank(FORMULA, two_parts(0), rng=0, min_labels=1)
+        dr.dml_rank(FORMULA, two_parts(0), rng=0, pairs=dr.Pairs(min_labels=1))
 
 
 def test_two_models(rank):
@@ -127,12 +127,12 @@ def test_two_models(rank):
 def test_one_prompt_is_no_sample(rank):
     votes = battles(50).assign(prompt="the only one")
     with pytest.raises(DataError):
-        dr.dml_rank(FORMULA, votes, context="prompt", rng=0, min_labels=1)
+        dr.dml_rank(FORMULA, votes, context="prompt", rng=0, pairs=dr.Pairs(min_labels=1))
     votes.loc[:20, "prompt"] = "another one"
     votes["x"] = (votes["prompt"] == "another one").astype(float)
     # Features need folds of prompts. Without features two prompts have standard errors, but give no ranks.
     with pytest.raises(DataError):
-        dr.dml_rank("winner ~ x | model_a + model_b", votes, context="prompt", rng=0, min_labels=1)
+        dr.dml_rank("winner ~ x | model_a + model_b", votes, context="prompt", rng=0, pairs=dr.Pairs(min_labels=1))
     results = rank(votes)
     assert any("their effective number is 2 of 2 prompts" in warning for warning in results.diagnostics.warnings)
     assert results.ranks()["rank"].isna().all()
@@ -143,7 +143,7 @@ def test_ten_thousand_votes_on_a_prompt_are_one_prompt(rank):
     few = battles(200)
     results = rank(pd.concat([many, few], ignore_index=True))
     alone = rank(few)
-    assert (results.nobs, results.nvotes) == (201, 10_200)
+    assert (results.nobs, results.diagnostics.n_votes) == (201, 10_200)
     # One more prompt of 201 moves a mean by little, however many votes it has.
     assert np.abs(results.params - alone.params).max() < 0.05
     assert (results.bse / alone.bse).between(0.7, 1.5).all()
@@ -218,7 +218,16 @@ def test_names_of_all_kinds_are_names(rank, kind, tmp_path):
     assert "</script>" not in html.replace("&lt;/script&gt;", "")
 
 
-@pytest.mark.parametrize("kind", ["spaces", "no-break space", "normalisation"])
+def test_names_have_no_outer_blanks_and_one_unicode_form(rank):
+    plain = battles(names=["\u00e9", "b", "c"])
+    odd = plain.copy()
+    odd.loc[::2, "model_a"] = odd["model_a"].map({"\u00e9": "e\u0301", "b": " b", "c": "c\n"})
+    results = rank(odd)
+    pd.testing.assert_series_equal(results.params, rank(plain).params)
+    assert "3 names of models had outer blanks or another Unicode form" in " ".join(str(results.summary()).split())
+
+
+@pytest.mark.parametrize("kind", ["spaces", "no-break space", "compatibility"])
 def test_names_that_look_alike_are_asked_about(kind):
     report = dr.check(FORMULA, battles(names=list(ODD_NAMES[kind])), context="prompt")
     assert any("names differ only by" in problem for problem in map(str, report.problems))

@@ -192,12 +192,6 @@ def test_showing_pairs_the_other_way_round_with_given_nuisances(battles, rank, f
     assert_same(results, expected)
 
 
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-def test_showing_pairs_the_other_way_round_without_features(battles, rank, functional):
-    expected, results = (rank(frame, functional=functional) for frame in (battles.frame, mirrored(battles.frame)))
-    assert_same(results, expected)
-
-
 @pytest.mark.long
 def test_threads_and_generators(long_battles, rank):
     formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 2, "num_leaves": 3}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankWarning, OptionTypeError
+from dmlrank.exceptions import DmlrankWarning
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 
@@ -52,10 +53,14 @@ def numbers(result):
 @pytest.mark.parametrize("options", FITS.values(), ids=FITS)
 def test_workers_change_no_bit(battles, processes, options):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1} | options
-    expected = numbers(dr.dml_rank(FORMULA, battles, **options, n_jobs=1))
+    expected = numbers(dr.dml_rank(FORMULA, battles, **in_objects({**options, "n_jobs": 1})))
     with ThreadPoolExecutor(2) as threads:
-        results = [dr.dml_rank(FORMULA, battles, **options, executor=executor) for executor in (threads, processes)]
-        updated = results[0].update(n_folds=3, executor=threads).update(n_folds=2, executor=threads)
+        results = []
+        for executor in (threads, processes):
+            with dr.computing(executor=executor):
+                results.append(dr.dml_rank(FORMULA, battles, **in_objects(options)))
+        with dr.computing(executor=threads):
+            updated = results[0].update(n_folds=3).update(n_folds=2)
     for result in [*results, updated]:
         for one, other in zip(expected, numbers(result), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -67,41 +72,38 @@ def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, t
     for number, rows in enumerate(np.array_split(np.arange(len(battles)), 3)):
         battles.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", index=False)
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "propensity": "marginal"}
-    on_one_thread = dr.dml_rank(FORMULA, tmp_path, **options, n_jobs=1)
-    on_processes = dr.dml_rank(FORMULA, tmp_path, **options, executor=processes)
+    on_one_thread = dr.dml_rank(FORMULA, tmp_path, **in_objects({**options, "n_jobs": 1}))
+    with dr.computing(executor=processes):
+        on_processes = dr.dml_rank(FORMULA, tmp_path, **in_objects(options))
     for one, other in zip(numbers(on_one_thread), numbers(on_processes), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
-    def messages(**where):
+    options = {"context": "question_id", "pairs": dr.Pairs(min_labels=1), "learning": dr.Learning(n_folds=2), "rng": 0}
+
+    def messages():
         with pytest.warns(DmlrankWarning) as caught:
-            dr.dml_rank(FORMULA, battles.head(150), context="question_id", n_folds=2, rng=0, min_labels=1, **where)
+            dr.dml_rank(FORMULA, battles.head(150), **in_objects(options))
         return [str(record.message) for record in caught]
 
-    with ThreadPoolExecutor(2) as threads:
-        assert messages(executor=threads) == messages()
-
-
-def test_an_object_that_is_no_executor_is_refused(battles):
-    with pytest.raises(OptionTypeError, match="dask"):
-        dr.dml_rank(FORMULA, battles, executor="dask")
+    with ThreadPoolExecutor(2) as threads, dr.computing(executor=threads):
+        on_threads = messages()
+    assert on_threads == messages()
 
 
 @pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
 @pytest.mark.long
-def test_groups_extensions_and_plans_on_workers_change_no_bit(battles, processes):
+def test_groups_on_workers_change_no_bit(battles, processes):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "n_jobs": 1, "functional": "bt"}
-    earlier, later = battles[:360], battles[360:]
-    means = dr.dml_rank(FORMULA, earlier, **options, average="preferences")
+    means = dr.dml_rank(FORMULA, battles[:360], **in_objects({**options, "average": "preferences"}))
     with ThreadPoolExecutor(2) as threads:
         for executor in (threads, processes):
             reports = []
-            groups = means.by("category", executor=executor, progress=lambda *report, to=reports: to.append(report))
+            with dr.computing(executor=executor):
+                groups = means.by("category", progress=lambda *report, to=reports: to.append(report))
             np.testing.assert_array_equal(groups.cov_params(), means.by("category").cov_params())
             assert {stage for _, _, stage in reports} == {"mean preferences, contexts", "scores of groups, contexts"}
-        extended = means.extend(later, refit="never", executor=threads)
-        np.testing.assert_array_equal(extended.cov_params(), means.extend(later, refit="never").cov_params())
 
 
 @pytest.mark.long
@@ -114,7 +116,10 @@ def test_plans_on_workers_change_no_bit(processes, estimator):
         options["functional"], mu = "bt", mu[..., :2] / np.maximum(mu[..., :2].sum(axis=-1, keepdims=True), 1e-300)
     expected = dr.design(mu, **options, n_jobs=1)
     with ThreadPoolExecutor(2) as threads:
-        for where in ({"n_jobs": 2}, {"executor": threads}, {"executor": processes}):
-            plan = dr.design(mu, **options, **where)
-            np.testing.assert_array_equal(plan.propensity, expected.propensity)
-            np.testing.assert_array_equal(plan.cov_params(), expected.cov_params())
+        plans = [dr.design(mu, **options, n_jobs=2)]
+        for executor in (threads, processes):
+            with dr.computing(executor=executor):
+                plans.append(dr.design(mu, **options))
+    for plan in plans:
+        np.testing.assert_array_equal(plan.propensity, expected.propensity)
+        np.testing.assert_array_equal(plan.cov_params(), expected.cov_params())

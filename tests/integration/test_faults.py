@@ -10,6 +10,9 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, DmlrankWarning, NuisanceError, OptionError, StorageError
+from dmlrank.options import in_objects
+
+from ..styled import Styled
 
 N_CONTEXTS, N_MODELS, N_CATEGORIES = 60, 3, 3
 FORMULA = "winner ~ x | model_a + model_b"
@@ -66,11 +69,11 @@ PROPENSITY = np.full((N_CONTEXTS, N_MODELS, N_MODELS), 0.1)
 )
 def test_numbers_that_are_not_real_are_refused_without_a_foreign_warning(battles, options):
     with pytest.raises(DmlrankError):
-        dr.dml_rank(FORMULA, battles, **OPTIONS | options)
+        dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS | options))
 
 
 def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):
-    expected = dr.dml_rank(FORMULA, battles, **OPTIONS).to_json()
+    expected = dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS)).to_json()
     for number in (0, 2, 5):
         calls = iter(range(99))
 
@@ -79,8 +82,8 @@ def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            dr.dml_rank(FORMULA, battles, **OPTIONS | {"n_jobs": 2, "progress": interrupt})
-    assert dr.dml_rank(FORMULA, battles, **OPTIONS).to_json() == expected
+            dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS | {"n_jobs": 2, "progress": interrupt}))
+    assert dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS)).to_json() == expected
 
 
 # --- stored results with an adjustment for style ------------------------------------------------------------------
@@ -88,7 +91,7 @@ def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):
 
 @pytest.fixture(scope="module")
 def stored_style():
-    battles = dr.datasets.simulate_styled(300, rng=3)
+    battles = Styled().sample(300, rng=3)
     options = {
         "functional": "bt",
         "rng": 0,
@@ -97,7 +100,7 @@ def stored_style():
         "n_folds": 2,
         "adjust": "~ log_length",
     }
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options).to_json()
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **in_objects(options)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,7 @@ class Fails:
 )
 def test_what_fails_in_code_of_the_caller_is_the_cause_of_an_error_of_the_package(battles, options):
     with pytest.raises(DmlrankError) as caught:
-        dr.dml_rank(FORMULA, battles, **({"propensity": "marginal"} | options), **WITHOUT_ORDER)
+        dr.dml_rank(FORMULA, battles, **in_objects({**({"propensity": "marginal"} | options), **WITHOUT_ORDER}))
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
@@ -173,19 +176,25 @@ def test_what_fails_in_code_of_the_caller_is_the_cause_of_an_error_of_the_packag
 def test_propensities_that_no_label_can_have_are_refused(battles, smallest):
     column = battles.assign(p=np.where(np.arange(N_CONTEXTS) < 3, smallest, 0.2))
     with pytest.raises(NuisanceError):
-        dr.dml_rank(FORMULA, column, mu=SHARES, propensity="p", **WITHOUT_ORDER)
+        dr.dml_rank(FORMULA, column, **in_objects({"mu": SHARES, "propensity": "p", **WITHOUT_ORDER}))
     table = np.where(np.arange(N_CONTEXTS) < 3, smallest, 0.2)[:, None, None] * np.ones((N_MODELS, N_MODELS))
     with pytest.raises(NuisanceError):
-        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity=table, **WITHOUT_ORDER)
+        dr.dml_rank(FORMULA, battles, **in_objects({"mu": SHARES, "propensity": table, **WITHOUT_ORDER}))
 
 
 def test_alpha_has_a_smallest_value(battles):
     with pytest.raises(OptionError):
-        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity=PROPENSITY, alpha=5e-324, **WITHOUT_ORDER)
+        dr.dml_rank(
+            FORMULA, battles, **in_objects({"mu": SHARES, "propensity": PROPENSITY, "alpha": 5e-324, **WITHOUT_ORDER})
+        )
 
 
 @pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 def test_categories_for_a_label_that_does_not_occur_are_named(battles):
     categories = {"model_a": "first", "draw": "tie"}
     with pytest.warns(DmlrankWarning, match="draw"):
-        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity="marginal", categories=categories, **WITHOUT_ORDER)
+        dr.dml_rank(
+            FORMULA,
+            battles,
+            **in_objects({"mu": SHARES, "propensity": "marginal", "categories": categories, **WITHOUT_ORDER}),
+        )

@@ -13,9 +13,9 @@ from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.frames import column_names
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.data.vote_columns import cluster_columns, read_clusters
-from dmlrank.estimation.cross_fitting import assign_folds, extend_folds, fold_key
+from dmlrank.estimation.cross_fitting import assign_folds, fold_key
 from dmlrank.fit.stages import fold_units
-from dmlrank.options import Options
+from dmlrank.options import Options, in_objects
 
 FORMULA = "winner ~ length | model_a + model_b"
 FRAME = dr.datasets.simulate_arena(n=1200, rng=0).assign(topic=lambda frame: frame["question_id"] % 7)
@@ -26,7 +26,9 @@ ENVIRONMENT = caller_environment({}, depth=0)
 def deal(frame, *, context=("question_id",), groups=(), n_folds=5, formula=FORMULA):
     """Fold of each identifier."""
     columns = cluster_columns(groups, column_names(frame))
-    data = preferences_of(take_rows(formula, frame, ENVIRONMENT, Options.of(context=context), groups=columns))
+    data = preferences_of(
+        take_rows(formula, frame, ENVIRONMENT, Options.of(in_objects({"context": context})), groups=columns)
+    )
     units = fold_units(data, read_clusters(data, groups, context), n_folds=n_folds)
     return dict(zip(data.context_ids, assign_folds(units, n_folds, KEY).fold.tolist(), strict=True))
 
@@ -112,22 +114,7 @@ def test_contexts_that_share_a_text_share_the_fold_of_the_smallest_number():
     np.testing.assert_array_equal(folds.to_numpy(), np.repeat(pd.Series(deal(firsts)).to_numpy(), 3)[: len(folds)])
 
 
-@pytest.mark.usefixtures("ignore_warnings")
-def test_a_fit_is_extended_by_its_stored_seed(rank):
-    earlier, all_rows = (
-        rank(frame, FORMULA, context="question_id", rng=5, n_rep=2, propensity="marginal", tune={"n_estimators": 2})
-        for frame in (FRAME[FRAME["question_id"] < 1000], FRAME)
-    )
-    stored = dr.read_json(earlier.to_json()).estimates.description
-    units = fold_units(all_rows.steps.data, None, n_folds=stored.n_folds)
-    for number in range(stored.n_rep):
-        folds, key = earlier.steps.repetitions[number].folds, fold_key(stored.seed, number)
-        extended = extend_folds(folds, np.arange(1000), units, key)
-        np.testing.assert_array_equal(extended.fold, all_rows.steps.repetitions[number].folds.fold)
-    assert not (extended.fold == all_rows.steps.first.folds.fold).all()
-
-
 def test_folds_that_nothing_uses_cost_no_hashes_of_texts():
-    data = preferences_of(take_rows(FORMULA, FRAME, ENVIRONMENT, Options.of(context="question_id")))
+    data = preferences_of(take_rows(FORMULA, FRAME, ENVIRONMENT, Options.of(in_objects({"context": "question_id"}))))
     units = fold_units(data, None, n_folds=5, are_used=False)
     np.testing.assert_array_equal(units.identity, data.seed_order)

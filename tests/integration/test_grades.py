@@ -9,6 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import OptionError, OutcomeError
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 WORTHS = {"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0}
@@ -27,7 +28,7 @@ def battles(n=400, seed=0):
 
 
 def fit(frame, **options):
-    return dr.dml_rank(FORMULA, frame, **{"context": "q", "rng": 0, "position_bias": False} | options)
+    return dr.dml_rank(FORMULA, frame, **in_objects({"context": "q", "rng": 0, "position_bias": False} | options))
 
 
 def same(one, other, rtol=1e-12):
@@ -126,8 +127,6 @@ def test_update_storage_and_command_line(tmp_path, capsys):
     flat = {label: {"A>B": 1, "B>A": 0}.get(label, worth) for label, worth in WORTHS.items()}
     same(res.update(categories=flat), fit(frame, categories=flat, functional="bt"))
     same(res.update(functional="borda"), fit(frame, categories=WORTHS))
-    res.save(tmp_path / "fit", with_data=True)
-    same(dr.load(tmp_path / "fit").update(functional="borda"), fit(frame, categories=WORTHS))
     assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
     frame.to_csv(tmp_path / "battles.csv", index=False)
     worths = [f"{label}={worth}" for label, worth in WORTHS.items()]

@@ -11,6 +11,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import OptionError
+from dmlrank.options import in_objects
 
 from ..support import simulated_votes
 
@@ -37,7 +38,7 @@ def votes(n, gap, seed):
 
 def fit(rows, **options):
     given = {"context": "question_id", "functional": "bt", "rng": 0, "propensity": "marginal", "min_labels": 5}
-    return dr.dml_rank(FORMULA, rows, **(given | options))
+    return dr.dml_rank(FORMULA, rows, **in_objects(given | options))
 
 
 def claimed(result):
@@ -185,7 +186,7 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
     for text, few in ((of_both, "12 values of the column 'prompt'"), (of_prompts, "12 prompts")):
         assert f"{few} are too few to say how many would decide it." in text
         assert "further independent votes" not in text
-    plan = " ".join(str(plain.design(200, contrasts=dr.Top(1))).split())
+    plan = " ".join(str(plain.design(200, contrasts=dr.planning.Top(1))).split())
     asks = "another question than with equal weights, about opponents as often as met"
     by_counts = plain.update(edge_weights="counts")
     assert f"needs fewer labels for a few differences, but asks {asks}." in plan
@@ -193,7 +194,7 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
     assert asks not in " ".join(str(plain).split()) + " ".join(str(by_counts.design(200)).split())
     assert "with pairs weighted by their counts, another question, " in " ".join(str(dr.check(FORMULA, rows)).split())
     assert number(plan, r"place needs about ([\d,]+) further independent labels .*; the fit's summary ") < in_all
-    plan = " ".join(str(fit(rows, context="prompt", min_labels=1).design(20, contrasts=dr.Top(1))).split())
+    plan = " ".join(str(fit(rows, context="prompt", min_labels=1).design(20, contrasts=dr.planning.Top(1))).split())
     assert "12 prompts are too few to say how many labels it takes to decide first place." in plan
     repeated = rows.assign(prompt=np.arange(3000) // 2)
     assert "on new prompts, would decide it" in " ".join(fit(repeated, context="prompt").verdict().split())

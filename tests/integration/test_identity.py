@@ -8,6 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, UnknownModelError
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 QUICK = {"rng": 0, "min_labels": 1}
@@ -29,7 +30,8 @@ def mixed(values, n=600):
 def test_a_column_named_context_is_that_column():
     data = battles().assign(context=lambda table: table["q"])
     fits = [
-        dr.dml_rank(FORMULA, data, cov_type="cluster", cov_kwds={"groups": name}, **QUICK) for name in ("q", "context")
+        dr.dml_rank(FORMULA, data, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": name}, **QUICK}))
+        for name in ("q", "context")
     ]
     assert [fit.estimates.covariance.n_clusters for fit in fits] == [(100,), (100,)]
     pd.testing.assert_series_equal(fits[0].bse, fits[1].bse)
@@ -39,23 +41,27 @@ def test_a_column_named_context_is_that_column():
 
 def test_without_such_a_column_context_stands_for_the_contexts():
     data = battles()
-    fit = dr.dml_rank(FORMULA, data, context="q", cov_type="cluster", cov_kwds={"groups": "context"}, **QUICK)
+    fit = dr.dml_rank(
+        FORMULA, data, **in_objects({"context": "q", "cov_type": "cluster", "cov_kwds": {"groups": "context"}, **QUICK})
+    )
     assert fit.estimates.covariance.n_clusters == (100,)
 
 
 def fit_by_odd(data):
     formula = "winner ~ C(odd) | model_a + model_b"
-    return dr.dml_rank(formula, data, context="q", tune=None, n_folds=2, **QUICK).by("odd")
+    return dr.dml_rank(formula, data, **in_objects({"context": "q", "tune": None, "n_folds": 2, **QUICK})).by("odd")
 
 
 def fit_odd_models(data):
     firsts, seconds = data["model_a"].replace("m0", data["odd"].iloc[0]), data["model_b"].replace("m0", "1")
-    return dr.dml_rank(FORMULA, data.assign(model_a=firsts.astype(object), model_b=seconds), **QUICK)
+    return dr.dml_rank(FORMULA, data.assign(model_a=firsts.astype(object), model_b=seconds), **in_objects(QUICK))
 
 
 ROLES = {
-    "context": lambda data: dr.dml_rank(FORMULA, data, context="odd", **QUICK),
-    "cluster": lambda data: dr.dml_rank(FORMULA, data, cov_type="cluster", cov_kwds={"groups": "odd"}, **QUICK),
+    "context": lambda data: dr.dml_rank(FORMULA, data, **in_objects({"context": "odd", **QUICK})),
+    "cluster": lambda data: dr.dml_rank(
+        FORMULA, data, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": "odd"}, **QUICK})
+    ),
     "model": fit_odd_models,
     "group": fit_by_odd,
 }
@@ -71,14 +77,16 @@ def test_a_number_and_its_text_are_refused_with_both_shown(role, number):
 
 def test_numbers_among_texts_are_fine_where_none_reads_as_another():
     ids = [i // 2 if i % 4 < 2 else f"q{i // 2}" for i in range(600)]
-    told = dr.dml_rank(FORMULA, battles().assign(q=pd.Series(ids, dtype=object)), context="q", **QUICK)
+    told = dr.dml_rank(
+        FORMULA, battles().assign(q=pd.Series(ids, dtype=object)), **in_objects({"context": "q", **QUICK})
+    )
     assert told.nobs == 300
 
 
 def test_whole_numbers_among_texts_are_one_value_whatever_their_type():
     ids = [("x" if i > 500 else 7 if i % 2 else 7.0) if i > 300 else f"q{i}" for i in range(600)]
     data = battles().assign(q=pd.Series(ids, dtype=object))
-    assert dr.dml_rank(FORMULA, data, context="q", **QUICK).nobs == 303
+    assert dr.dml_rank(FORMULA, data, **in_objects({"context": "q", **QUICK})).nobs == 303
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +100,7 @@ def colliding():
     formula = "winner ~ g1 * g2 + g3 | model_a + model_b"
     data["model_a"] = data["model_a"].replace("m1", "m0: m0")
     data["model_b"] = data["model_b"].replace("m1", "m0: m0")
-    return dr.dml_rank(formula, data, context="q", tune=None, n_folds=2, **QUICK)
+    return dr.dml_rank(formula, data, **in_objects({"context": "q", "tune": None, "n_folds": 2, **QUICK}))
 
 
 def test_groups_of_several_columns_have_names_of_their_own(colliding):

@@ -11,7 +11,8 @@ import pytest
 from statsmodels.api import OLS
 
 import dmlrank as dr
-from dmlrank.exceptions import ColumnError, DataError, OptionError, UnknownModelError
+from dmlrank.exceptions import ColumnError, DataError, UnknownModelError
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 FAMILY = ["gpt-4", "claude-v1", "vicuna-13b"]
@@ -38,7 +39,7 @@ def fit(battles, judge=("verdict", "other"), **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         given = {"context": "question_id", "position_bias": False, "rng": 0, "n_jobs": 1}
-        return dr.dml_rank(FORMULA, battles, judge=list(judge), **(given | options))
+        return dr.dml_rank(FORMULA, battles, **in_objects({"judge": list(judge), **(given | options)}))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def share(labels):
 @pytest.mark.parametrize("position_bias", [False, True])
 def test_effects_and_errors_are_those_of_least_squares_by_prompts(battles, position_bias):
     res = fit(battles, position_bias=position_bias)
-    audit = res.judge_audit({"verdict": FAMILY}, "log_length")
+    audit = res.judge.audit({"verdict": FAMILY}, "log_length")
     data, mu = res.steps.data, res.steps.first.mu_without_judge.at(res.steps.data.cells)
     cell = pd.Series(data.vote_cell, index=data.row_index[data.vote_row])
     table = audit.table().set_index(["judge", "effect"])
@@ -86,7 +87,7 @@ def test_effects_and_errors_are_those_of_least_squares_by_prompts(battles, posit
 
 
 def test_the_effects_are_found_and_the_fair_judge_is_fair(fitted):
-    audit = fitted.judge_audit({"verdict": FAMILY, "other": FAMILY}, "log_length")
+    audit = fitted.judge.audit({"verdict": FAMILY, "other": FAMILY}, "log_length")
     table = audit.table().set_index(["judge", "effect"])
     low, high = table["conf_low"], table["conf_high"]
     assert (low.loc["verdict"][["position", "family"]] > 0).all()
@@ -102,17 +103,17 @@ def test_the_effects_are_found_and_the_fair_judge_is_fair(fitted):
 
 @pytest.mark.long
 def test_display_order_names_and_clusters(battles, fitted):
-    audit = fitted.judge_audit({"verdict": FAMILY}, "log_length").table()
+    audit = fitted.judge.audit({"verdict": FAMILY}, "log_length").table()
     turned = battles.rename(columns=SWAP).assign(
         **{name: battles[name].replace(SWAP) for name in ("winner", "verdict", "other")},
         log_length=-battles["log_length"],
     )
-    other = fit(turned).judge_audit({"verdict": FAMILY}, "log_length").table()
+    other = fit(turned).judge.audit({"verdict": FAMILY}, "log_length").table()
     flipped = np.where(audit["effect"] == "position", -1.0, 1.0)
     np.testing.assert_allclose(other["estimate"], audit["estimate"] * flipped, atol=1e-10)
     np.testing.assert_allclose(other["std_error"], audit["std_error"], rtol=1e-8)
     clustered = fit(battles.assign(user=np.arange(len(battles)) // 5), cov_type="cluster", cov_kwds={"groups": "user"})
-    rows = clustered.judge_audit({"verdict": FAMILY}, "log_length").table()
+    rows = clustered.judge.audit({"verdict": FAMILY}, "log_length").table()
     # Folds are dealt by users, and with them the expected human preference changes a little.
     np.testing.assert_allclose(rows["estimate"], audit["estimate"], atol=0.005)
     assert (np.abs(rows["std_error"] / audit["std_error"] - 1) < 0.3).all()
@@ -123,7 +124,7 @@ def test_joint_intervals_cover_and_the_joint_test_has_its_level():
     """With a judge who only calls ties at random, all preferences are zero."""
     covered, rejected = 0, 0
     for seed in range(3):
-        audit = fit(arena(500, seed, (0, 0, 0)), ["other"]).judge_audit({"other": FAMILY}, "log_length")
+        audit = fit(arena(500, seed, (0, 0, 0)), ["other"]).judge.audit({"other": FAMILY}, "log_length")
         rows = audit.table()[2:]
         covered += bool(((rows["conf_low"] < 0) & (rows["conf_high"] > 0)).all())
         rejected += float(audit.test().pvalue) < 0.05
@@ -132,7 +133,7 @@ def test_joint_intervals_cover_and_the_joint_test_has_its_level():
 
 
 def test_what_is_shown(fitted):
-    audit = fitted.judge_audit({"verdict": FAMILY}, "log_length")
+    audit = fitted.judge.audit({"verdict": FAMILY}, "log_length")
     assert "verdict prefers nothing more than humans do (joint test): chi2(3) = " in " ".join(str(audit).split())
     page = fitted.report(judge_audit=audit)
     assert "What judges prefer" in page
@@ -140,16 +141,15 @@ def test_what_is_shown(fitted):
 
 
 def test_bad_input_is_an_error(battles, fitted):
-    with pytest.raises(OptionError, match="has no judge"):
-        fitted.update(judge=None).judge_audit()
+    assert fitted.update(judge=None).judge is None
     with pytest.raises(UnknownModelError, match="no judge 'verdit'"):
-        fitted.judge_audit({"verdit": FAMILY})
+        fitted.judge.audit({"verdit": FAMILY})
     with pytest.raises(UnknownModelError, match="no model 'gpt4'"):
-        fitted.judge_audit({"verdict": ["gpt4"]})
+        fitted.judge.audit({"verdict": ["gpt4"]})
     with pytest.raises(ColumnError, match="'lenght'"):
-        fitted.judge_audit(style="lenght")
+        fitted.judge.audit(style="lenght")
     with pytest.raises(DataError, match="do not vary"):
-        fitted.judge_audit({"verdict": list(fitted.models)})
+        fitted.judge.audit({"verdict": list(fitted.models)})
     with pytest.raises(UnknownModelError):
-        fitted.judge_audit().test("x")
-    pd.testing.assert_frame_equal(fitted.judge_audit().table(), fitted.judge_audit(alpha=0.05).table())
+        fitted.judge.audit().test("x")
+    pd.testing.assert_frame_equal(fitted.judge.audit().table(), fitted.judge.audit(alpha=0.05).table())

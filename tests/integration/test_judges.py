@@ -12,8 +12,9 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import JudgeError, OptionError
+from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 SWAP = {"model_a": "model_b", "model_b": "model_a"}
@@ -39,7 +40,7 @@ def fit(battles, judge="verdict", formula=FORMULA, **options):
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        return dr.dml_rank(formula, battles, judge=judge, **(given | options))
+        return dr.dml_rank(formula, battles, **in_objects({"judge": judge, **(given | options)}))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_biased_judge_does_not_move_the_scores():
     result = fit(battles.assign(verdict=favours.where(favours.notna(), battles["verdict"])))
     every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)
     assert abs(result.params["dolly-v2-12b"] - every_vote.params["dolly-v2-12b"]) < 3.5 * result.bse["dolly-v2-12b"]
-    table = result.judge_table()
+    table = result.judge.table()
     assert table.loc["dolly-v2-12b", "judge_differs"]
     assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
 
@@ -131,16 +132,30 @@ def test_with_features_unlabelled_battles_teach_mu(battles):
     )
 
 
+def on_every_pair(simulator, battles):
+    """A frame with the true probabilities of every ordered pair of every prompt."""
+    prompts = battles.drop_duplicates("question_id")
+    mu = simulator.mu(prompts[["x0", "x1"]].to_numpy())
+    first, second = np.nonzero(~np.eye(len(simulator.models), dtype=bool))
+    names = np.array(simulator.models)
+    columns = {
+        "question_id": np.repeat(prompts["question_id"].to_numpy(), len(first)),
+        "model_a": np.tile(names[first], len(prompts)),
+        "model_b": np.tile(names[second], len(prompts)),
+    }
+    shares = pd.DataFrame(mu[:, first, second].reshape(-1, 3), columns=["p_a", "p_b", "p_tie"])
+    return pd.DataFrame(columns).join(shares)
+
+
 @pytest.mark.long
 def test_a_verdict_on_every_pair_of_every_prompt():
     simulator = dr.datasets.Ties()
     battles = simulator.sample(400, rng=1)
     x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
     mu = simulator.mu(x)
-    mu[:, range(3), range(3)] = np.nan
     formula = "winner ~ x0 + x1 | model_a + model_b"
     options = {"formula": formula, "position_bias": True, "propensity": "propensity"}
-    result = fit(battles, judge=mu, **options)
+    result = fit(battles, judge=on_every_pair(simulator, battles), **options)
     assert result.steps.verdicts.covers_all_pairs
     truth = simulator.truth("bt", n=50_000)
     assert ((result.params - truth).abs() < 4 * result.bse).all()
@@ -168,7 +183,10 @@ def test_features_need_a_verdict_on_every_pair(battles):
     with pytest.raises(OptionError, match="allowed"):
         fit(battles, judge_as="feature")
     with pytest.raises(OptionError, match="empty"):
-        fit(battles, judge={})
+        fit(battles, judge=[])
+    for wrong in (np.zeros((2, 3, 3, 3)), lambda contexts, models: None, {"gpt": "verdict"}, 3):
+        with pytest.raises(OptionTypeError, match="allowed: the name of a column of verdicts"):
+            fit(battles, judge=wrong)
 
 
 def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
@@ -257,27 +275,27 @@ def test_votes_that_a_judge_is_worth():
 
 
 def test_the_judge_alone_is_a_fit_to_its_verdicts(battles, fitted):
-    table = fitted.judge_table()
+    table = fitted.judge.table()
     as_votes = fit(battles.assign(winner=battles["verdict"]), judge=None)
     np.testing.assert_allclose(table["judge"], as_votes.params, atol=0.02)
     np.testing.assert_allclose(table["judge_se"], as_votes.bse, rtol=0.05)
     np.testing.assert_allclose(table["both"], fitted.params)
-    with pytest.raises(OptionError, match="no judge"):
-        as_votes.judge_table()
+    assert as_votes.judge is None
+    of_view = fitted.sequential(planned=5000).judge
+    for name in ("table", "audit"):
+        with pytest.raises(OptionError, match="one look only"):
+            getattr(of_view, name)
 
 
-def test_the_report_is_stored_and_scaled(fitted, tmp_path):
+def test_the_report_is_stored_and_scaled(fitted):
     again = dr.read_json(fitted.to_json())
     assert str(again.judge) == str(fitted.judge)
     assert again.judge.worth == fitted.judge.worth
     elo = fitted.rescale("elo")
     np.testing.assert_allclose(elo.judge.without["std_error"], fitted.judge.without["std_error"] * 400 / np.log(10))
-    np.testing.assert_allclose(elo.judge_table()["judge_se"], fitted.judge_table()["judge_se"] * 400 / np.log(10))
+    np.testing.assert_allclose(elo.judge.table()["judge_se"], fitted.judge.table()["judge_se"] * 400 / np.log(10))
     with pytest.raises(dr.DmlrankError, match="stored without"):
-        again.judge_table()
-    fitted.save(tmp_path / "kept.pkl", with_data=True)
-    back = dr.load(tmp_path / "kept.pkl")
-    pd.testing.assert_series_equal(back.update(functional="borda").params, fitted.update(functional="borda").params)
+        again.judge.table()
 
 
 @pytest.mark.long
@@ -286,8 +304,8 @@ def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
     second = battles["all_votes"].where(
         rng.random(len(battles)) < 0.6, rng.choice(battles["all_votes"].unique(), len(battles))
     )
-    both = fit(battles.assign(second=second), judge={"one": "verdict", "two": "second"})
-    assert both.judge.figures.names == ("one", "two")
+    both = fit(battles.assign(second=second), judge=["verdict", "second"])
+    assert both.judge.figures.names == ("verdict", "second")
     assert both.bse.mean() < fitted.bse.mean()
 
 
@@ -295,28 +313,11 @@ def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
 def test_command_line(battles, tmp_path, capsys):
     path = tmp_path / "battles.csv"
     battles.to_csv(path, index=False)
-    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
+    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--set", "min_labels=2"]
     assert main(["fit", FORMULA, str(path), "--functional", "bt", "--judge", "verdict", *options]) == 0
     shown = capsys.readouterr().out
     assert "Verdicts of the judge 'verdict' on 3,000 pairs" in shown
     assert "human votes" in shown
-
-
-@pytest.mark.long
-def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
-    path, other = tmp_path / "battles.csv", tmp_path / "verdicts.csv"
-    battles.drop(columns="verdict").to_csv(path, index=False)
-    battles[["question_id", "model_a", "model_b", "verdict"]].to_csv(other, index=False)
-    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
-    call = ["fit", FORMULA, str(path), "--functional", "bt", *options, "--out", str(tmp_path / "out.csv")]
-    assert main([*call, "--judge-file", str(other)]) == 0
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["std_error"], fitted.tidy()["std_error"], rtol=1e-10)
-    assert main([*call, "--judge-file", f"one={other}", f"two={other}"]) == 0
-    assert "one" in capsys.readouterr().out
-    assert main([*call, "--judge-file", str(other), str(other)]) == 1
-    assert "several as NAME=FILE" in capsys.readouterr().err
-    assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 1
-    assert "--judge and --judge-file are both given" in capsys.readouterr().err
 
 
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):

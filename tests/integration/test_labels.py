@@ -8,6 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
+from dmlrank.options import in_objects
 
 from ..support import optional
 
@@ -34,7 +35,7 @@ def quiet(ignore_warnings):
 
 def fit(data, formula=FORMULA, **options):
     settings = {"rng": 0, "min_labels": 1, "tune": None, "n_folds": 2, "propensity": "marginal"}
-    return dr.dml_rank(formula, data, **settings | options)
+    return dr.dml_rank(formula, data, **in_objects(settings | options))
 
 
 def test_a_series_in_the_formula_is_aligned_with_the_rows(data):

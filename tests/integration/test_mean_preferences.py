@@ -13,6 +13,7 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
 from dmlrank.fit.fit_covariance import warn_of_mean_preferences
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
+from dmlrank.options import in_objects
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
 
@@ -41,13 +42,12 @@ def quiet(ignore_warnings):
     """Small groups and few clusters are meant here."""
 
 
-def one_step_mean(result, weight=None, sample=None):
+def one_step_mean(result, weight=None):
     """Mean of mu + S / pi (Y - mu) over the prompts, (K, K, C), label by label."""
     data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
     weight = np.ones(len(mu)) if weight is None else weight
     weight = weight / weight.sum()
-    in_sample = weight if sample is None else weight * np.isin(np.arange(len(mu)), sample)
-    mean = np.tensordot(in_sample / in_sample.sum(), mu, 1)
+    mean = np.tensordot(weight / weight.sum(), mu, 1)
     for m, i in enumerate(data.cells.context):
         j, k = data.cells.first[m], data.cells.second[m]
         delta = weight[i] / pi[m] * (data.cells.y[m] - mu[i, j, k])
@@ -96,11 +96,9 @@ def test_estimate_and_error_are_written_out(fitted, functional):
         np.testing.assert_allclose(result.cov_params(), phi.T @ phi / len(phi) ** 2, rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["weighted", "sampled"])
-def test_weights_and_samples_are_those_of_the_target_population(battles, fitted, kind):
-    result = fitted("bt", average="preferences", **COVARIANCES[kind])
-    weight = by_prompt(battles.frame, "importance") if kind == "weighted" else None
-    mean = one_step_mean(result, weight, result.steps.first.sample)
+def test_weights_are_those_of_the_target_population(battles, fitted):
+    result = fitted("bt", average="preferences", **COVARIANCES["weighted"])
+    mean = one_step_mean(result, by_prompt(battles.frame, "importance"))
     np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
     expected = result.steps.setup.functional.value(mean[None])[0] - result.steps.first.mean.bias
     np.testing.assert_allclose(result.params, expected, rtol=1e-9)
@@ -111,7 +109,7 @@ def test_a_linear_functional_has_one_average(fitted, kind):
     scores, preferences = (fitted("borda", average=name, **COVARIANCES[kind]) for name in ("scores", "preferences"))
     np.testing.assert_array_equal(preferences.params, scores.params)
     np.testing.assert_array_equal(preferences.cov_params(), scores.cov_params())
-    assert preferences.project("~ x0").params.equals(scores.project("~ x0").params)
+    assert preferences.by("~ x0").params.equals(scores.by("~ x0").params)
 
 
 @pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
@@ -142,7 +140,7 @@ def test_without_features_both_averages_have_the_same_target():
     frame = simulator.sample(6000, rng=0)
     known = {"context": "question_id", "propensity": "propensity", "rng": 0, "n_jobs": 1}
     for functional in ("bt", "rank_centrality"):
-        scores = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, functional=functional, **known)
+        scores = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **in_objects({"functional": functional, **known}))
         preferences = scores.update(average="preferences")
         # The averages differ by terms of second order in the error of the mean preferences.
         assert np.abs(preferences.params - scores.params).max() < 0.15 * scores.bse.max()
@@ -177,9 +175,11 @@ def test_the_target_does_not_depend_on_the_features():
     frame = simulator.sample(6000, rng=1)
     options = {"functional": "bt", "context": "question_id", "rng": 0, "n_jobs": 1, "average": "preferences"}
     with_features = dr.dml_rank(
-        "winner ~ x0 + x1 | model_a + model_b", frame, **options, **true_first_stages(simulator, frame)
+        "winner ~ x0 + x1 | model_a + model_b", frame, **in_objects({**options, **true_first_stages(simulator, frame)})
     )
-    without = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, propensity="propensity", **options)
+    without = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b", frame, **in_objects({"propensity": "propensity", **options})
+    )
     for result in (with_features, without):
         assert (np.abs(result.params - truth) < 3 * result.bse).all()
         assert (np.abs(result.params - given_x) > 3 * result.bse).any()
@@ -212,26 +212,23 @@ def test_means_outside_of_the_simplex_are_set_to_its_border_with_a_warning(battl
     wrong /= np.where(wrong.sum(axis=-1, keepdims=True) > 0, wrong.sum(axis=-1, keepdims=True), 1.0)
     options = {"functional": "bt", "average": "preferences", "mu": wrong, "propensity": "shown", "rng": 0}
     with pytest.warns(IntervalWarning, match="mean preferences of .* pairs lie outside of 0 to 1"):
-        result = dr.dml_rank(FORMULA, frame, context="prompt", min_labels=1, n_jobs=1, **options)
+        result = dr.dml_rank(
+            FORMULA, frame, **in_objects({"context": "prompt", "min_labels": 1, "n_jobs": 1, **options})
+        )
     table = result.steps.first.mean.floored.table
     assert table.min() >= 0
     np.testing.assert_allclose(table.sum(axis=-1)[~np.eye(4, dtype=bool)], 1, rtol=1e-12)
 
 
-def test_stored_results_keep_the_average(fitted, tmp_path):
+def test_stored_results_keep_the_average(fitted):
     result = fitted("bt", average="preferences")
     read = dr.read_json(result.to_json())
     assert read.estimates.description.average == "preferences"
     assert read.summary().as_text() == result.summary().as_text()
-    result.save(tmp_path / "fit.pkl", with_data=True)
-    loaded = dr.load(tmp_path / "fit.pkl")
-    np.testing.assert_allclose(loaded.by("half").params, result.by("half").params, rtol=1e-12)
-    assert loaded.update(average="scores").params.equals(fitted("bt").params)
 
 
-@pytest.mark.parametrize("options", [{}, {"subsample": 60}])
-def test_predictions_are_scores_of_prompts(fitted, options):
-    preferences, scores = fitted("bt", average="preferences", **options), fitted("bt", **options)
+def test_predictions_are_scores_of_prompts(fitted):
+    preferences, scores = fitted("bt", average="preferences"), fitted("bt")
     np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
     assert preferences.predict().index.equals(scores.predict().index)
 
@@ -239,7 +236,7 @@ def test_predictions_are_scores_of_prompts(fitted, options):
 def test_the_command_line_takes_the_average(battles, tmp_path, capsys):
     battles.frame.to_csv(tmp_path / "votes.csv", index=False)
     words = ["fit", "winner ~ 1 | model_a + model_b", str(tmp_path / "votes.csv"), "--context", "prompt", "--rng", "0"]
-    assert main([*words, "--functional", "bt", "--average", "preferences", "--min-labels", "1"]) == 0
+    assert main([*words, "--functional", "bt", "--average", "preferences", "--set", "min_labels=1"]) == 0
     assert "of mean preferences" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*words, "--average", "votes"])
@@ -264,7 +261,7 @@ def test_estimators_that_assume_bradley_terry_refuse_mean_preferences(battles, r
 
 def test_projections_of_mean_preferences_are_refused(fitted):
     with pytest.raises(OptionError, match="preferences"):
-        fitted("bt", average="preferences").project("~ x0")
+        fitted("bt", average="preferences").by("~ x0")
 
 
 def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
@@ -305,9 +302,15 @@ def test_comparisons_and_judges_use_the_same_average(battles, rank):
     options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "judge": "verdict"}
     result = rank(frame, FORMULA, **options)
     alone = rank(frame, FORMULA, **(options | {"judge": None}))
-    np.testing.assert_allclose(result.judge_table()["humans"], alone.params, atol=1e-10)
-    np.testing.assert_allclose(result.judge_table()["humans_se"], alone.bse, rtol=1e-8)
-    every_pair = np.random.default_rng(0).random((160, 4, 4, 1))
+    np.testing.assert_allclose(result.judge.table()["humans"], alone.params, atol=1e-10)
+    np.testing.assert_allclose(result.judge.table()["humans_se"], alone.bse, rtol=1e-8)
+    names = sorted({*frame["model_a"].dropna(), *frame["model_b"].dropna()})
+    pairs = [(first, second) for first in names for second in names if first != second]
+    every_pair = pd.DataFrame(
+        [(prompt, *pair) for prompt in frame["prompt"].unique() for pair in pairs],
+        columns=["prompt", "model_a", "model_b"],
+    )
+    every_pair["verdict"] = np.random.default_rng(0).choice(["model_a", "model_b"], len(every_pair))
     for average, changes_target in (("preferences", False), ("scores", True)):
         changed = options | {"average": average, "judge": every_pair, "judge_as": "features"}
         text = " ".join(rank(frame, FORMULA, **changed).explain().split())

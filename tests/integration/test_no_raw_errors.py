@@ -14,17 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarni
 TREES = {"n_estimators": 2, "num_leaves": 3}
 
 
-@pytest.mark.long
-def test_verdicts_of_a_judge_beside_an_array_of_propensities():
-    battles = dr.datasets.simulate_arena(n=300, rng=0)
-    battles["verdict"] = battles["winner"].fillna("tie")
-    battles.loc[::3, "winner"] = None
-    options = {"judge": "verdict", "min_labels": 1, "graph": "complete", "rng": 0}
-    results = dr.dml_rank(FORMULA, battles, propensity=np.full((300, 8, 8), 1 / 60), **options)
-    assert np.isfinite(results.bse).all()
-    assert results.judge is not None
-
-
 @pytest.mark.parametrize("alpha", [1e-5, 1e-9])
 def test_max_t_holds_beyond_the_reach_of_its_draws(arena_result, alpha):
     """No interval for all models at once is shorter than one for a single model, or longer than Bonferroni's."""
@@ -37,15 +26,6 @@ def test_max_t_holds_beyond_the_reach_of_its_draws(arena_result, alpha):
     assert (width["max-t"] <= width["bonferroni"] * (1 + 1e-9)).all()
 
 
-def test_an_update_to_the_restricted_estimator_takes_its_functional():
-    battles = dr.datasets.simulate_bt(400, rng=0)
-    options = {"rng": 0, "min_labels": 1}
-    updated = dr.dml_rank(FORMULA, battles, functional="softmin", **options).update(estimator="bt_restricted")
-    fresh = dr.dml_rank(FORMULA, battles, estimator="bt_restricted", **options)
-    assert updated.functional == "bt"
-    np.testing.assert_array_equal(updated.params, fresh.params)
-
-
 @pytest.mark.long
 def test_a_formula_of_600_columns():
     rng = np.random.default_rng(0)
@@ -55,13 +35,20 @@ def test_a_formula_of_600_columns():
     battles = pd.concat([battles, pd.DataFrame(rng.normal(size=(90, 600)), columns=names)], axis=1)
     battles["winner"] = rng.choice(["model_a", "model_b"], size=90)
     formula = f"winner ~ {' + '.join(names)} | model_a + model_b"
-    results = dr.dml_rank(formula, battles, tune=TREES, propensity="marginal", min_labels=1, n_folds=2, rng=0)
+    results = dr.dml_rank(
+        formula,
+        battles,
+        learning=dr.Learning(tune=TREES, n_folds=2),
+        propensity="marginal",
+        pairs=dr.Pairs(min_labels=1),
+        rng=0,
+    )
     assert results.steps.data.x.shape == (90, 600)
 
 
 def test_a_bootstrap_of_scores_that_do_not_vary_gives_numbers_or_the_reason():
     votes = dr.datasets.simulate_arena(n=200, rng=0).assign(winner="tie")
-    results = dr.dml_rank(FORMULA, votes, min_labels=1, rng=0, graph="complete", propensity="marginal")
+    results = dr.dml_rank(FORMULA, votes, pairs=dr.Pairs(min_labels=1, graph="complete"), rng=0, propensity="marginal")
     if results.estimates.has_intervals:
         assert np.isfinite(results.bootstrap("webb").conf_int()).all().all()
     else:

@@ -6,6 +6,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import MissingDataError
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 OPTIONS = {"context": "question_id", "position_bias": False, "min_labels": 1, "rng": 0, "n_jobs": 1}
@@ -50,25 +51,26 @@ def planned():
 @pytest.fixture(scope="module")
 def filled(old):
     """The old votes with the propensities that a fit of them alone estimates, and this fit."""
-    fit = dr.dml_rank(FORMULA, old, **OPTIONS, learner=shares)
-    estimated = fit.augment().set_index("question_id")["propensity"]
+    fit = dr.dml_rank(FORMULA, old, **in_objects({**OPTIONS, "learner": shares}))
+    prompts = fit.steps.data.context_ids[fit.steps.data.cells.context]
+    estimated = dict(zip(prompts, fit.steps.first.propensity.cells, strict=True))
     return old.assign(propensity=old["question_id"].map(estimated)), fit
 
 
 def test_estimated_propensities_as_a_column_give_the_fit_that_estimated_them(filled):
     frame, fit = filled
-    again = dr.dml_rank(FORMULA, frame, **OPTIONS, learner=shares, propensity="propensity")
+    again = dr.dml_rank(FORMULA, frame, **in_objects({**OPTIONS, "learner": shares, "propensity": "propensity"}))
     np.testing.assert_array_equal(again.params, fit.params)
     np.testing.assert_array_equal(again.cov_params(), fit.cov_params())
 
 
 def test_old_votes_add_their_information_to_the_votes_of_a_plan(filled, old, planned):
     options = {**OPTIONS, "learner": shares, "propensity": "propensity"}
-    both = dr.dml_rank(FORMULA, pd.concat([filled[0], planned]), **options)
+    both = dr.dml_rank(FORMULA, pd.concat([filled[0], planned]), **in_objects(options))
     # The true propensity of the old votes is that of the ordered pair; both orders of a pair are equally likely.
     known = pd.concat([old.assign(propensity=2 * old["true_propensity"]), planned])
-    oracle = dr.dml_rank(FORMULA, known, **options)
-    alone = dr.dml_rank(FORMULA, planned, **options)
+    oracle = dr.dml_rank(FORMULA, known, **in_objects(options))
+    alone = dr.dml_rank(FORMULA, planned, **in_objects(options))
     assert ((both.params - oracle.params) / oracle.bse).abs().max() < 1
     np.testing.assert_allclose(both.bse, oracle.bse, rtol=0.15)
     assert (both.bse < alone.bse).all()
@@ -78,18 +80,9 @@ def test_old_votes_add_their_information_to_the_votes_of_a_plan(filled, old, pla
         assert ((result.params - truth) / result.bse).abs().max() < 4
 
 
-def test_further_votes_of_the_plan_are_added_by_extend(filled, planned):
-    options = {**OPTIONS, "learner": shares, "propensity": "propensity"}
-    board = dr.dml_rank(FORMULA, pd.concat([filled[0], planned[:900]]), **options)
-    longer = board.extend(planned[900:], refit="never")
-    full = dr.dml_rank(FORMULA, pd.concat([filled[0], planned]), **options)
-    assert longer.extension.contexts_new == 100
-    assert ((longer.params - full.params) / full.bse).abs().max() < 0.1
-
-
 def test_votes_without_a_propensity_are_refused_with_the_way_out(old, planned):
     with pytest.raises(
         MissingDataError,
         match="drop",
     ):
-        dr.dml_rank(FORMULA, pd.concat([old, planned]), **OPTIONS, propensity="propensity")
+        dr.dml_rank(FORMULA, pd.concat([old, planned]), **in_objects({**OPTIONS, "propensity": "propensity"}))

@@ -19,7 +19,7 @@ from dmlrank.cli.main import main
 from dmlrank.data.frames import array_in_file, column_names, take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
-from dmlrank.options import Options
+from dmlrank.options import Options, in_objects
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -72,7 +72,7 @@ def assert_same_bits(one, two):
     assert one.tidy().equals(two.tidy())
 
 
-OPTIONS_OF_DATA = Options.of(context="question_id")
+OPTIONS_OF_DATA = Options.of(in_objects({"context": "question_id"}))
 OPTIONS = {
     "bt, order matters": {"functional": "bt", "position_bias": True},
     "borda, order does not matter, clusters, weights": {
@@ -82,10 +82,9 @@ OPTIONS = {
         "cov_kwds": {"groups": "group"},
         "weights": "weight",
     },
-    "rank centrality, sample, repetitions, LightGBM": {
+    "rank centrality, repetitions, LightGBM": {
         "functional": "rank_centrality",
         "n_rep": 2,
-        "subsample": 400,
         "learner": "lightgbm",
         "propensity": "marginal",
     },
@@ -97,15 +96,16 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
-    assert_alike(*(dr.dml_rank(FORMULA, data, **kwargs) for data in (table, str(folder))))
+    assert_alike(*(dr.dml_rank(FORMULA, data, **in_objects(kwargs)) for data in (table, str(folder))))
 
 
 def test_workers_give_the_same_bits(folder):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
     formula = "winner ~ u + v | model_a + model_b"
-    with ThreadPoolExecutor(2) as workers:
-        results = [dr.dml_rank(formula, folder, executor=executor, **options) for executor in (None, workers)]
-    assert_same_bits(*results)
+    alone = dr.dml_rank(formula, folder, **in_objects(options))
+    with ThreadPoolExecutor(2) as workers, dr.computing(executor=workers):
+        on_workers = dr.dml_rank(formula, folder, **in_objects(options))
+    assert_same_bits(alone, on_workers)
 
 
 def test_features_are_in_a_file_in_single_precision(folder, table):
@@ -141,7 +141,10 @@ def _transforms():
 @pytest.mark.long
 def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, table, votes):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    results = [dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **options) for data in (table, folder)]
+    results = [
+        dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **in_objects(options))
+        for data in (table, folder)
+    ]
     assert_alike(*(res.update(functional="bt") for res in results))
     by_category = [res.by("category") for res in results]
     np.testing.assert_allclose(*(result.tidy()["estimate"] for result in by_category), atol=0.02)
@@ -158,9 +161,14 @@ def test_dropped_and_missing_rows(folder, votes, tmp_path):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
     formula = "winner ~ u + center(u) + v | model_a + model_b"
     with pytest.raises(MissingDataError, match="'u' in"):
-        dr.dml_rank(formula, tmp_path, **options)
+        dr.dml_rank(formula, tmp_path, **in_objects(options))
     for missing in ("drop", "keep"):
-        assert_alike(*(dr.dml_rank(formula, data, missing=missing, **options) for data in (holes, str(tmp_path))))
+        assert_alike(
+            *(
+                dr.dml_rank(formula, data, **in_objects({"missing": missing, **options}))
+                for data in (holes, str(tmp_path))
+            )
+        )
 
 
 @pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])
@@ -278,7 +286,9 @@ def test_a_dask_frame_is_read_partition_by_partition(known, votes):
     frame = dd.concat([frame, frame[frame["length"] < 0]])
     assert column_names(frame) == list(votes.columns)
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    assert_alike(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))
+    assert_alike(
+        *(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **in_objects(options)) for data in (votes, frame))
+    )
 
 
 def test_a_partition_that_fails_is_named(votes):

@@ -64,16 +64,7 @@ def test_equal_weights_change_nothing_and_zero_weights_leave_prompts_out_of_the_
     np.testing.assert_allclose(known(battles, rank, functional="bt", weights=half).params, raw[half].mean(axis=0))
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [
-        np.ones(7),
-        np.full(120, np.nan),
-        -np.ones(120),
-        np.zeros(120),
-        "x9",
-    ],
-)
+@pytest.mark.parametrize("weights", [np.ones(7), np.full(120, np.nan), -np.ones(120), np.zeros(120), "x9"])
 def test_weights_that_make_no_sense_are_refused(battles, rank, weights):
     with pytest.raises(dr.DmlrankError):
         known(battles, rank, weights=weights)

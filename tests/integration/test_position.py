@@ -12,6 +12,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
+from dmlrank.options import in_objects
 
 from ..support import chunks_of, either_order, true_first_stages, without_order
 
@@ -206,7 +207,7 @@ def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estim
     pattern = r"display order is ignored.*an advantage.*'d' in (79|80|81) %.*position_bias=True"
 
     def warned(votes):
-        result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **options)
+        result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **in_objects(options))
         return any(re.search(pattern, text) for text in result.diagnostics.warnings)
 
     with warnings.catch_warnings():
@@ -217,9 +218,9 @@ def test_an_ignored_position_effect_is_warned_of_where_it_moves_the_scores(estim
         assert not warned(uneven_votes(0.15, 0.5))
         # A name that is spelt otherwise on one side is warned of as such.
         spelt = uneven_votes(0.15, 0.5)
-        spelt.loc[(spelt["model_a"] == "d") & (spelt.index % 2 == 0), "model_a"] = "d "
-        said = dr.dml_rank("winner ~ 1 | model_a + model_b", spelt, **options).diagnostics.warnings
-        assert "differ only by blanks" in said[0]
+        spelt.loc[(spelt["model_a"] == "d") & (spelt.index % 2 == 0), "model_a"] = "D"
+        said = dr.dml_rank("winner ~ 1 | model_a + model_b", spelt, **in_objects(options)).diagnostics.warnings
+        assert "differ only by letter case" in said[0]
         assert not any("display order is ignored" in text for text in said)
 
 

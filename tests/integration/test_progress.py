@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import Bar, computing, report
+from dmlrank._utils.computation import Bar, computing_with, report
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 
@@ -87,7 +87,7 @@ def test_reports_outside_a_fit_go_nowhere():
 
 def test_reporting_ends_with_its_block():
     heard = []
-    with computing(None, progress=lambda *a: heard.append(a)):
+    with computing_with(None, progress=lambda *a: heard.append(a)):
         report(1, 1, "inside")
     report(1, 1, "outside")
     assert heard == [(1, 1, "inside")]

@@ -18,6 +18,7 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
+from dmlrank.options import in_objects
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -62,7 +63,7 @@ def regression(battles, results, kind, model):
 @pytest.mark.parametrize("kind", ["robust", "cluster", "weighted"])
 def test_coefficients_and_covariance_are_those_of_statsmodels(battles, fitted, kind):
     results = fitted("borda", kind)
-    projection = results.project("~ C(half) + x0 + I(x0 ** 2)")
+    projection = results.by("~ C(half) + x0 + I(x0 ** 2)")
     assert projection.coefficients == ["Intercept", "C(half)[T.rest]", "x0", "I(x0 ** 2)"]
     matrix = projection.cov_params()
     for model, name in enumerate(projection.models):
@@ -75,10 +76,10 @@ def test_coefficients_and_covariance_are_those_of_statsmodels(battles, fitted, k
 def test_functions_of_the_caller_and_splines_are_read_as_in_a_fit(battles, fitted):
     results, x0 = fitted(), by_prompt(battles.frame, "x0")
     raw = results.influence + results.params.to_numpy()
-    projection = results.project("~ np.exp(x0)")
+    projection = results.by("~ np.exp(x0)")
     v = np.column_stack([np.ones(150), np.exp(x0)])
     np.testing.assert_allclose(projection.params, np.linalg.lstsq(v, raw, rcond=None)[0], rtol=1e-8)
-    spline = results.project("~ bs(x0, 4)")
+    spline = results.by("~ bs(x0, 4)")
     assert spline.test_terms().index.tolist() == ["bs(x0, 4)"]
     inside = float(np.median(x0))
     band = spline.bands("x0", [inside], models="m1")["estimate"].item()
@@ -92,7 +93,7 @@ def test_functions_of_the_caller_and_splines_are_read_as_in_a_fit(battles, fitte
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_constant_alone_gives_the_scores(fitted, functional, kind):
     results = fitted(functional, kind)
-    projection = results.project("~ 1")
+    projection = results.by("~ 1")
     np.testing.assert_allclose(projection.params.loc["Intercept"], results.params, rtol=1e-9)
     np.testing.assert_allclose(projection.bse.loc["Intercept"], results.bse, rtol=1e-8)
     np.testing.assert_allclose(projection.cov_params().to_numpy(), results.cov_params(), rtol=1e-7, atol=1e-13)
@@ -105,11 +106,11 @@ def test_a_constant_alone_gives_the_scores(fitted, functional, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind):
     results = fitted(functional, kind)
-    groups, projection = results.by("half"), results.project("~ 0 + C(half)")
+    groups, projection = results.by("half"), results.by("~ 0 + C(half)")
     np.testing.assert_allclose(projection.params.T, groups.params, rtol=1e-9)
     np.testing.assert_allclose(projection.cov_params().to_numpy(), groups.cov_params(), rtol=1e-7, atol=1e-13)
     # With a constant the coefficients are differences of the groups, and so is their covariance.
-    contrasts = results.project("~ C(half)")
+    contrasts = results.by("~ C(half)")
     moved = np.kron([[1, 0], [-1, 1]], np.eye(K))
     expected = moved @ groups.cov_params().to_numpy() @ moved.T
     np.testing.assert_allclose(contrasts.cov_params(), expected, rtol=1e-6, atol=1e-12)
@@ -123,14 +124,14 @@ def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind
 
 def test_elo_points_multiply_slopes_and_shift_the_constant(fitted):
     results, factor = fitted("bt"), 400 / np.log(10)
-    plain, elo = results.project("~ x0"), results.rescale("elo", mean=1000).project("~ x0")
+    plain, elo = results.by("~ x0"), results.rescale("elo", mean=1000).by("~ x0")
     np.testing.assert_allclose(elo.params.loc["x0"], factor * plain.params.loc["x0"], rtol=1e-9)
     np.testing.assert_allclose(elo.params.loc["Intercept"], 1000 + factor * plain.params.loc["Intercept"], rtol=1e-9)
     np.testing.assert_allclose(elo.bse, factor * plain.bse, rtol=1e-8)
 
 
 def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):
-    projection = fitted("bt").project("~ x0")
+    projection = fitted("bt").by("~ x0")
     np.testing.assert_allclose(projection.params.sum(axis=1), 0, atol=1e-12)
     test = projection.t_test("x0: m0 - x0: m1")
     gap = projection.params.loc["x0", "m0"] - projection.params.loc["x0", "m1"]
@@ -148,8 +149,8 @@ def test_projections_of_scores_have_the_quantiles_and_allowance_of_small_groups(
     score = (np.random.default_rng(3).random(240) < 0.9).astype(float)
     table = table.assign(kind=np.where(task < 10, "few", "so"), score=score)
     options = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}} if clustered else {}
-    res = dr.dml_rank("score ~ C(kind) | model", table, context="task", rng=0, **options)
-    groups, means = res.by("kind").joint.covariance, res.project("~ 0 + C(kind)").joint.covariance
+    res = dr.dml_rank("score ~ C(kind) | model", table, **in_objects({"context": "task", "rng": 0, **options}))
+    groups, means = res.by("kind").joint.covariance, res.by("~ 0 + C(kind)").joint.covariance
     assert means.df == groups.df == (4 if clustered else 9)
     # That of one prompt, or cluster, in a group; its size is that of the deviations in all groups.
     n_units, of_fit = (5, 40) if clustered else (10, 80), res.estimates.covariance.allowance
@@ -159,11 +160,11 @@ def test_projections_of_scores_have_the_quantiles_and_allowance_of_small_groups(
     np.testing.assert_allclose(means.allowance[:3, 3:], 0, atol=1e-15)
     # A constant gives the same functions of the prompt, and the scores of the fit where it is the only one.
     moved = np.kron([[1, 0], [-1, 1]], np.eye(3))
-    with_constant = res.project("~ C(kind)")
+    with_constant = res.by("~ C(kind)")
     np.testing.assert_allclose(
         with_constant.joint.covariance.allowance, moved @ means.allowance @ moved.T, rtol=1e-9, atol=1e-15
     )
-    alone = res.project("~ 1").joint.covariance
+    alone = res.by("~ 1").joint.covariance
     np.testing.assert_allclose(alone.allowance, of_fit, rtol=1e-9)
     assert alone.df == res.estimates.covariance.df
     bands = with_constant.bands("kind", models=["a"]).set_index("kind")
@@ -173,7 +174,7 @@ def test_projections_of_scores_have_the_quantiles_and_allowance_of_small_groups(
 
 def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
     results = fitted("bt")
-    projection = results.project("~ C(half) + x0")
+    projection = results.by("~ C(half) + x0")
     grid = [-1.0, 0.5, 2.0]
     frame = projection.bands("x0", grid, at={"half": "rest"}, models=["m2", "m0"])
     assert list(frame) == ["x0", "model", "estimate", "std_error", "lower", "upper"]
@@ -197,7 +198,7 @@ def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
 
 
 def test_a_grid_by_default_covers_the_data_and_others_stay_at_their_usual_values(battles, fitted):
-    projection = fitted().project("~ C(half) + x0")
+    projection = fitted().by("~ C(half) + x0")
     frame = projection.bands("x0", models="m1")
     x0 = by_prompt(battles.frame, "x0")
     assert (frame["x0"].min(), frame["x0"].max(), len(frame)) == (x0.min(), x0.max(), 25)
@@ -209,23 +210,25 @@ def test_a_grid_by_default_covers_the_data_and_others_stay_at_their_usual_values
 def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, fitted):
     results = fitted()
     with pytest.raises(OptionError, match="importance"):
-        results.project("~ importance")
-    for wrong in ("x0", "winner ~ x0", "~ x0 | model_a", "~", 3):
+        results.by("~ importance")
+    for wrong in ("~ x0 | model_a", "~"):
         with pytest.raises(FormulaError):
-            results.project(wrong)
+            results.by(wrong)
+    with pytest.raises(OptionError, match="beside others"):
+        results.by("~ x0", "half")
     with pytest.raises(FormulaError, match="linearly dependent"):
-        results.project("~ x0 + I(2 * x0)")
+        results.by("~ x0 + I(2 * x0)")
     with pytest.raises(ColumnError):
-        results.project("~ x3")
+        results.by("~ x3")
     with pytest.raises(FormulaError, match="winner"):
-        results.project("~ C(winner)")
+        results.by("~ C(winner)")
     with pytest.raises(DataError, match="judge"):
-        results.project("~ C(judge)")
+        results.by("~ C(judge)")
     with pytest.raises(NoIntervalError, match="not debiased"):
-        results.update(estimator="plugin").project("~ x0")
+        results.update(estimator="plugin").by("~ x0")
     with pytest.raises(DataNotStoredError):
-        dr.read_json(results.to_json()).project("~ x0")
-    projection = results.project("~ C(half) + x0")
+        dr.read_json(results.to_json()).by("~ x0")
+    projection = results.by("~ C(half) + x0")
     with pytest.raises(ColumnError):
         projection.bands("x1")
     with pytest.raises(UnknownModelError, match="'m9'"):
@@ -236,8 +239,8 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
         projection.bands("x0", [])
 
 
-def test_the_summary_and_the_plots_show_what_they_should(fitted):
-    projection = fitted("bt").project("~ C(half) + x0")
+def test_the_summary_shows_what_it_should(fitted):
+    projection = fitted("bt").by("~ C(half) + x0")
     summary = projection.summary()
     for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(projection)):
         assert "C(half)" in text.replace("\\", "")
@@ -246,13 +249,10 @@ def test_the_summary_and_the_plots_show_what_they_should(fitted):
     assert summary.rows[0][0] == best
     value, error = projection.params.loc["x0", best], projection.bse.loc["x0", best]
     assert summary.rows[0][3] == f"{value:.3f} ({error:.3f})"
-    axes = projection.plot("x0")
-    assert [line.get_label() for line in axes.lines] == list(fitted("bt").params.sort_values(ascending=False).index)
-    assert len(projection.plot("half", models=["m0"]).containers) == 1
 
 
 def test_terms_are_told_apart_from_their_columns(fitted):
-    projection = fitted("bt").project("~ x1 + C(half) * x0")
+    projection = fitted("bt").by("~ x1 + C(half) * x0")
     terms = projection.test_terms()
     assert terms["df"].to_dict() == {"C(half)": 3, "x1": 3, "x0": 3, "C(half):x0": 3}
     for term, columns in projection.design.terms:
@@ -268,7 +268,7 @@ def test_the_unit_of_a_feature_changes_the_unit_of_its_coefficient_alone(rank, d
     options = {"tune": {"n_estimators": 3, "min_data_in_leaf": 5}, "n_folds": 2, "propensity": "marginal"}
     in_other_unit = battles.assign(x0=battles["x0"] * unit)
     one, other = (
-        rank(frame, "winner ~ x0 | model_a + model_b", **options).project("~ x0") for frame in (battles, in_other_unit)
+        rank(frame, "winner ~ x0 | model_a + model_b", **options).by("~ x0") for frame in (battles, in_other_unit)
     )
     for numbers in ("params", "bse"):
         expected, found = getattr(one, numbers), getattr(other, numbers)
@@ -286,4 +286,4 @@ def test_units_in_which_squares_overflow_are_refused(rank, draw_battles, unit):
         propensity="marginal",
     )
     with pytest.raises(FormulaError, match="another unit"):
-        results.project("~ x0")
+        results.by("~ x0")

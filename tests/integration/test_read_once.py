@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, StorageError
+from dmlrank.exceptions import DataError
+from dmlrank.options import in_objects
 
 from ..support import optional
 
@@ -53,20 +54,12 @@ def by_context(contexts, models):
     return np.tile(level[:, None, None], (1, len(models), len(models)))
 
 
-def judge_by_context(contexts, models):
-    """Verdicts of a function: probabilities that depend on the context."""
-    first = contexts["category"].astype(str).str.len().to_numpy() / 50
-    shares = np.stack([0.3 + first, 0.4 - first, np.full(len(contexts), 0.3)], axis=1)
-    return np.tile(shares[:, None, None, :], (1, len(models), len(models), 1))
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"judge": "verdict"},
-        {"judge": judge_by_context},
         {"propensity": by_context},
-        {"propensity": by_context, "judge": {"gpt": "verdict", "rule": judge_by_context}},
+        {"propensity": by_context, "judge": "verdict"},
         {"cov_type": "cluster", "cov_kwds": {"groups": "site"}},
         {"weights": "length"},
     ],
@@ -74,23 +67,25 @@ def judge_by_context(contexts, models):
 @pytest.mark.long
 def test_verdicts_functions_clusters_and_weights_stay_with_their_rows(battles, restless, options):
     given = {"learner": constant_shares, "propensity": "marginal"} | OPTIONS | options
-    expected, found = (dr.dml_rank(FORMULA, data, **given) for data in (battles, restless))
+    expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)) for data in (battles, restless))
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
 
 
 def test_groups_of_a_feature_are_those_of_the_fit(battles, restless):
     given = OPTIONS | {"learner": constant_shares, "propensity": "marginal"}
-    expected, found = (dr.dml_rank(FORMULA, data, **given).by("category") for data in (battles, restless))
+    expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)).by("category") for data in (battles, restless))
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
-    expected, found = (dr.dml_rank(FORMULA, data, **given).project("~ length") for data in (battles, restless))
+    expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)).by("~ length") for data in (battles, restless))
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-6)
 
 
 def test_propensity_features_stay_with_their_rows(battles, restless):
     def selection(data):
         result = dr.dml_rank(
-            "winner ~ 1 | model_a + model_b", data, propensity="~ length", learner=constant_shares, **OPTIONS
+            "winner ~ 1 | model_a + model_b",
+            data,
+            **in_objects({"propensity": "~ length", "learner": constant_shares, **OPTIONS}),
         )
         found = result.steps.data
         return pd.Series(found.by_context("length"), index=found.context_ids).sort_index()
@@ -98,27 +93,32 @@ def test_propensity_features_stay_with_their_rows(battles, restless):
     pd.testing.assert_series_equal(selection(restless), selection(battles), check_names=False)
 
 
-def test_a_later_reading_of_other_rows_is_refused(battles, restless, tmp_path):
-    result = dr.dml_rank(FORMULA, restless, learner=constant_shares, propensity="marginal", **OPTIONS)
+def test_a_later_reading_of_other_rows_is_refused(battles, restless):
+    result = dr.dml_rank(
+        FORMULA, restless, **in_objects({"learner": constant_shares, "propensity": "marginal", **OPTIONS})
+    )
     for later in (lambda: result.by("hardness"), lambda: result.update(judge="verdict")):
         with pytest.raises(DataError):
             later()
-    with pytest.raises(StorageError, match="another order"):
-        result.save(tmp_path / "fit.pkl", with_data=True)
 
 
 def test_a_later_reading_of_the_same_rows_is_joined(battles):
     given = OPTIONS | {"learner": constant_shares, "propensity": "marginal"}
-    result = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **given)
+    result = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, **in_objects(given))
     assert result.by("hardness").groups == ["0", "1"]
-    result = dr.dml_rank(FORMULA, battles, **given)
-    later, at_once = result.update(judge="verdict"), dr.dml_rank(FORMULA, battles, judge="verdict", **given)
+    result = dr.dml_rank(FORMULA, battles, **in_objects(given))
+    later, at_once = (
+        result.update(judge="verdict"),
+        dr.dml_rank(FORMULA, battles, **in_objects({"judge": "verdict", **given})),
+    )
     np.testing.assert_array_equal(later.params, at_once.params)
     assert later.steps.data is result.steps.data
 
 
 def test_a_check_reads_probabilities_and_unsteady_rows(battles, restless):
-    expected, found = (dr.check(FORMULA, data, context="question_id", min_labels=1) for data in (battles, restless))
+    expected, found = (
+        dr.check(FORMULA, data, context="question_id", pairs=dr.Pairs(min_labels=1)) for data in (battles, restless)
+    )
     pd.testing.assert_frame_equal(
         found.labels.sort_values("label", ignore_index=True), expected.labels.sort_values("label", ignore_index=True)
     )

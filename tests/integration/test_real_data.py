@@ -13,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 REPEATED = "3,195 of 3,355 contexts repeat a value of 'prompt' under another 'vote'"
@@ -32,7 +33,9 @@ def arena(folder):
     # Every pair has two labelled prompts in each order: the graph is complete and Borda compares like with like. That
     # standard errors then rest on few of them is said.
     with pytest.warns(dr.DmlrankWarning, match="their effective number is 9 of 26,910 prompts"):
-        return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", min_labels=2, rng=0)
+        return dr.dml_rank(
+            "winner ~ 1 | model_a + model_b", battles, context="question_id", pairs=dr.Pairs(min_labels=2), rng=0
+        )
 
 
 @pytest.mark.parametrize("functional", FUNCTIONALS)
@@ -46,7 +49,7 @@ def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, function
 
 
 def test_chatbot_arena_averages_repeated_prompts(arena):
-    assert (arena.nobs, arena.nvotes, arena.ncomparisons) == (26_910, 26_919, 26_910)
+    assert (arena.nobs, arena.diagnostics.n_votes, arena.diagnostics.n_comparisons) == (26_910, 26_919, 26_910)
     assert arena.estimates.description.categories == ("first", "second", "both_good", "both_bad")
 
 
@@ -58,10 +61,10 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
     for position_bias, n_pairs in (("auto", 186), (True, 177)):
         options = {"context": "question_id", "position_bias": position_bias, "rng": 0}
         with pytest.warns(dr.DmlrankWarning, match=rf"incomplete graph \({n_pairs} of 190 pairs\)"):
-            default = dr.dml_rank(formula, battles, **options)
+            default = dr.dml_rank(formula, battles, **in_objects(options))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            strengths = dr.dml_rank(formula, battles, functional="bt", **options)
+            strengths = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", **options}))
         assert strengths.graph.n_edges == n_pairs
         # The rarer pairs that stay decide a standard error, and the fit says so.
         messages = [str(w.message) for w in caught]
@@ -88,16 +91,20 @@ def test_mt_bench_with_prompts_and_judges_clustered(folder):
     prompt = ["question_id", "turn"]
     groups = {"groups": ["question_id", "judge"]}
     tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
-    result = dr.dml_rank(formula, votes, context=prompt, cov_type="cluster", cov_kwds=groups, tune=tune, rng=0)
+    result = dr.dml_rank(
+        formula, votes, context=prompt, cov_type="cluster", cov_kwds=groups, learning=dr.Learning(tune=tune), rng=0
+    )
     for functional in FUNCTIONALS:
         has_doubt = functional == "bt"
         with pytest.warns(dr.DmlrankWarning, match="partly removed") if has_doubt else contextlib.nullcontext():
             assert result.update(functional=functional).params.idxmax() == "gpt-4"
-    assert (result.nobs, result.nvotes) == (160, 3355)
+    assert (result.nobs, result.diagnostics.n_votes) == (160, 3355)
     assert result.estimates.covariance.n_clusters == (80, 65)
     votes = votes.assign(vote=range(len(votes)))
     with pytest.warns(dr.DmlrankWarning, match=REPEATED):
-        independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", tune=tune, rng=0)
+        independent = dr.dml_rank(
+            formula, votes, context="vote", propensity="marginal", learning=dr.Learning(tune=tune), rng=0
+        )
     assert (result.bse / independent.bse).median() > 1.2
 
 
@@ -148,11 +155,13 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     groups = {"groups": ["question_id", "judge"]}
     by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
     with pytest.warns(dr.DmlrankWarning, match="0.5 standard errors and was partly removed"):
-        clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
+        clustered = dr.dml_rank(formula, votes, **in_objects({**options, **by_prompt}))
     votes = votes.assign(vote=range(len(votes)))
     # One label a prompt is also too few for features of prompts.
     with pytest.warns(dr.DmlrankWarning) as caught:
-        independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+        independent = dr.dml_rank(
+            formula, votes, **in_objects({"context": "vote", "propensity": "marginal", **options})
+        )
     repeated, few = (str(warning.message) for warning in caught)
     assert repeated.startswith(REPEATED)
     assert "too few labels for this functional" in few
@@ -198,18 +207,18 @@ def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
     formula = "winner ~ 1 | model_a + model_b"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        every = dr.dml_rank(formula, battles, edge_weights="counts", **options)
+        every = dr.dml_rank(formula, battles, **in_objects({"edge_weights": "counts", **options}))
         with pytest.raises(dr.DmlrankError):
             every.update(judge="gpt-4")
         counts = every.steps.data.pair_counts()
         kept = np.random.default_rng(0).random(len(battles)) < 0.1
         some = battles.assign(winner=battles["winner"].where(kept))
         # Five pairs lose all their votes. Scores made of them have no intervals, so both fits leave them out.
-        graph = dr.dml_rank(formula, some, edge_weights="counts", **options).graph
+        graph = dr.dml_rank(formula, some, **in_objects({"edge_weights": "counts", **options})).graph
         assert (every.graph.n_edges, graph.n_edges) == (190, 185)
         fixed = {"graph": graph, "edge_weights": (counts + counts.T) * graph.edges.astype(float)}
-        whole = dr.dml_rank(formula, battles, **fixed, **options)
-        humans = dr.dml_rank(formula, some, **fixed, **options)
+        whole = dr.dml_rank(formula, battles, **in_objects({**fixed, **options}))
+        humans = dr.dml_rank(formula, some, **in_objects({**fixed, **options}))
         good, poor = (humans.update(judge=name) for name in files)
     assert 0.85 < good.judge.variance_ratio.mean() < 0.95
     assert 0.97 < poor.judge.variance_ratio.mean() < 1.02
@@ -217,5 +226,5 @@ def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
     for result in (humans, good, poor):
         assert ((result.params - whole.params).abs() < 4 * result.bse).all()
     # The judge's own ranking, however sure of itself, is not that of the humans.
-    alone = good.judge_table()
+    alone = good.judge.table()
     assert ((alone["judge_lower"] > whole.params) | (alone["judge_upper"] < whole.params)).sum() > 10

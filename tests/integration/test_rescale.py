@@ -119,14 +119,6 @@ def test_the_constant_of_the_gauge_is_refused_on_any_scale(results, view):
         view.t_test("m0 + m1 + m2 + m3")
 
 
-def test_stored_views_stay_views(results, tmp_path):
-    elo = results.rescale("elo", mean=1000)
-    elo.save(tmp_path / "elo")
-    stored = dr.load(tmp_path / "elo")
-    assert stored.summary().as_text() == elo.summary().as_text()
-    np.testing.assert_allclose(stored.rescale("log-odds").params, results.params, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

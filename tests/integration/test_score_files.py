@@ -8,6 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = ["4.1", "4.10", "llama", "model_a"]
@@ -42,13 +43,13 @@ def same(one, other):
 
 @pytest.mark.long
 def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, capsys, tmp_path):
-    res = dr.dml_rank(FORMULA, dr.pairs_from_scores(long, prompt="task", model="model", score="accuracy"), rng=0)
+    res = dr.dml_rank(FORMULA, dr.data.pairs_from_scores(long, prompt="task", model="model", score="accuracy"), rng=0)
     long.to_csv(tmp_path / "long.csv", index=False)
     long.to_json(tmp_path / "long.json", orient="records")
     wide.drop(columns="topic").to_csv(tmp_path / "wide.csv", index=False)
     columns = ["--scores", "task", "model", "accuracy"]
     same(fit_file(capsys, tmp_path, str(tmp_path / "long.csv"), *columns), res)
-    same(fit_file(capsys, tmp_path, *columns, str(tmp_path / "long.json")), res)
+    same(fit_file(capsys, tmp_path, str(tmp_path / "long.json"), *columns), res)
     same(fit_file(capsys, tmp_path, FORMULA, str(tmp_path / "long.csv"), *columns), res)
     same(fit_file(capsys, tmp_path, str(tmp_path / "wide.csv"), "--scores", "task"), res)
     assert set(res.params.index) == set(MODELS)
@@ -58,13 +59,18 @@ def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, ca
 def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, ignore_warnings):
     pytest.importorskip("pyarrow")
     wide.to_parquet(tmp_path / "wide.parquet")
-    options = ["--margin", "0.1", "--lower-is-better", "--groups", "topic", "--cov-type", "cluster"]
-    options += ["--tune", "none", "--n-jobs", "1", "--n-folds", "2"]
+    options = ["--set", "margin=0.1", "--set", "lower_is_better=yes", "--groups", "topic"]
+    options += ["--set", "tune=none", "--n-jobs", "1", "--set", "n_folds=2"]
     formula = "winner ~ topic | model_a + model_b"
     fitted = fit_file(capsys, tmp_path, formula, str(tmp_path / "wide.parquet"), "--scores", "task", *options)
-    pairs = dr.pairs_from_scores(long, prompt="task", model="model", score="accuracy", margin=0.1, lower_is_better=True)
+    pairs = dr.data.pairs_from_scores(
+        long, prompt="task", model="model", score="accuracy", margin=0.1, lower_is_better=True
+    )
     cluster = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
-    same(fitted, dr.dml_rank(formula, pairs, rng=0, tune=None, n_jobs=1, n_folds=2, **cluster))
+    same(
+        fitted,
+        dr.dml_rank(formula, pairs, **in_objects({"rng": 0, "tune": None, "n_jobs": 1, "n_folds": 2, **cluster})),
+    )
 
 
 def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_warnings):
@@ -87,7 +93,7 @@ def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_
         (["--scores", "task", "model", "acc"], "there is no column 'acc'"),
         (["--scores", "task"], "but 'topic', 'model' hold something else"),
         (["--scores", "nowhere"], "no column 'nowhere'"),
-        (["--scores", "task", "model", "accuracy", "--margin", "-1"], "0 or more"),
+        (["--scores", "task", "model", "accuracy", "--set", "margin=-1"], "0 or more"),
         (["--scores", "task", "model", "accuracy", "--position-bias", "yes"], "no display order"),
     ],
 )
@@ -109,8 +115,8 @@ def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path
 
 def test_options_of_scores_need_scores(long, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
-    assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--lower-is-better"]) == 1
-    assert "--lower-is-better is for a file of scores" in capsys.readouterr().err
-    for words in (["--scores", "task"], ["--margin", "0.1"], ["--lower-is-better"]):
+    assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--set", "lower_is_better=yes"]) == 1
+    assert "knows no option 'lower_is_better'" in capsys.readouterr().err
+    for words in (["--context", "task"], ["--set", "margin=0.1"]):
         assert main(["compare", "a.json", "b.json", *words]) == 1
         assert f"{words[0]} is an option of a fit" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.data.equal_values import SharedTexts, find_shared_texts, join_shared
+from dmlrank.options import in_objects
 
 TEXT = "winner ~ text(prompt, 20) | model_a + model_b"
 
@@ -70,7 +71,7 @@ def fit(data, formula=TEXT, **options):
         "env": env,
     } | options
     settings |= {"rng": 0, "n_jobs": 1}
-    return dr.dml_rank(formula, data, **settings)
+    return dr.dml_rank(formula, data, **in_objects(settings))
 
 
 @pytest.mark.parametrize("kind", FORMULAS)
@@ -85,7 +86,7 @@ def test_contexts_with_one_text_are_warned_of_and_share_a_fold(data, kind):
 
 
 def test_check_says_it_once(data):
-    found = dr.check(TEXT, data, context="id", min_labels=1)
+    found = dr.check(TEXT, data, context="id", pairs=dr.Pairs(min_labels=1))
     told = [problem for problem in found.problems if "repeat a value of 'prompt'" in problem]
     assert len(told) == 1
     assert "context='prompt' joins them" in told[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import pathlib
 
@@ -38,8 +37,8 @@ def test_a_result_says_by_which_version_it_was_made():
     """The version of the code that runs, whatever version of the package is installed elsewhere."""
     battles = dr.datasets.simulate_arena(n=300, rng=0)
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, estimator="bt_mle", context="question_id", rng=0)
-    assert res.glance()["version"].item() == dr.__version__
-    assert dr.read_json(res.to_json()).glance()["version"].item() == dr.__version__
+    assert res.estimates.description.version == dr.__version__
+    assert dr.read_json(res.to_json()).estimates.description.version == dr.__version__
 
 
 def test_entries_that_later_versions_add_have_a_default():
@@ -48,15 +47,3 @@ def test_entries_that_later_versions_add_have_a_default():
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["estimates"].pop("sequence", "missing") is None
     assert dr.read_json(json.dumps(content)).params.equals(dr.read_json(path).params)
-
-
-@pytest.mark.long
-def test_a_change_of_the_classes_of_saved_fits_has_a_number_of_its_own():
-    """Otherwise a board that an earlier version saved would end with an error of Python, or with wrong numbers."""
-    path = STORED / "saved_classes.py"
-    specification = importlib.util.spec_from_file_location("saved_classes", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    assert module.saved_classes() == json.loads(module.PATH.read_text(encoding="utf-8")), (
-        f"raise the number of the format in dmlrank/storage/pickled_fit.py and run python {path.name}"
-    )

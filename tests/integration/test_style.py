@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,14 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
+from dmlrank.options import in_objects
+from tests.styled import Styled
 from tests.support import needs, optional
 
 plt = optional("matplotlib.pyplot")
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
-BAND = dr.BalancedStyle("~ log_length", within=0.5)
 OPTIONS = {
     "functional": "bt",
     "rng": 0,
@@ -31,12 +31,12 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def battles():
-    return dr.datasets.simulate_styled(1200, rng=3)
+    return Styled().sample(1200, rng=3)
 
 
 @pytest.fixture(scope="module")
 def fitted(battles):
-    return dr.dml_rank(FORMULA, battles, adjust=ADJUST, **OPTIONS)
+    return dr.dml_rank(FORMULA, battles, **in_objects({"adjust": ADJUST, **OPTIONS}))
 
 
 def swapped(battles):
@@ -55,7 +55,7 @@ def same_scores(first, second, rtol=1e-9):
 
 
 def test_scores_and_slopes_are_near_the_truth(fitted):
-    truth = dr.datasets.Styled().truth("bt")
+    truth = Styled().truth("bt")
     interval = fitted.conf_int()
     assert ((interval.iloc[:, 0] <= truth.equal) & (truth.equal <= interval.iloc[:, 1])).all()
     assert (abs(fitted.style.params - truth.slopes) < 3 * fitted.style.bse).all()
@@ -94,8 +94,8 @@ def test_rank_changes_hold_jointly(fitted):
 @pytest.mark.long
 def test_borda_and_orders_that_matter(battles):
     options = OPTIONS | {"functional": "borda", "position_bias": True}
-    fitted = dr.dml_rank(FORMULA, battles, adjust=ADJUST, **options)
-    truth = dr.datasets.Styled().truth("borda")
+    fitted = dr.dml_rank(FORMULA, battles, **in_objects({"adjust": ADJUST, **options}))
+    truth = Styled().truth("borda")
     assert (abs(fitted.params - truth.equal) < 4 * fitted.bse).all()
     assert (abs(fitted.style.params - truth.slopes) < 4 * fitted.style.bse).all()
     assert fitted.style.table["equal"].mean() == pytest.approx(0.5)
@@ -111,9 +111,6 @@ def test_every_column_has_a_head_of_its_own_in_csv(fitted):
     assert frame["rank raw"].tolist() == table["rank_raw"].tolist()
     assert frame["rank equal"].tolist() == table["rank_equal"].tolist()
     assert list(frame)[-3:] == ["change", "change CI", "shift P"]
-    balanced = fitted.update(adjust=BAND).style.summary()
-    assert balanced.as_csv().splitlines()[0] == "model,balanced,balanced std err"
-    assert "| balanced | balanced std err |" in balanced.as_markdown()
 
 
 @pytest.mark.long
@@ -130,7 +127,6 @@ def test_a_page_begins_with_the_leaderboards_side_by_side(fitted):
     assert "std. err." in overview
     assert "See .style" not in page
     assert "without the adjustment for style" in page
-    assert 'id="overview"' not in fitted.update(adjust=BAND).report()
     assert 'id="overview"' not in fitted.update(adjust=None).report()
 
 
@@ -154,18 +150,18 @@ def test_a_command_prints_the_leaderboards(battles, tmp_path, capsys):
 def test_the_order_of_the_answers_does_not_matter(battles):
     # Estimated propensities describe which of the two answers was shown first, too.
     options = OPTIONS | {"propensity": "marginal", "adjust": ADJUST}
-    fitted = dr.dml_rank(FORMULA, battles, **options)
-    same_scores(fitted, dr.dml_rank(FORMULA, swapped(battles), **options), rtol=1e-6)
+    fitted = dr.dml_rank(FORMULA, battles, **in_objects(options))
+    same_scores(fitted, dr.dml_rank(FORMULA, swapped(battles), **in_objects(options)), rtol=1e-6)
     half = battles.copy()
     half.iloc[::2] = swapped(battles).iloc[::2]
-    again = dr.dml_rank(FORMULA, half, **options)
+    again = dr.dml_rank(FORMULA, half, **in_objects(options))
     same_scores(fitted, again, rtol=1e-6)
     np.testing.assert_allclose(fitted.style.params, again.style.params, rtol=1e-6)
 
 
 def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
     scaled = battles.assign(log_length=10 * battles["log_length"])
-    again = dr.dml_rank(FORMULA, scaled, adjust=ADJUST, **OPTIONS)
+    again = dr.dml_rank(FORMULA, scaled, **in_objects({"adjust": ADJUST, **OPTIONS}))
     same_scores(fitted, again, rtol=1e-7)
     np.testing.assert_allclose(again.style.params * [10, 1], fitted.style.params, rtol=1e-7)
 
@@ -173,9 +169,11 @@ def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
 @pytest.mark.long
 def test_shuffled_rows_give_the_same_estimates(battles, fitted):
     named = battles.assign(prompt=np.arange(len(battles)))
-    ordered = dr.dml_rank(FORMULA, named, adjust=ADJUST, context="prompt", **OPTIONS)
+    ordered = dr.dml_rank(FORMULA, named, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
     shuffled = named.sample(frac=1, random_state=0)
-    same_scores(ordered, dr.dml_rank(FORMULA, shuffled, adjust=ADJUST, context="prompt", **OPTIONS))
+    same_scores(
+        ordered, dr.dml_rank(FORMULA, shuffled, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
+    )
     assert not np.allclose(ordered.style.params, 0)
 
 
@@ -184,7 +182,7 @@ def test_an_update_is_a_fit(battles, fitted):
     same_scores(fitted, fitted.update(adjust=None).update(adjust=ADJUST))
     same_scores(fitted, fitted.update(adjust=dr.EqualStyle(ADJUST)))
     with_other = fitted.update(adjust="~ log_length")
-    same_scores(with_other, dr.dml_rank(FORMULA, battles, adjust="~ log_length", **OPTIONS))
+    same_scores(with_other, dr.dml_rank(FORMULA, battles, **in_objects({"adjust": "~ log_length", **OPTIONS})))
 
 
 @pytest.mark.long
@@ -194,11 +192,10 @@ def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
     first = battles.assign(prompt=np.arange(len(battles)))
     second = first.assign(log_length=first["log_length"] + 0.3 * rng.normal(size=len(first)))
     both = pd.concat([first, second], ignore_index=True)
-    fitted = dr.dml_rank(FORMULA, both, adjust=ADJUST, context="prompt", **OPTIONS)
-    assert fitted.ncomparisons == len(first)
-    assert fitted.nvotes == 2 * len(first)
-    only_first = fitted.update(votes="first")
-    same_scores(only_first, dr.dml_rank(FORMULA, first, adjust=ADJUST, context="prompt", **OPTIONS))
+    fitted = dr.dml_rank(FORMULA, both, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
+    assert fitted.diagnostics.n_comparisons == len(first)
+    assert fitted.diagnostics.n_votes == 2 * len(first)
+    only_first = dr.dml_rank(FORMULA, first, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
     assert not np.allclose(only_first.params, fitted.params)
 
 
@@ -207,7 +204,7 @@ def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
 
 def test_groups_have_slopes_of_their_own(battles):
     grouped = battles.assign(part=np.where(battles["x0"] > 0.5, "late", "early"))
-    fitted = dr.dml_rank(FORMULA.replace("|", "+ C(part) |"), grouped, adjust=ADJUST, **OPTIONS)
+    fitted = dr.dml_rank(FORMULA.replace("|", "+ C(part) |"), grouped, **in_objects({"adjust": ADJUST, **OPTIONS}))
     groups = fitted.by("part")
     assert list(groups.slopes["group"].unique()) == groups.groups
     late = groups["late"]
@@ -227,7 +224,9 @@ def test_weights_clusters_repetitions_and_fixed_prompts(battles, fitted):
     same_scores(fitted, doubled)
     by_context = battles.assign(prompt=np.arange(n), user=np.arange(n) // 2)
     clustered = dr.dml_rank(
-        FORMULA, by_context, adjust=ADJUST, cov_type="cluster", cov_kwds={"groups": "user"}, **OPTIONS
+        FORMULA,
+        by_context,
+        **in_objects({"adjust": ADJUST, "cov_type": "cluster", "cov_kwds": {"groups": "user"}, **OPTIONS}),
     )
     assert np.isfinite(clustered.style.bse).all()
     assert (clustered.style.bse != fitted.style.bse).all()
@@ -244,13 +243,10 @@ def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
     second = first.assign(annotator=40 + rng.integers(0, 40, len(battles)))
     both = pd.concat([first, second], ignore_index=True)
     clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "context"}}
-    whole = dr.dml_rank(FORMULA, both, adjust=ADJUST, context="prompt", **clusters, **OPTIONS)
+    whole = dr.dml_rank(FORMULA, both, **in_objects({"adjust": ADJUST, "context": "prompt", **clusters, **OPTIONS}))
     parts = whole.update(cov_kwds={"groups": ["context", "annotator"]})
     np.testing.assert_allclose(whole.params, parts.params, rtol=1e-9)
     assert (parts.style.bse > 0).all()
-    with pytest.raises(OptionError):
-        parts.update(adjust=dr.BalancedStyle("~ log_length", within=0.5, weights="smooth"))
-    assert np.isfinite(parts.update(adjust=BAND).bse).all()
 
 
 def test_results_are_stored_rescaled_and_shown(fitted):
@@ -270,49 +266,14 @@ def test_results_are_stored_rescaled_and_shown(fitted):
     assert "model_1" in table
     assert "+1" in table
     assert list(fitted.style.tidy()["term"]) == ["log_length", "headers"]
-    assert json.loads(fitted.to_json())["estimates"]["style"]["kind"] == "equal"
-
-
-def test_the_picture_of_style_names_every_model_on_every_leaderboard(fitted):
-    close = plt.close
-    axes = fitted.style.plot()
-    assert len(axes.texts) == 12
-    close(axes.figure)
 
 
 def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
-    for name in ("predict", "cycles", "sensitivity", "project", "design", "win_probability"):
+    for name in ("predict", "sensitivity", "design", "win_probability"):
         with pytest.raises(OptionError, match=r"update\(adjust=None\)"):
             getattr(fitted, name)
-
-
-# --- battles of equal style ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("weights", ["band", "smooth"])
-def test_battles_of_equal_style_are_near_the_truth(battles, weights):
-    adjust = dr.BalancedStyle("~ log_length", within=0.6, weights=weights)
-    fitted = dr.dml_rank(FORMULA, battles, adjust=adjust, **OPTIONS)
-    truth = dr.datasets.Styled().truth("bt", adjust).equal
-    assert (abs(fitted.params - truth) < 3.5 * fitted.bse).all()
-    left = (battles["log_length"].abs() < 0.6).sum()
-    assert fitted.style.n_votes_left == fitted.nvotes == left
-    assert fitted.style.n_votes == len(battles)
-    assert f"{left:,} of 1,200 votes" in " ".join(fitted.explain().split())
-    assert str(fitted.style)
-    with pytest.raises(OptionError, match="no slopes"):
-        fitted.style.table  # noqa: B018
-    assert dr.read_json(fitted.to_json()).style.n_votes_left == left
-
-
-@pytest.mark.long
-def test_a_limit_that_no_vote_exceeds_changes_nothing(battles):
-    raw = dr.dml_rank(FORMULA, battles, propensity="marginal", second_order=False, **OPTIONS)
-    wide = raw.update(adjust=dr.BalancedStyle("~ log_length", within=1e9))
-    np.testing.assert_allclose(wide.params, raw.params, atol=5e-3)
-    for functional in ("dominance", "rank_centrality"):
-        assert np.isfinite(wide.update(functional=functional, adjust=BAND).bse).all()
+    with pytest.raises(OptionError, match=r"update\(adjust=None\)"):
+        fitted.by("~ x0")
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
@@ -320,7 +281,7 @@ def test_a_limit_that_no_vote_exceeds_changes_nothing(battles):
 
 def test_combinations_that_have_no_meaning_are_refused(battles):
     def fit(**options):
-        return dr.dml_rank(FORMULA, battles, **(OPTIONS | {"adjust": ADJUST} | options))
+        return dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS | {"adjust": ADJUST} | options))
 
     with pytest.raises(OptionError):
         fit(functional="dominance")
@@ -328,8 +289,6 @@ def test_combinations_that_have_no_meaning_are_refused(battles):
         fit(category_weights=[[1, 0, 0.3], [0, 1, 0.3]])
     with pytest.raises(OptionError, match="judge="):
         fit(judge="winner")
-    with pytest.raises(OptionError, match="subsample"):
-        fit(subsample=100)
     with pytest.raises(OptionError, match="average="):
         fit(average="preferences")
     for estimator in ("plugin", "bt_restricted", "bt_mle"):
@@ -342,18 +301,12 @@ def test_combinations_that_have_no_meaning_are_refused(battles):
     for formula in ("~ log(log_length)", "~ log_length * headers", "~", "~ log_length + log_length"):
         with pytest.raises(OptionError, match="style formula"):
             fit(adjust=formula)
-    with pytest.raises(OptionError, match="within"):
-        dr.BalancedStyle("~ log_length", within=0)
-    with pytest.raises(OptionTypeError, match="within"):
-        dr.BalancedStyle("~ log_length", within="0.2")
-    with pytest.raises(OptionError, match="weights="):
-        dr.BalancedStyle("~ log_length", within=1, weights="soft")
 
 
 @pytest.mark.long
 def test_columns_that_cannot_be_used_are_refused(battles):
     def fit(table, adjust=ADJUST, **options):
-        return dr.dml_rank(FORMULA, table, adjust=adjust, **(OPTIONS | options))
+        return dr.dml_rank(FORMULA, table, **in_objects({"adjust": adjust, **(OPTIONS | options)}))
 
     with pytest.raises(ColumnError, match="log_lenght"):
         fit(battles, "~ log_lenght")
@@ -366,13 +319,11 @@ def test_columns_that_cannot_be_used_are_refused(battles):
     code = battles["model_a"].str[-1].astype(int) - battles["model_b"].str[-1].astype(int)
     with pytest.raises(DataError):
         fit(battles.assign(headers=code))
-    with pytest.raises(DataError):
-        fit(battles.assign(log_length=5.0), BAND)
     holes = battles.copy()
     holes.loc[:9, "headers"] = np.nan
     with pytest.raises(MissingDataError, match="headers"):
         fit(holes)
-    assert fit(holes, missing="drop").nvotes == len(battles) - 10
+    assert fit(holes, missing="drop").diagnostics.n_votes == len(battles) - 10
     # A prompt that was not voted on needs no style.
     holes.loc[:9, "winner"] = None
     assert fit(holes).nobs == len(battles)
@@ -396,7 +347,7 @@ def one_column(slope=1.0, noise=1.0, n=1500, seed=0):
 
 def slope_of(frame, **options):
     options = {"propensity": "marginal", "adjust": "~ style"} | options
-    return dr.dml_rank("winner ~ x | model_a + model_b", frame, **(OPTIONS | options))
+    return dr.dml_rank("winner ~ x | model_a + model_b", frame, **in_objects(OPTIONS | options))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,6 +7,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, OptionError, OptionTypeError
+from dmlrank.options import in_objects
 
 LEAD = "winner ~ {} | model_a + model_b"
 
@@ -18,7 +19,7 @@ def battles():
 
 def message(formula, data, **options):
     with pytest.raises(DmlrankError) as caught:
-        dr.check(formula, data, min_labels=1, **options)
+        dr.check(formula, data, **in_objects({"min_labels": 1, **options}))
     return str(caught.value)
 
 
@@ -37,7 +38,7 @@ def message(formula, data, **options):
 def test_odd_column_names_are_written_in_quotes(battles, formula, shown):
     odd = battles.assign(**{"prompt.len": battles["length"], "my col": 1.0, "model.a": battles["model_a"]})
     assert shown in message(formula, odd)
-    read = dr.check("winner ~ Q('prompt.len') | Q('model.a') + model_b", odd, min_labels=1)
+    read = dr.check("winner ~ Q('prompt.len') | Q('model.a') + model_b", odd, pairs=dr.Pairs(min_labels=1))
     assert read.n_contexts == 300
 
 
@@ -96,17 +97,14 @@ def test_sides_have_scipys_words_too(arena_result, word, own):
     np.testing.assert_array_equal(*tests)
 
 
-def test_a_summary_takes_a_title(arena_result):
+def test_every_summary_takes_a_title(arena_result):
     shown = arena_result.summary(title="My <arena>")
     assert shown.as_text().splitlines()[0].strip() == "My <arena>"
     assert "My &lt;arena&gt;" in shown.as_html()
-
-
-def test_every_summary_takes_a_title(arena_result):
     summaries = {
         "pairwise tests": arena_result.t_test_pairwise().summary,
         "comparison": dr.compare(arena_result, arena_result.update(estimator="bt_mle")).summary,
-        "projection": arena_result.project("~ 1").summary,
+        "projection": arena_result.by("~ 1").summary,
     }
     for title, summary in summaries.items():
         assert summary(title=title).title == title

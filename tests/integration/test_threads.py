@@ -10,13 +10,14 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils.computation import Threads, collected_warnings, warn
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 OPTIONS = {"rng": 0, "tune": None, "n_folds": 2, "min_labels": 1, "n_jobs": 1}
 
 
 def fit(n, **options):
-    return dr.dml_rank(FORMULA, dr.datasets.simulate_arena(n=n, rng=n), **OPTIONS, **options)
+    return dr.dml_rank(FORMULA, dr.datasets.simulate_arena(n=n, rng=n), **in_objects({**OPTIONS, **options}))
 
 
 @pytest.mark.long
@@ -76,4 +77,12 @@ def test_other_warnings_are_given_where_they_arise_by_the_filters_of_the_process
 
     battles = dr.datasets.simulate_arena(n=600, rng=0)
     with pytest.raises(RuntimeWarning):
-        dr.dml_rank(FORMULA, battles, learner=learner, propensity="marginal", n_folds=2, min_labels=1, rng=0)
+        dr.dml_rank(
+            FORMULA,
+            battles,
+            learner=learner,
+            propensity="marginal",
+            learning=dr.Learning(n_folds=2),
+            pairs=dr.Pairs(min_labels=1),
+            rng=0,
+        )

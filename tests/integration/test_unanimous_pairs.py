@@ -11,6 +11,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.fit.fit_covariance import covariance_of
 from dmlrank.functionals import Custom
+from dmlrank.options import in_objects
 
 PLAIN = "winner ~ 1 | model_a + model_b"
 COMMON = {"rng": 0, "min_labels": 1, "n_jobs": 1, "propensity": "marginal"}
@@ -47,7 +48,7 @@ def upper(result, name):
 @pytest.mark.parametrize("number", [12, 30, 60, 200])
 def test_rule_of_three_for_one_pair(number):
     data = votes(both_ways("a", "z", "model_a", number))
-    share = dr.dml_rank(PLAIN, data, **COMMON, position_bias=False).win_probability("z", "a")
+    share = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "position_bias": False})).win_probability("z", "a")
     assert 3 / number - 1e-9 <= share.conf_high <= 4.5 / number
     assert share.conf_low == 0
     assert share.estimate < 0.5 / number
@@ -56,7 +57,7 @@ def test_rule_of_three_for_one_pair(number):
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("per_pair", [20, 40, 100])
 def test_rule_of_three_for_a_model_over_all_opponents(per_pair, ordered):
-    result = dr.dml_rank(PLAIN, hopeless(per_pair), **COMMON, position_bias=ordered)
+    result = dr.dml_rank(PLAIN, hopeless(per_pair), **in_objects({**COMMON, "position_bias": ordered}))
     total = 3 * per_pair
     assert 3 / total - 1e-6 <= upper(result, "z") <= 4.5 / total
     # A pair for itself rests on its own labels.
@@ -66,7 +67,7 @@ def test_rule_of_three_for_a_model_over_all_opponents(per_pair, ordered):
 def test_the_winner_of_all_is_the_mirror_image():
     lost = hopeless()
     won = lost.assign(winner=lost.winner.map({"model_a": "model_b", "model_b": "model_a"}))
-    one, other = (dr.dml_rank(PLAIN, data, **COMMON) for data in (lost, won))
+    one, other = (dr.dml_rank(PLAIN, data, **in_objects(COMMON)) for data in (lost, won))
     assert one.params["z"] + other.params["z"] == pytest.approx(1, abs=1e-6)
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-4)
 
@@ -76,7 +77,7 @@ def test_names_of_models_do_not_matter():
     new = dict(zip("abcz", "wxay", strict=True))
     renamed = data.assign(model_a=data.model_a.map(new), model_b=data.model_b.map(new))
     one, other = (
-        dr.dml_rank(PLAIN, d, **COMMON, context="q")
+        dr.dml_rank(PLAIN, d, **in_objects({**COMMON, "context": "q"}))
         for d in (data.assign(q=range(len(data))), renamed.assign(q=range(len(data))))
     )
     assert one.bse.rename(new).sort_index().to_numpy() == pytest.approx(other.bse.sort_index().to_numpy(), rel=1e-6)
@@ -88,7 +89,9 @@ def test_orders_that_do_not_matter_may_be_flipped():
     flipped = data.copy()
     flipped.loc[turn, ["model_a", "model_b"]] = data.loc[turn, ["model_b", "model_a"]].to_numpy()
     flipped.loc[turn, "winner"] = data.winner[turn].map({"model_a": "model_b", "model_b": "model_a"})
-    one, other = (dr.dml_rank(PLAIN, d, **COMMON, position_bias=False, context="q") for d in (data, flipped))
+    one, other = (
+        dr.dml_rank(PLAIN, d, **in_objects({**COMMON, "position_bias": False, "context": "q"})) for d in (data, flipped)
+    )
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-9)
 
 
@@ -98,7 +101,7 @@ def test_ties_alone_separate_nothing(functional):
     a = rng.integers(6, size=400)
     b = (a + rng.integers(1, 6, size=400)) % 6
     data = pd.DataFrame({"winner": "tie", "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(PLAIN, data, functional=functional, graph="complete", **COMMON)
+    result = dr.dml_rank(PLAIN, data, **in_objects({"functional": functional, "graph": "complete", **COMMON}))
     assert (result.bse > 1e-4 * result.params.abs().max()).all() or functional == "bt"
     assert (result.bse > 1e-6).all()
     assert (result.t_test_pairwise().result_frame["p_adjusted"] > 0.9).all()
@@ -109,7 +112,7 @@ def test_ties_alone_separate_nothing(functional):
 
 def test_all_ties_of_one_pair_have_half_the_reach():
     data = votes(both_ways("a", "b", "tie", 60))
-    share = dr.dml_rank(PLAIN, data, **COMMON, position_bias=False).win_probability("a", "b")
+    share = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "position_bias": False})).win_probability("a", "b")
     assert share.estimate == pytest.approx(0.5)
     assert share.conf_high - 0.5 == pytest.approx(1.5 / 60, rel=0.05)
 
@@ -147,7 +150,7 @@ def test_maximum_likelihood_takes_both_orders_of_a_pair_as_one():
 def test_linear_case_written_out():
     """The covariance of the scores is that of the influence values and c / N per lost pair."""
     data = hopeless()
-    result = dr.dml_rank(PLAIN, data, **COMMON, position_bias=False)
+    result = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "position_bias": False}))
     steps = result.steps
     phi = steps.influence.by_context().centred
     shown = phi.T @ phi / len(phi) ** 2
@@ -178,7 +181,7 @@ def test_linear_case_written_out():
 )
 def test_every_kind_of_fit_holds_it(options):
     data = hopeless().sample(frac=1, random_state=0).assign(user=np.arange(300) // 3)
-    result = dr.dml_rank(PLAIN, data, **{**COMMON, **options})
+    result = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, **options}))
     share = result.win_probability("z", "a") if options.get("estimator") != "bt_mle" else None
     assert share.std_error > 0.01
     assert result.bse["z"] > 0.008
@@ -191,10 +194,12 @@ def test_features_judges_and_weights():
     rng = np.random.default_rng(0)
     data = data.assign(x=rng.normal(size=300), w=rng.uniform(0.5, 1.5, 300), verdict=data.winner)
     for formula, options in (("winner ~ x | model_a + model_b", {"tune": None}), (PLAIN, {"weights": "w"})):
-        result = dr.dml_rank(formula, data, **COMMON, **options)
+        result = dr.dml_rank(formula, data, **in_objects({**COMMON, **options}))
         assert upper(result, "z") > 2.8 / 120
     judged = dr.dml_rank(
-        PLAIN, data.assign(winner=data.winner.where(np.arange(300) % 3 > 0)), judge="verdict", **COMMON
+        PLAIN,
+        data.assign(winner=data.winner.where(np.arange(300) % 3 > 0)),
+        **in_objects({"judge": "verdict", **COMMON}),
     )
     assert judged.bse["z"] > 0.01
 
@@ -207,7 +212,7 @@ def test_groups_have_their_own():
         + [v for p in ("ab", "ac", "bc") for v in mixed(*p, 60)]
     )
     both = pd.concat([data.assign(topic="one"), better.assign(topic="two")], ignore_index=True)
-    result = dr.dml_rank("winner ~ C(topic) | model_a + model_b", both, **COMMON, tune=None)
+    result = dr.dml_rank("winner ~ C(topic) | model_a + model_b", both, **in_objects({**COMMON, "tune": None}))
     groups = result.by("topic")
     assert groups["one"].bse["z"] > 0.9 * 3 / 120 / 1.96
     assert groups["one"].conf_int(method="none").loc["z", "upper"] > 2.5 / 120
@@ -216,7 +221,7 @@ def test_groups_have_their_own():
 def test_the_warning_names_models_and_pairs_and_says_what_to_do():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = dr.dml_rank(PLAIN, hopeless(), functional="bt", **COMMON)
+        result = dr.dml_rank(PLAIN, hopeless(), **in_objects({"functional": "bt", **COMMON}))
     (text,) = [str(w.message) for w in caught if "labels without variation" in str(w.message)]
     for part in (
         "'z' lost all their votes",
@@ -238,7 +243,7 @@ def test_the_warning_names_models_and_pairs_and_says_what_to_do():
 def test_shares_stay_between_zero_and_one():
     data = pd.DataFrame({"winner": ["m1"] * 4, "a": ["m1", "m2"] * 2, "b": ["m2", "m1"] * 2})
     # Propensities that are too small move the shares beyond 0 and 1.
-    result = dr.dml_rank("winner ~ 1 | a + b", data.assign(p=0.2), min_labels=1, propensity="p", rng=5)
+    result = dr.dml_rank("winner ~ 1 | a + b", data.assign(p=0.2), pairs=dr.Pairs(min_labels=1), propensity="p", rng=5)
     assert result.params.between(0, 1).all()
     limits = result.conf_int()
     assert limits.min(axis=None) >= 0
@@ -256,7 +261,7 @@ def test_variances_of_rounding_are_zero_and_stored():
     data = dr.datasets.simulate_arena(n=800, rng=0)
     # A constant, but for the rounding of sums.
     constant = Custom(lambda mu: 0.1 + 1e-17 * mu[..., 0].sum(axis=2), interior=False)
-    result = dr.dml_rank(PLAIN, data, functional=constant, min_labels=1, rng=0)
+    result = dr.dml_rank(PLAIN, data, functional=constant, pairs=dr.Pairs(min_labels=1), rng=0)
     assert (result.bse == 0).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -270,7 +275,11 @@ def test_all_halves_can_be_stored():
     a = rng.integers(3, size=60)
     b = (a + rng.integers(1, 3, size=60)) % 3
     data = pd.DataFrame({"winner": 0.5, "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(PLAIN, data, functional="rank_centrality", position_bias=False, graph="complete", **COMMON)
+    result = dr.dml_rank(
+        PLAIN,
+        data,
+        **in_objects({"functional": "rank_centrality", "position_bias": False, "graph": "complete", **COMMON}),
+    )
     text = result.to_json()
     assert json.loads(text)
     assert dr.read_json(text).bse.tolist() == result.bse.tolist()
@@ -281,8 +290,10 @@ def test_tiny_propensities_leave_other_models_alone():
     data = dr.datasets.simulate_arena(n=1200, rng=0).assign(p=1 / 56)
     data.loc[data.index[:1], "p"] = 1e-9
     options = {"context": "question_id", "propensity": "p", "min_labels": 1, "rng": 0}
-    errors = [dr.dml_rank(PLAIN, data.sample(frac=1, random_state=seed), **options).bse for seed in range(3)]
-    plain = dr.dml_rank(PLAIN, data.assign(p=1 / 56), **options).bse
+    errors = [
+        dr.dml_rank(PLAIN, data.sample(frac=1, random_state=seed), **in_objects(options)).bse for seed in range(3)
+    ]
+    plain = dr.dml_rank(PLAIN, data.assign(p=1 / 56), **in_objects(options)).bse
     others = [name for name in plain.index if name not in data.loc[data.index[0], ["model_a", "model_b"]].tolist()]
     for one in errors:
         assert one.to_numpy() == pytest.approx(errors[0].to_numpy(), rel=1e-9)
@@ -294,18 +305,21 @@ def test_one_weight_that_holds_all_is_refused(huge):
     data = hopeless().assign(w=1.0)
     data.loc[0, "w"] = huge
     with pytest.raises(DataError):
-        dr.dml_rank(PLAIN, data, weights="w", **COMMON)
+        dr.dml_rank(PLAIN, data, **in_objects({"weights": "w", **COMMON}))
 
 
 def test_huge_weights_count_by_their_ratios():
     data = hopeless().assign(w=np.random.default_rng(0).uniform(1, 2, 300))
-    one, other = (dr.dml_rank(PLAIN, data.assign(w=data.w * unit), weights="w", **COMMON) for unit in (1, 1e307))
+    one, other = (
+        dr.dml_rank(PLAIN, data.assign(w=data.w * unit), **in_objects({"weights": "w", **COMMON}))
+        for unit in (1, 1e307)
+    )
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-9)
 
 
 def test_warnings_are_of_the_package():
     with pytest.warns(DmlrankWarning, match="labels without variation"):
-        dr.dml_rank(PLAIN, hopeless(), **COMMON)
+        dr.dml_rank(PLAIN, hopeless(), **in_objects(COMMON))
 
 
 def test_one_annotator_of_a_pair_is_one_label():
@@ -315,16 +329,17 @@ def test_one_annotator_of_a_pair_is_one_label():
     few = data.assign(annotator=data.annotator.where(~alone, data.annotator % 3))
     options = COMMON | {"context": "prompt", "cov_type": "cluster"}
     many, crossed = (
-        dr.dml_rank(PLAIN, d, **options, cov_kwds={"groups": ["prompt", "annotator"]}) for d in (data, few)
+        dr.dml_rank(PLAIN, d, **in_objects({**options, "cov_kwds": {"groups": ["prompt", "annotator"]}}))
+        for d in (data, few)
     )
     assert crossed.bse["z"] > 2 * many.bse["z"]
-    by_prompt = dr.dml_rank(PLAIN, few, **options, cov_kwds={"groups": "prompt"})
+    by_prompt = dr.dml_rank(PLAIN, few, **in_objects({**options, "cov_kwds": {"groups": "prompt"}}))
     assert crossed.bse["z"] > 2 * by_prompt.bse["z"]
 
 
 def test_the_rule_of_three_holds_for_the_judge_alone():
     data = hopeless().assign(prompt=range(300), verdict=lambda d: d.winner)
     data["winner"] = data["winner"].where(np.arange(300) % 2 == 0)
-    result = dr.dml_rank(PLAIN, data, **COMMON, context="prompt", judge="verdict")
-    table = result.judge_table().loc["z"]
+    result = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "context": "prompt", "judge": "verdict"}))
+    table = result.judge.table().loc["z"]
     assert table["judge_upper"] >= 3 / 120 - 1e-4

@@ -20,5 +20,4 @@ def test_scores_are_means_over_all_prompts(draw_battles, rank, draw_mu, tmp_path
     shares = (win + np.swapaxes(lose, 1, 2)).sum(axis=2) / 4
     np.testing.assert_allclose(result.plugin, shares.mean(axis=0), rtol=1e-12)
     assert len(result.predict()) == result.nobs == 190
-    result.save(tmp_path / "result")
-    assert dr.load(tmp_path / "result").estimates.description.n_unlabelled == 40
+    assert dr.read_json(result.to_json()).estimates.description.n_unlabelled == 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import pickle
 import warnings
 from dataclasses import FrozenInstanceError, asdict
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
+from dmlrank.exceptions import ColumnError, FrameTypeError, NuisanceError, OptionError
 from dmlrank.functionals import BradleyTerry
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import estimate as selection_tables
@@ -107,15 +106,12 @@ CHANGES = {
     "repetitions": {"n_rep": 2},
     "order does not matter": {"position_bias": False},
     "fixed prompts": {"prompts": "fixed"},
-    "sample": {"subsample": 100},
-    "first votes": {"votes": "first"},
     "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
     "selection": {"propensity": "~ x0"},
     "largest component": {"component": "largest"},
     "enough votes": {"min_votes": 2},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
-    "folded names": {"fold_names": True},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
 }
 if importlib.util.find_spec("sklearn"):
@@ -125,7 +121,7 @@ if importlib.util.find_spec("sklearn"):
 def test_every_option_is_updated_here():
     """Judges are changed in test_judges, style in the tests of style, and runs in those of scores."""
     changed = {name for changes in CHANGES.values() for name in changes}
-    assert changed == ALL_OPTIONS.keys() - {"judge", "judge_as", "adjust", "run", "runs"}
+    assert changed - {"cov_kwds"} | {"groups"} == ALL_OPTIONS.keys() - {"judge", "judge_as", "adjust", "run"}
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
@@ -211,16 +207,50 @@ def test_a_fit_trains_each_first_stage_once_per_fold(battles, rank, trained, sco
     assert sum(scored) <= 2.2 * N_PROMPTS
 
 
-def test_other_data_are_a_fit_of_their_own(results):
-    with pytest.raises(OptionError, match=r"fit other rows with dml_rank\(\)"):
-        results.update(data=None)
+def first_prompts(frame, n=200):
+    """The rows of the first prompts."""
+    return frame[frame["prompt"].isin(frame["prompt"].unique()[:n])]
 
 
-def test_unknown_options_are_refused(results):
-    with pytest.raises(OptionError, match="functional"):
-        results.update(functionl="bt")
-    with pytest.raises(OptionError, match="plugin"):
-        results.update(estimator="plug-in")
+FURTHER_ROWS = {
+    "debiased": {},
+    "bt of clusters": {"functional": "bt", "cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+    "two repetitions, known propensities": {"n_rep": 2, "propensity": "shown"},
+    "maximum likelihood": {"estimator": "bt_mle"},
+}
+
+
+@pytest.mark.parametrize("options", FURTHER_ROWS.values(), ids=FURTHER_ROWS)
+def test_an_update_of_other_rows_is_a_fresh_fit_of_them(battles, results, rank, options):
+    earlier = quietly(rank(first_prompts(battles.frame), FORMULA, **OPTIONS).update, **options)
+    fresh = quietly(results.update, **options)
+    assert_equal(quietly(earlier.update, data=battles.frame), fresh)
+    assert_equal(quietly(earlier.update, data=battles.frame, alpha=0.1), quietly(fresh.update, alpha=0.1))
+    # The rows of the fit stay what they were.
+    assert_equal(quietly(earlier.update, data=None), earlier)
+    assert earlier.nobs < fresh.nobs
+
+
+def test_an_update_of_other_rows_keeps_the_unit(battles, results):
+    elo = quietly(results.update, functional="bt").rescale("elo", mean=1000)
+    some = first_prompts(battles.frame)
+    expected = quietly(results.update, data=some, functional="bt").rescale("elo", mean=1000)
+    assert_equal(quietly(elo.update, data=some), expected)
+
+
+def test_other_rows_lack_a_column_or_are_no_frame(battles, results):
+    with pytest.raises(ColumnError, match="x1"):
+        results.update(data=battles.frame.drop(columns="x1"))
+    with pytest.raises(FrameTypeError):
+        results.update(data="battles.csv")
+
+
+def test_arrays_of_other_rows_have_to_be_given_again(battles, results, ignore_warnings):
+    some = first_prompts(battles.frame)
+    known = quietly(results.update, mu=battles.mu)
+    with pytest.raises(NuisanceError, match="200, 4, 4, 4"):
+        known.update(data=some)
+    assert known.update(data=some, mu=battles.mu[:200]).nobs == 200
 
 
 def test_results_do_not_change(battles, results):
@@ -247,55 +277,6 @@ def test_the_caller_s_data_are_left_alone(battles, rank):
     assert frame.equals(battles.frame)
     np.testing.assert_array_equal(mu, battles.mu)
     np.testing.assert_array_equal(shown, battles.propensity)
-
-
-@pytest.fixture(params=["saved", "pickled", "pickled twice"])
-def stored(request, results, tmp_path):
-    if request.param == "saved":
-        results.save(tmp_path / "results.pickle")
-        return dr.load(tmp_path / "results.pickle")
-    once = pickle.loads(pickle.dumps(results))
-    return once if request.param == "pickled" else pickle.loads(pickle.dumps(once))
-
-
-def test_stored_results_say_the_same(results, stored):
-    assert_equal(stored, results)
-    assert stored.steps is None
-    for method in ("max-t", "bonferroni", "none"):
-        assert stored.conf_int(0.1, method).equals(results.conf_int(0.1, method))
-    test, expected = (r.t_test("m0 - m1").summary_frame() for r in (stored, results))
-    assert test.equals(expected)
-    wald, expected_wald = (r.wald_test("m0 = m1 = m2") for r in (stored, results))
-    assert (wald.statistic, wald.pvalue, wald.df_denom) == (
-        expected_wald.statistic,
-        expected_wald.pvalue,
-        expected_wald.df_denom,
-    )
-    assert stored.ellipsoid(models=["m0", "m2"]).volume == results.ellipsoid(models=["m0", "m2"]).volume
-    assert stored.graph.edges.tolist() == results.graph.edges.tolist()
-    assert repr(stored) == repr(results)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda r: r.update(functional="bt"),
-        lambda r: r.influence,
-        lambda r: r.predict(),
-        lambda r: r.win_probability("m0", "m1"),
-    ],
-    ids=["update", "influence", "predict", "win_probability"],
-)
-def test_stored_results_say_what_they_cannot_do(stored, use):
-    with pytest.raises(DataNotStoredError, match="stored without"):
-        use(stored)
-
-
-def test_files_that_hold_something_else(tmp_path):
-    path = tmp_path / "other.pickle"
-    path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(DataError):
-        dr.load(path)
 
 
 def test_objects_that_are_bound_already_keep_what_they_were_given(results):

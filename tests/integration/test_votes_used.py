@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, GraphError
-from dmlrank.options import OPTIONS
+from dmlrank.options import OPTIONS, in_objects
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 PLAIN, SIDES = "winner ~ 1 | model_a + model_b", "winner ~ 1 | left + right"
@@ -38,7 +38,7 @@ def rare():
 
 
 def rank(frame, **options):
-    return dr.dml_rank(PLAIN, frame, **{"functional": "bt", "rng": 0, "n_folds": 2} | options)
+    return dr.dml_rank(PLAIN, frame, **in_objects({"functional": "bt", "rng": 0, "n_folds": 2} | options))
 
 
 def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
@@ -110,7 +110,7 @@ def test_what_needs_both_orders_keeps_them(rare, given):
     }[given]
     words = {
         "category weights": "treat the two items differently",
-        "mu": "mu= has probabilities for both orders",
+        "mu": "learning=Learning(mu=...) has probabilities for both orders",
         "propensities": "propensities of ordered pairs",
     }
     with warnings.catch_warnings():
@@ -126,8 +126,7 @@ def test_votes_are_counted_by_model(rare):
     tidy = res.tidy().set_index("term")
     assert tidy.loc["m03", ["votes", "votes_left_out"]].tolist() == [66, 4]
     assert tidy.loc["m00", ["votes", "votes_left_out"]].tolist() == [193, 0]
-    glance = res.glance().iloc[0]
-    assert (glance["nvotes"], glance["nvotes_used"], glance["nvotes_left_out"]) == (len(votes), len(votes) - 4, 4)
+    assert (res.diagnostics.n_votes, res.estimates.votes.n_used) == (len(votes), len(votes) - 4)
     text = res.explain()
     assert f"{len(votes) - 4} of {len(votes)} used" in text
     assert "66/70" in str(res.summary(slim=True))
@@ -139,7 +138,13 @@ def test_votes_are_counted_by_model(rare):
 @pytest.mark.long
 def test_votes_of_a_group_are_those_of_its_prompts():
     battles = dr.datasets.simulate_arena(n=1500, rng=0)
-    res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, context="question_id", n_folds=2, rng=0)
+    res = dr.dml_rank(
+        "winner ~ C(category) | model_a + model_b",
+        battles,
+        context="question_id",
+        learning=dr.Learning(n_folds=2),
+        rng=0,
+    )
     groups = res.by("category")
     votes = sum(groups[name].tidy()["votes"] for name in groups)
     np.testing.assert_array_equal(votes, res.tidy()["votes"])
@@ -159,13 +164,13 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
     assert "position_bias=False would use 98.7 % of all votes" in said
     assert said in " ".join(res.summary().as_text().split())
-    with pytest.warns(dr.DmlrankWarning, match="min_labels=5 would use 98.7 %.*edge_weights='counts'"):
+    with pytest.warns(dr.DmlrankWarning, match=r"min_labels=5\) would use 98.7 %.*edge_weights='counts'"):
         rank(votes, position_bias=False, min_labels=30)
-    with pytest.warns(dr.DmlrankWarning, match=r"min_labels=5 would use 98.7 % of all votes$"):
+    with pytest.warns(dr.DmlrankWarning, match=r"min_labels=5\) would use 98.7 % of all votes$"):
         rank(votes, position_bias=False, min_labels=30, functional="dominance")
     edges = np.zeros((4, 4), dtype=bool)
     edges[[0, 1, 2], [1, 2, 3]] = edges[[1, 2, 3], [0, 1, 2]] = True
-    with pytest.warns(dr.DmlrankWarning, match="add these pairs to graph="):
+    with pytest.warns(dr.DmlrankWarning, match="add these pairs to the graph"):
         rank(votes, graph=edges, estimator="bt_mle", n_folds=5)
 
 
@@ -186,7 +191,7 @@ def test_a_small_arena_is_fitted_and_not_refused():
 
 def test_errors_about_the_graph_name_what_works():
     counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
-    with pytest.raises(GraphError, match="min_labels=2, position_bias=False connects them"):
+    with pytest.raises(GraphError, match=r"pairs=Pairs\(min_labels=2\), position_bias=False connects them"):
         rank(draw_votes(counts), min_labels=10, position_bias=True)
     with pytest.warns(
         dr.DmlrankWarning,
@@ -254,7 +259,7 @@ def test_odd_rows_are_left_out_with_one_warning(odd_rows, options):
     found = dr.check(PLAIN, odd_rows)
     assert found.errors == ()
     assert any("3 rows compare a model with itself" in problem for problem in found.problems)
-    with pytest.raises(GraphError, match="component='largest' ranks the 4 models of the largest alone"):
+    with pytest.raises(GraphError, match=r"component='largest'\) ranks the 4 models of the largest alone"):
         rank(odd_rows, component="all", **options)
 
 
@@ -361,7 +366,7 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
 def test_groups_and_comparisons_say_which_models_with_few_votes_widen_all_intervals(thin):
     res, halves = rank(thin), thin.assign(half=np.arange(len(thin)) % 2)
     formula = "winner ~ C(half) | model_a + model_b"
-    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, n_folds=2).by("half")
+    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, learning=dr.Learning(n_folds=2)).by("half")
     both = dr.compare(one=res, other=rank(thin, rng=1))
     for table, where in ((parts.summary(), ""), (both.summary(), " in 'one'"), (both.summary(), " in 'other'")):
         assert f"Models with few votes{where} (m06 24) widen the intervals" in " ".join(str(table).split())
@@ -384,10 +389,12 @@ def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
 
 def test_many_votes_are_not_left_out(odd_rows):
     apart = pd.concat([odd_rows, *[odd_rows[-2:]] * 20], ignore_index=True)
-    with pytest.raises(GraphError, match=r"the largest has 90.\d % of the votes, and 95 % have to stay; component='la"):
+    with pytest.raises(
+        GraphError, match=r"the largest has 90.\d % of the votes, and 95 % have to stay; pairs=Pairs\(component='la"
+    ):
         rank(apart)
     assert "component='largest'" in dr.check(PLAIN, apart).errors[0]
-    assert dr.check(PLAIN, apart, component="largest").errors == ()
+    assert dr.check(PLAIN, apart, pairs=dr.Pairs(component="largest")).errors == ()
     assert rank(apart, component="largest").models == rank(odd_rows).models
     itself = pd.concat([odd_rows, *[odd_rows[-5:-2]] * 20], ignore_index=True)
     with pytest.raises(dr.DmlrankError, match=r"63 of 485 rows compare a model with itself.* more than 5 %"):
@@ -400,9 +407,12 @@ def test_warnings_about_few_labels_name_weights_and_order():
     gap = votes["model_a"].str[1:].astype(int) - votes["model_b"].str[1:].astype(int)
     won = np.random.default_rng(0).random(len(votes)) < 1 / (1 + np.exp(-0.6 * gap))
     votes["winner"] = np.where(won, "model_a", "model_b")
-    with pytest.warns(dr.DmlrankWarning, match="edge_weights='counts' gives.*position_bias=False joins both"):
+    with pytest.warns(dr.DmlrankWarning, match=r"edge_weights='counts'\) gives.*position_bias=False joins both"):
         rank(votes, min_labels=1, position_bias=True, n_folds=5)
-    with pytest.warns(dr.DmlrankWarning, match="a larger floor= bounds their influence$|has no such bias$"):
+    with pytest.warns(
+        dr.DmlrankWarning,
+        match=r"a larger floor, learning=Learning\(floor=...\), bounds their influence$|has no such bias$",
+    ):
         rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")
 
 
@@ -414,7 +424,7 @@ def test_check_says_what_settings_cost(rare):
     assert "display order is ignored" in " ".join(found.as_text().split())
     row = found.settings.set_index(["position_bias", "min_labels", "edge_weights"]).loc[(True, 10, "equal")]
     assert row["votes"] == len(votes) - 37
-    ordered = dr.check(PLAIN, votes, position_bias=True, min_labels=10)
+    ordered = dr.check(PLAIN, votes, position_bias=True, pairs=dr.Pairs(min_labels=10))
     assert ordered.position_bias
     assert any("With position_bias=False it would use 98.7 % of" in problem for problem in ordered.problems)
 
@@ -441,7 +451,7 @@ def given(factor=1.0, **options):
     x = votes.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
     options = {"propensity": simulator.propensity(x) * factor, "mu": simulator.mu(x), "position_bias": True} | options
     options |= {"context": "question_id", "rng": 0, "n_folds": 2}
-    return dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", votes, **options)
+    return dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", votes, **in_objects(options))
 
 
 @pytest.mark.parametrize("options", [{}, {"propensity": "propensity"}])
@@ -527,10 +537,10 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     assert main(["fit", SIDES, str(path), "--functional", "bt"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     named = f"new may be first, too: with {n_few} votes this stays open"
-    assert f"{named}; a fit with --min-votes {n_few + 1} ranks the others." in said
+    assert f"{named}; a fit with pairs=Pairs(min_votes={n_few + 1}) ranks the others." in said
     expected = dr.dml_rank(SIDES, votes[~few], functional="bt", rng=0)
     with pytest.warns(dr.DmlrankWarning, match=rf"left out with {n_few} of 3,000 votes: new {n_few} "):
-        res = dr.dml_rank(SIDES, votes, functional="bt", min_votes=n_few + 1, rng=0)
+        res = dr.dml_rank(SIDES, votes, functional="bt", pairs=dr.Pairs(min_votes=n_few + 1), rng=0)
     np.testing.assert_allclose(res.params, expected.params, rtol=1e-12)
     assert "votes: a fit" not in res.verdict()
     again = dr.dml_rank(SIDES, votes, functional="bt", rng=0).update(min_votes=n_few + 1)
@@ -539,8 +549,11 @@ def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):
     chain = pd.concat([votes[~few], pd.DataFrame({"left": ["x"] * 5 + ["y"] * 6, "right": ["y"] * 5 + ["a"] * 6})])
     chain["winner"] = chain["winner"].fillna("left")
     with pytest.warns(dr.DmlrankWarning, match=r"1 of 6 models have fewer than 10 votes .* 5 of .*: x 5"):
-        kept = dr.dml_rank(SIDES, chain, functional="bt", min_votes=10, min_labels=1, rng=0)
+        kept = dr.dml_rank(SIDES, chain, functional="bt", pairs=dr.Pairs(min_votes=10, min_labels=1), rng=0)
     assert set(kept.models) == {*models[:4], "y"}
-    assert any("fewer than 10 votes and are left out" in text for text in dr.check(SIDES, chain, min_votes=10).problems)
-    with pytest.raises(DataError, match="min_votes=90000 leaves 0 models"):
-        dr.dml_rank(SIDES, votes, min_votes=90000)
+    assert any(
+        "fewer than 10 votes and are left out" in text
+        for text in dr.check(SIDES, chain, pairs=dr.Pairs(min_votes=10)).problems
+    )
+    with pytest.raises(DataError, match=r"min_votes=90000\) leaves 0 models"):
+        dr.dml_rank(SIDES, votes, pairs=dr.Pairs(min_votes=90000))

@@ -8,8 +8,10 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.estimation.cross_fitting import mu_by_fold
+from dmlrank.estimation.one_step import evaluate_contexts
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
+from dmlrank.options import in_objects
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 
@@ -33,7 +35,7 @@ def sparse_crowd(n_prompts=13, n_models=12, seed=0, big=True):
 
 
 def rank(frame, **options):
-    return dr.dml_rank(PLAIN, frame, **(OPTIONS | {"rng": 0} | options))
+    return dr.dml_rank(PLAIN, frame, **in_objects(OPTIONS | {"rng": 0} | options))
 
 
 def pair_means(frame, weight=None):
@@ -136,34 +138,26 @@ def test_identical_contexts_give_what_each_context_gives(functional):
     battles = dr.datasets.simulate_arena(n=1200, rng=0)
     together = dr.dml_rank(PLAIN, battles, functional=functional, rng=0)
     assert len(together.steps.first.one_step_result.labels.cells) < 600
-    apart = dr.dml_rank(PLAIN, battles, functional=functional, rng=0, subsample=1199)
-    np.testing.assert_allclose(together.params, apart.params, atol=1e-9)
-    np.testing.assert_allclose(together.bse, apart.bse, rtol=1e-6)
-    assert together.diagnostics.log_loss == pytest.approx(apart.diagnostics.log_loss)
-    assert together.diagnostics.calibration == pytest.approx(apart.diagnostics.calibration, abs=1e-5)
-
-
-@pytest.mark.parametrize("functional", ["borda", "bt"])
-def test_an_extension_is_a_fit_of_all_rows(functional):
-    frame = sparse_crowd(n_prompts=30, big=False)
-    options = {"functional": functional}
-    extended = rank(frame[:1500], **options).extend(frame[1500:])
-    new = rank(frame, rng=9, **options)
-    assert np.array_equal(extended.params, new.params)
-    assert np.array_equal(extended.cov_params(), new.cov_params())
+    steps = together.steps
+    estimands, weight = {"target": steps.setup.functional}, np.ones(1200)
+    apart = evaluate_contexts(estimands, steps.data, steps.first.nuisances, steps.units.blocks, weight).target
+    np.testing.assert_allclose(together.params, apart.estimate, atol=1e-12)
+    np.testing.assert_allclose(together.influence, apart.centred, atol=1e-10)
 
 
 def test_repetitions_are_not_repeated():
     battles = dr.datasets.simulate_arena(n=800, rng=0)
     with pytest.warns(UserWarning, match="n_rep=3"):
-        result = dr.dml_rank(PLAIN, battles, rng=0, n_rep=3)
+        result = dr.dml_rank(PLAIN, battles, rng=0, learning=dr.Learning(n_rep=3))
     assert result.estimates.description.n_rep == 1
     assert np.array_equal(result.params, dr.dml_rank(PLAIN, battles, rng=1).params)
 
 
 def test_features_of_the_propensity_keep_the_folds():
     battles = dr.datasets.simulate_arena(n=800, rng=0)
-    result = dr.dml_rank(PLAIN, battles, rng=0, propensity="~ length", n_folds=3, context="question_id")
+    result = dr.dml_rank(
+        PLAIN, battles, rng=0, propensity="~ length", learning=dr.Learning(n_folds=3), context="question_id"
+    )
     assert result.estimates.description.n_folds == 3
 
 

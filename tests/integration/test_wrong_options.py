@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.options import OPTIONS
+from dmlrank.options import OPTIONS, in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 # What is no value of any option, and what only a few take.
@@ -40,7 +40,7 @@ WRONG = {
 ALLOWED = {
     *((name, "an empty mapping") for name in ("cov_kwds", "categories", "tune", "env")),
     *((name, "a mapping") for name in ("categories", "env")),
-    ("context", "an empty list"),
+    *((name, "an empty list") for name in ("context", "groups")),
     ("rng", "a huge number"),
     *((name, kind) for name in ("propensity", "judge", "progress") for kind in ("a class", "a function of nothing")),
 }
@@ -51,11 +51,11 @@ def battles():
     return dr.datasets.simulate_arena(n=300, rng=0)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", [*OPTIONS, "cov_kwds"])
 def test_every_option_refuses_what_it_cannot_use(name, battles):
     options = {"min_labels": 1, "graph": "complete", "propensity": "marginal", "n_folds": 2, "rng": 0}
     if name not in ("mu", "learner", "judge_as"):
         options["mu"] = np.full((300, 8, 8, 4), 0.25)
     for kind in [kind for kind in WRONG if (name, kind) not in ALLOWED]:
         with pytest.raises(dr.DmlrankError):
-            dr.dml_rank(FORMULA, battles, **{**options, name: WRONG[kind]})
+            dr.dml_rank(FORMULA, battles, **in_objects({**options, name: WRONG[kind]}))

@@ -36,7 +36,9 @@ def votes_of(n, n_models, seed=0):
 @pytest.mark.slow
 def test_a_thousand_models():
     votes = votes_of(8000, 1000)
-    results = dr.dml_rank(FORMULA, votes, functional="bt", rng=0, min_labels=1, n_jobs=2, propensity="marginal")
+    results = dr.dml_rank(
+        FORMULA, votes, functional="bt", rng=0, pairs=dr.Pairs(min_labels=1), n_jobs=2, propensity="marginal"
+    )
     assert len(results.models) == 1000
     assert abs(results.params.sum()) < 1e-6
     expected = results.params[[f"m{place}" for place in range(1000)]].to_numpy()
@@ -61,8 +63,13 @@ def test_five_thousand_features():
     votes["embedding"] = list(rng.normal(size=(1500, 5000)).astype(np.float32))
     tune = {"n_estimators": 2, "num_leaves": 3}
     results = dr.dml_rank(
-        "winner ~ embedding | model_a + model_b", votes, rng=0, tune=tune, propensity="marginal", n_folds=2, n_jobs=2
+        "winner ~ embedding | model_a + model_b",
+        votes,
+        rng=0,
+        learning=dr.Learning(tune=tune, n_folds=2),
+        propensity="marginal",
+        n_jobs=2,
     )
     assert results.steps.data.x.shape == (1500, 5000)
-    plain = dr.dml_rank(FORMULA, votes, rng=0, propensity="marginal", n_folds=2)
+    plain = dr.dml_rank(FORMULA, votes, rng=0, propensity="marginal", learning=dr.Learning(n_folds=2))
     assert np.abs(results.params - plain.params).max() < 2 * plain.bse.max()

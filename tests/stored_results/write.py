@@ -18,6 +18,7 @@ import warnings
 import numpy as np
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 HERE = pathlib.Path(__file__).parent
 
@@ -30,9 +31,9 @@ def results() -> dict[str, dr.RankResults]:
     battles = battles[battles["model_a"].isin(models) & battles["model_b"].isin(models)]
     options = {"context": "question_id", "rng": 0}
     formula = "winner ~ length | model_a + model_b"
-    bt = dr.dml_rank(formula, battles, functional="bt", **options)
+    bt = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", **options}))
     clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}}
-    styled = dr.datasets.simulate_styled(n=600, rng=0)
+    styled = battles.assign(log_length=np.random.default_rng(1).normal(size=len(battles)))
     return {
         "bt": bt,
         "elo": bt.rescale("elo", mean=1000),
@@ -40,7 +41,9 @@ def results() -> dict[str, dr.RankResults]:
         "preferences": bt.update(average="preferences"),
         "clusters": bt.update(functional="borda", **clusters),
         "rank_centrality": bt.update(functional="rank_centrality"),
-        "maximum_likelihood": dr.dml_rank("winner ~ 1 | model_a + model_b", battles, estimator="bt_mle", **options),
+        "maximum_likelihood": dr.dml_rank(
+            "winner ~ 1 | model_a + model_b", battles, **in_objects({"estimator": "bt_mle", **options})
+        ),
         "style": dr.dml_rank("winner ~ 1 | model_a + model_b", styled, adjust="~ log_length", rng=0),
     }
 
@@ -51,7 +54,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     expected = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.exceptions.DmlrankWarning)
+        warnings.simplefilter("ignore", dr.DmlrankWarning)
         for name, result in results().items():
             result.to_json(folder / f"{name}.json")
             intervals = result.conf_int()

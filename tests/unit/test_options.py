@@ -10,62 +10,60 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank import options as options_module
 from dmlrank.exceptions import OptionError
 from dmlrank.fit.estimators import options_for
-from dmlrank.fit.stages import reading_options
-from dmlrank.options import ESTIMATORS, OPTIONS, Options
+from dmlrank.options import ESTIMATORS, KEYWORDS, OPTIONS, Options, in_objects, one_by_one
 
 SIGNATURE = inspect.signature(dr.dml_rank).parameters
 # Keywords that say how a fit is run, and not what is fitted.
-ABOUT_THE_CALL = ("progress", "executor", "env")
-DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
-# Another value of each option that reading depends on.
-READ_ANOTHER_WAY = {
-    "context": "question_id",
-    "propensity": "shown",
-    "weights": "weight",
-    "categories": {"draw": "tie"},
-    "cov_kwds": {"groups": "topic"},
-    "missing": "drop",
-    "votes": "first",
-    "runs": "mean",
-    "adjust": "~ log_length",
-}
+ABOUT_THE_CALL = ("progress", "env")
 
 
 def options_of_fit(**given):
-    return options_for(None, Options.of(**given), given)
+    return options_for(None, Options.of(in_objects(given)), given)
 
 
 def options_of_update(options, changes):
     return options_for(None, options.changed(changes), changes)
 
 
-def test_the_signature_is_the_table():
-    keywords = [name for name, p in SIGNATURE.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert keywords == [*OPTIONS, *ABOUT_THE_CALL]
-    assert {name: SIGNATURE[name].default for name in OPTIONS} == DEFAULTS
+def test_the_signature_has_the_options_with_their_defaults():
+    keywords = {name: p.default for name, p in SIGNATURE.items() if name not in ("formula", "data", *ABOUT_THE_CALL)}
+    assert list(keywords) == list(KEYWORDS)
+    assert one_by_one(keywords).keys() == OPTIONS.keys()
+    for name, value in one_by_one(keywords).items():
+        assert OPTIONS[name].is_default(value), name
+    of_check = {name: p.default for name, p in inspect.signature(dr.check).parameters.items()}
+    assert all(KEYWORDS[name].is_default(of_check[name]) for name in of_check if name in KEYWORDS and name != "pairs")
 
 
 def test_words_in_the_signature_are_those_of_the_table():
-    hints = {name: getattr(options_module, str(p.annotation), None) for name, p in SIGNATURE.items()}
+    hints = {name: p.annotation for name, p in inspect.signature(dr.dml_rank, eval_str=True).parameters.items()}
     literal = {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
-    assert len(literal) == 6
+    assert len(literal) == 3
     assert literal == {name: OPTIONS[name].words for name in literal}
 
 
-def test_every_option_is_documented():
-    documentation = inspect.cleandoc(dr.dml_rank.__doc__)
-    documented = re.findall(r"(?m)^(\w+) : ", documentation.partition("Returns")[0])
-    assert documented == ["formula", "data", *OPTIONS, *ABOUT_THE_CALL]
-    groups = documentation.partition("in this order:")[2].partition("Parameters")[0]
-    assert re.findall(r"``(\w+)``", groups) == [*OPTIONS, *ABOUT_THE_CALL]
+@pytest.mark.parametrize("owner", [dr.dml_rank, dr.Pairs, dr.Learning])
+def test_every_option_is_documented(owner):
+    documentation = inspect.cleandoc(owner.__doc__)
+    documented = re.findall(r"(?m)^(\w+) : ", re.split("Returns|Raises", documentation)[0])
+    assert documented == list(inspect.signature(owner).parameters)
 
 
-@pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component", "votes"])
+def test_an_option_of_an_object_is_given_to_an_update_by_its_own_name():
+    before = Options.of({"pairs": dr.Pairs(min_labels=3), "cov_type": "cluster", "cov_kwds": {"groups": "user"}})
+    after = before.changed({"edge_weights": "counts", "n_rep": 2, "prompts": "fixed"})
+    assert (after.pairs.min_labels, after.pairs.edge_weights, after.learning.n_rep) == (3, "counts", 2)
+    assert (after.clusters, after.prompts) == (("user",), "fixed")
+    assert before.changed({"pairs": dr.Pairs()}).pairs.min_labels == "auto"
+    assert before.changed({"cov_type": "robust"}).clusters == ()
+
+
+@pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component"])
 def test_a_wrong_word_is_refused_wherever_it_is_given(name):
-    with pytest.raises(OptionError, match=f"{name}='wrong'"):
+    of_object = rf"(pairs=Pairs|learning=Learning)\(\.\.\.\): {name}" if OPTIONS[name].group else f"^{name}"
+    with pytest.raises(OptionError, match=f"{of_object}='wrong'"):
         options_of_fit(**{name: "wrong"})
     with pytest.raises(OptionError, match=f"{name}='wrong'"):
         options_of_update(options_of_fit(), {name: "wrong"})
@@ -77,25 +75,16 @@ def test_what_is_about_the_call_is_no_option_of_an_update():
             options_of_update(options_of_fit(), {name: None})
 
 
-def test_reading_depends_on_the_options_that_say_so():
-    before = reading_options(options_of_fit())
-    for name, value in READ_ANOTHER_WAY.items():
-        changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})
-        assert reading_options(Options.of(**changes)) != before, name
-    others = {"functional": "bt", "n_folds": 3, "alpha": 0.1, "rng": 1, "propensity": "marginal", "weights": np.ones(3)}
-    assert reading_options(options_of_fit(**others)) == before
-
-
 def test_an_update_refuses_unknown_names_and_says_how_clusters_are_given():
-    with pytest.raises(OptionError, match=r"update\(\) has no option 'clusters'.*cov_kwds=\{'groups': 'a_column'\}"):
-        Options.of().changed({"clusters": "topic"})
+    with pytest.raises(OptionError, match=r"update\(\) has no option 'clusters'.*'groups', 'prompts'"):
+        Options.of({}).changed({"clusters": "topic"})
     with pytest.raises(OptionError, match=r"update\(\) has no option 'functionl'.*did you mean 'functional'"):
-        Options.of().changed({"functionl": "bt"})
+        Options.of({}).changed({"functionl": "bt"})
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
-    another = {"judge": "verdict", "n_folds": 3, "propensity": "marginal", "floor": 0.01, "subsample": 7}
+    another = {"judge": "verdict", "n_folds": 3, "propensity": "marginal", "floor": 0.01}
     for option, value in another.items():
         given = {"estimator": name, option: value}
         if name in OPTIONS[option].used_by:
@@ -107,10 +96,9 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
 
 def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
     battles = draw_battles(np.random.default_rng(0), 120, 3, 3)
-    given = {"context": "prompt", "n_folds": 2, "prompts": "fixed", "position_bias": False, "rng": 9}
+    given = {"context": "prompt", "n_folds": 2, "prompts": "fixed", "groups": "topic", "position_bias": False, "rng": 9}
     given |= {
         "cov_type": "cluster",
-        "cov_kwds": {"groups": "topic"},
         "category_weights": "half",
         "min_labels": 1,
         "average": "preferences",

@@ -216,30 +216,9 @@ class MirroredMu:
         return (self.model.at(x, first, second) + self.model.at(x, second, first)[:, self.flip]) / 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanMu:
-    """The mean of the models of all folds, for contexts that none of these models has seen."""
-
-    models: tuple[MuModel, ...]
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether several threads may predict at the same time."""
-        return all(getattr(model, "concurrent", False) for model in self.models)
-
-    def predict(self, x: FloatArray) -> FloatArray:
-        """Return the category probabilities of every ordered pair, (n, K, K, C)."""
-        return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
-
-    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the category probabilities, (r, C), of one pair in each context."""
-        total = sum((model.at(x, first, second) for model in self.models[1:]), self.models[0].at(x, first, second))
-        return total / len(self.models)
-
-
 # A trained model of mu: probabilities of all pairs in b contexts, ``predict``, (b, K, K, C), and of one pair in each
 # context, ``at``, (b, C).
-MuModel: TypeAlias = SmoothBoostedMu | BoosterMu | ConstantMu | MirroredMu | MeanMu | RowsMu
+MuModel: TypeAlias = SmoothBoostedMu | BoosterMu | ConstantMu | MirroredMu | RowsMu
 
 
 def fit_all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +63,6 @@ class MainEffects:
     def importance(self) -> FloatArray:
         """How much each smooth column changes the scores, (q,): the sum of its squared coefficients."""
         return np.asarray(np.square(self.strength[:, 1:]).sum(axis=0) + np.square(self.tie[..., 1:]).sum(axis=(0, 1)))
-
-    def only(self, items: IntArray) -> MainEffects:
-        """Return the effects of some items."""
-        tie = np.concatenate([self.tie[:, :1], self.tie[:, 1 + items]], axis=1)
-        pair = self.pair[np.ix_(items, items)]
-        return MainEffects(self.strength[items], self.position, pair, self.distance_effect, tie)
 
     def loss(self, rows: LabelledRows) -> float:
         """Return the log-loss of labelled rows."""
@@ -281,12 +275,6 @@ class MainEffectsLikelihood(PenalisedLikelihood[MainEffects]):
         return float(loss), _flat([strength, position, of_pairs, (root - 1) @ slope[:, 2:], *ties])
 
 
-def flat_effects(effects: MainEffects) -> FloatArray:
-    """Return effects in one vector, (d,), as :class:`MainEffectsLikelihood` orders them; pairs above the diagonal."""
-    pair = np.triu(effects.pair, 1)
-    return _flat([effects.strength, np.array([effects.position]), pair, effects.distance_effect, effects.tie])
-
-
 def _flat(parts: Sequence[AnyArray]) -> FloatArray:
     """Return arrays of any shapes in one vector."""
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
@@ -300,9 +288,6 @@ class SmoothBoostedMu:
     trees: The booster, prepared once for all chunks of contexts; None where trees did not lower the held-out log-loss.
     stage: How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of
         the scores of its two orders.
-    ridge: The selected penalty of the main effects.
-    tree_items: The items that the trees know, in the order of their codes in the trees, where further items have main
-        effects of their own; None where the trees know all items.
     """
 
     basis: SmoothBasis
@@ -310,8 +295,6 @@ class SmoothBoostedMu:
     trees: PairTrees | None
     stage: BoostingStage
     n_items: int
-    ridge: float = float("nan")
-    tree_items: IntArray | None = None
 
     # Several threads may predict with this model at the same time.
     concurrent = True
@@ -319,22 +302,18 @@ class SmoothBoostedMu:
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
         columns = self.basis.of(x)
-        if self.trees is not None and self.tree_items is None:
+        if self.trees is not None:
             offset = self.main_effects.in_contexts(columns)
             return predict_all_pairs(self.trees, x, self.n_items, offset=offset)
         scores = np.moveaxis(self.main_effects.table(columns), -1, 0)
         mu = np.ascontiguousarray(np.moveaxis(Link(len(scores)).probabilities(scores), 0, -1))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
-        if self.trees is not None and self.tree_items is not None:
-            known = self.tree_items
-            offset = self.main_effects.only(known).in_contexts(columns)
-            mu[:, known[:, None], known] = predict_all_pairs(self.trees, x, len(known), offset=offset)
         return mu
 
     def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
         """Yield ranges of contexts and their probabilities; see :meth:`.PairTrees.blocks`."""
-        if self.trees is None or self.trees.tables is None or self.tree_items is not None:
+        if self.trees is None or self.trees.tables is None:
             return None
         return self.trees.blocks(x, self.trees.trees.link, self.main_effects.in_contexts(self.basis.of(x)))
 
@@ -344,21 +323,15 @@ class SmoothBoostedMu:
         if self.trees is not None:
             booster = self.trees.booster
 
-            def tree_scores(context: IntArray, one: IntArray, other: IntArray) -> FloatArray:
-                rows = stack_rows(x, context, one, other)
+            def tree_scores(one: IntArray, other: IntArray) -> FloatArray:
+                rows = stack_rows(x, np.arange(len(x)), one, other)
                 return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
 
-            code = np.arange(self.n_items)
-            if self.tree_items is not None:
-                code = np.full(self.n_items, -1)
-                code[self.tree_items] = np.arange(len(self.tree_items))
-            known = np.flatnonzero((code[first] >= 0) & (code[second] >= 0))
-            if len(known):
-                of_trees = tree_scores(known, code[first[known]], code[second[known]])
-                if self.stage.mirrored:
-                    in_other_order = tree_scores(known, code[second[known]], code[first[known]])
-                    of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
-                scores[known] += of_trees
+            of_trees = tree_scores(first, second)
+            if self.stage.mirrored:
+                in_other_order = tree_scores(second, first)
+                of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
+            scores += of_trees
         return np.asarray(softmax(scores, axis=-1))
 
 
@@ -387,7 +360,7 @@ def fit_smooth_boosted(
         trees = None
         if booster is not None:
             trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored, n_contexts=data.n_contexts)
-        models.append(SmoothBoostedMu(fold_basis, effects, trees, stage, data.n_items, selection.tuned.ridge))
+        models.append(SmoothBoostedMu(fold_basis, effects, trees, stage, data.n_items))
         report(len(models), len(seeds), "mu, folds")
     return tuple(models)
 
@@ -465,42 +438,3 @@ class VoteRows:
         subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
         subset.set_init_score(initial_scores)
         return subset
-
-
-def fit_new_items(
-    model: SmoothBoostedMu, data: PreferenceData, in_training: BoolArray, item: IntArray
-) -> SmoothBoostedMu:
-    """Return a model with main effects of items that were not in the training, fitted to labels outside its fold.
-
-    Effects of such items that an earlier extension has fitted are fitted again. A label of a new item contributes to
-    the likelihood as in the training; the curves of its known opponents, the position effect and the effects of ties
-    are fixed. The penalty is that of the training. Trees add nothing to the score of a pair with a new item.
-    """
-    trained = np.arange(model.n_items) if model.tree_items is None else model.tree_items
-    is_new = np.ones(data.n_items, dtype=bool)
-    is_new[item[trained]] = False
-    old, known = model.main_effects.only(trained), item[trained]
-    effects = enlarged(old, known, data.n_items)
-    cells = data.cells
-    used = np.flatnonzero(in_training[cells.context] & (is_new[cells.first] | is_new[cells.second]))
-    if len(used):
-        used = used[np.argsort(data.seed_order[cells.context[used]], kind="stable")]
-        table, weight = model.basis.of(data.x[cells.context[used]]), cells.n_votes[used].astype(float)
-        rows = LabelledRows(table, np.arange(len(used)), cells.first[used], cells.second[used], cells.y[used], weight)
-        likelihood = MainEffectsLikelihood(rows, data.n_items, data.ordered)
-        ones = np.ones_like(old.distance_effect)
-        is_known = MainEffects(np.ones_like(old.strength), 1.0, np.ones_like(old.pair), ones, np.ones_like(old.tie))
-        likelihood.is_free = likelihood.is_free & (flat_effects(enlarged(is_known, known, data.n_items)) == 0)
-        effects = likelihood.effects(likelihood.fit(model.ridge, flat_effects(effects)))
-    return replace(model, main_effects=effects, n_items=data.n_items, tree_items=item[trained])
-
-
-def enlarged(effects: MainEffects, item: IntArray, n_items: int) -> MainEffects:
-    """Return the effects for K items, where those of items that are not in ``item``, (K_old,), are zero."""
-    strength = np.zeros((n_items, effects.strength.shape[1]))
-    strength[item] = effects.strength
-    pair = np.zeros((n_items, n_items))
-    pair[np.ix_(item, item)] = effects.pair
-    tie = np.zeros((len(effects.tie), 1 + n_items, effects.strength.shape[1]))
-    tie[:, 0], tie[:, 1 + item] = effects.tie[:, 0], effects.tie[:, 1:]
-    return MainEffects(strength, effects.position, pair, effects.distance_effect, tie)

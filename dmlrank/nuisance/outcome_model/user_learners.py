@@ -92,8 +92,9 @@ def check_learner(learner: object, tune: object, *, estimates_propensity: bool) 
         _check_callable(learner, name)
     if not (isinstance(tune, str) and tune == "cv") and not estimates_propensity:
         raise OptionError(
-            f"tune= sets how LightGBM is tuned, and this fit does not use it: the learner is {name}, and propensities "
-            f"are not estimated; leave tune= out, and tune {name} itself, such as with scikit-learn's GridSearchCV"
+            f"learning=Learning(tune=...) sets how LightGBM is tuned, and this fit does not use it: the learner is "
+            f"{name}, and propensities are not estimated; leave tune out, and tune {name} itself, such as with "
+            f"scikit-learn's GridSearchCV"
         )
 
 
@@ -228,7 +229,7 @@ def _check_callable(learner: object, name: str) -> None:
         elif hasattr(learner, "decision_function"):
             advice = f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
         elif hasattr(learner, "shape"):
-            advice = "; to use probabilities that you have already, pass them as mu="
+            advice = "; to use probabilities that you have already, pass them as learning=Learning(mu=...)"
         else:
             advice = nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier"])
         raise OptionTypeError(
@@ -259,8 +260,8 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
         f"probabilities (contexts in order of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, "
         f"models, categories {data.categories})"
     )
-    table, n_items = real_array(mu, "mu=", axes), data.n_items
-    require_shape(table, (data.n_contexts, n_items, n_items, data.n_categories), "mu=", axes)
+    table, n_items = real_array(mu, "learning=Learning(mu=...)", axes), data.n_items
+    require_shape(table, (data.n_contexts, n_items, n_items, data.n_categories), "learning=Learning(mu=...)", axes)
     check_mu(table, data.items, data.context_ids, data.ordered)
     pairs = ~np.eye(n_items, dtype=bool)
     if table[:, ~pairs].any():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from ..._utils.computation import current, in_order, report
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...data.vote_columns import ShownBattles
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import (
@@ -138,23 +138,8 @@ class BoostedPropensity:
         return np.sum([booster.predict(rows, num_threads=current().n_jobs or 0) for rows in stacks], axis=0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanPropensity:
-    """The mean of the models of all folds, for contexts that none of these models has seen."""
-
-    models: tuple[FoldPropensityModel, ...]
-
-    def table(self, x: FloatArray, n_items: int) -> FloatArray:
-        """Return the estimates for all pairs, (b, K, K)."""
-        return np.asarray(np.mean([model.table(x, n_items) for model in self.models], axis=0))
-
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
-        """Return the estimates for one pair of each context, (b,)."""
-        return np.asarray(np.mean([model.at(x, first, second, n_items) for model in self.models], axis=0))
-
-
 # The model of one fold: the propensities of all pairs, ``table(x, n_items)``, (b, K, K), and of single pairs, ``at``.
-FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity | MeanPropensity
+FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity
 
 
 def by_fold(
@@ -182,9 +167,7 @@ def by_fold(
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
-    models: The model of each fold, trained on the contexts outside the fold, then the mean of these models where some
-        contexts came after the training.
-    fold (n,): The model of each context, by its place in ``models``.
+    models: The model of each fold, trained on the contexts outside the fold.
     floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
     """
 
@@ -193,11 +176,6 @@ class CrossFittedPairPropensity:
     x: FloatArray
     floor: FloatArray
     scale: FloatArray
-
-    @property
-    def trained(self) -> tuple[FoldPropensityModel, ...]:
-        """The models of the folds, without their mean."""
-        return tuple(model for model in self.models if not isinstance(model, MeanPropensity))
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
@@ -227,14 +205,12 @@ class Propensity:
         the pairs) or ``"given"`` by the user.
     n_floored: Number of cells whose estimate was raised to the floor.
     pairs: Propensities of all pairs; None where only those of the labelled cells are known.
-    estimates (m,): What the models predict at the labelled cells, before floor and scale; None where no model predicts.
     """
 
     cells: FloatArray
     how: str
     n_floored: int = 0
     pairs: PairPropensity | None = None
-    estimates: FloatArray | None = None
 
 
 def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
@@ -278,26 +254,17 @@ def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None 
     return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=pairs)
 
 
-def needs_no_model(data: PreferenceData) -> bool:
-    """Whether labelling rates are the propensities: without features, or where every pair is labelled everywhere."""
-    counts = data.pair_counts()
-    return data.x.shape[1] == 0 or bool((counts[counts > 0] == data.n_contexts).all())
-
-
-def has_one_pair_per_context(cells: Cells) -> bool:
-    """Return whether no context has more than one labelled cell."""
-    return int(np.bincount(cells.context).max(initial=0)) <= 1
-
-
 def estimate_propensity(
     data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
-    if needs_no_model(data):
+    counts = data.pair_counts()
+    # Without features, or where every pair is labelled everywhere, labelling rates are the propensities.
+    if data.x.shape[1] == 0 or (counts[counts > 0] == data.n_contexts).all():
         return marginal_propensity(data)
     rngs, ordered = [np.random.default_rng(seed) for seed in seeds], data.ordered
     models: list[FoldPropensityModel]
-    if not has_one_pair_per_context(data.cells):
+    if np.bincount(data.cells.context).max(initial=0) > 1:
         models = [BoostedPropensity(booster, None, ordered) for booster in pair_boosters(data, folds, rngs, tune)]
     elif tune == "cv":
         shares = fit_pair_shares(data, folds.fold, rngs)
@@ -311,27 +278,14 @@ def estimate_propensity(
             BoostedPropensity(of_fold, any_label_model if of_fold else None, ordered)
             for of_fold, any_label_model in zip(trees, any_label, strict=True)
         ]
-    return propensity_from_models(models, folds.fold, data, estimates_at_cells(models, folds.fold, data))
-
-
-def estimates_at_cells(
-    models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, cells: Cells | None = None
-) -> FloatArray:
-    """Return what the models predict at labelled cells, (m,), before floor and scale; by default at all of them."""
-    cells = data.cells if cells is None else cells
-    return by_fold(models, fold, data.x, data.n_items, cells.context, cells.in_display_order)
-
-
-def propensity_from_models(
-    models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, estimates: FloatArray
-) -> Propensity:
-    """Apply floor and scale to what the models predict, (m,)."""
+    cells = data.cells
+    estimates = by_fold(models, folds.fold, data.x, data.n_items, cells.context, cells.in_display_order)
     floor, scale = floor_and_scale(estimates, data)
-    if not data.ordered:
+    if not ordered:
         # They apply to a propensity that is the sum over both orders.
         floor, scale = floor + floor.T, scale + scale.T
-    pairs = CrossFittedPairPropensity(tuple(models), fold, data.x, floor, scale)
-    return replace(floored_and_scaled(estimates, data), pairs=pairs, estimates=estimates)
+    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale)
+    return replace(floored_and_scaled(estimates, data), pairs=pairs)
 
 
 def pair_boosters(

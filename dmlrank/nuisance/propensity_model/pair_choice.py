@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..._utils.computation import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
 from ...data.equal_values import row_codes
-from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
+from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BinnedPairs
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
@@ -223,29 +223,19 @@ class PairShares:
     basis: Computes the smooth columns of the effects from the features.
     effects: Conditional logit with smooth effects of the items.
     trees: Boosted trees whose score is added to the log share of every pair; None where trees did not help.
-    prior: Weight of the products of item shares, see :func:`.pair_choice.pair_shares`.
-    ridge: The selected penalty of the effects; infinite where all effects are zero.
-    tree_items: The items that the trees know, as in :class:`.SmoothBoostedMu`.
     """
 
     basis: SmoothBasis
     effects: PairChoiceEffects
     trees: PairTrees | None = None
-    prior: float = 1.0
-    ridge: float = float("inf")
-    tree_items: IntArray | None = None
 
     def table(self, x: FloatArray) -> FloatArray:
         """Return the shares of all pairs, (n, K, K), which sum to one, in contexts with features ``x``, (n, p)."""
         shares = self.effects.table(self.basis.of(x))
         if self.trees is not None:
-            n_known = shares.shape[1] if self.tree_items is None else len(self.tree_items)
-            scores = predict_all_pairs(self.trees, x, n_known, raw_score=True)[..., 0]
+            scores = predict_all_pairs(self.trees, x, shares.shape[1], raw_score=True)[..., 0]
             np.exp(scores, out=scores)
-            if self.tree_items is None:
-                shares *= scores
-            else:
-                shares[:, self.tree_items[:, None], self.tree_items] *= scores
+            shares *= scores
         shares /= shares.sum(axis=(1, 2), keepdims=True)
         return shares
 
@@ -299,7 +289,7 @@ def fit_pair_shares(
     models = list[PairShares]()
     for basis, effects, booster in fitted_folds:
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(PairShares(basis, effects, trees, selection.tuned.prior, selection.tuned.ridge))
+        models.append(PairShares(basis, effects, trees))
         report(len(models), len(rngs), "propensity, folds")
     return tuple(models)
 
@@ -437,31 +427,3 @@ class NoiseContrast:
         first, second = (items[rows].astype(np.intp) for items in (self.first, self.second))
         log_share = effects.log_at(cells.rows.table, first, second, place[self.cell[rows]], cells.rows.context)
         return rows, log_share - self.log_drawn[first, second]
-
-
-def fit_new_shares(model: PairShares, data: PreferenceData, in_training: BoolArray, item: IntArray) -> PairShares:
-    """Return a model with effects of items that were not in the training, fitted to the pairs shown outside its fold.
-
-    Effects of such items that an earlier extension has fitted are fitted again. The overall shares of all pairs are
-    counted again. A context that shows no new item contributes, too: it says that the new items were not shown. Trees
-    add nothing to the score of a pair with a new item.
-    """
-    trained = np.arange(len(item)) if model.tree_items is None else model.tree_items
-    known = item[trained]
-    used = np.flatnonzero(in_training[data.cells.context])
-    used = used[np.argsort(data.seed_order[data.cells.context[used]], kind="stable")]
-    first, second = (items[used] for items in data.cells.in_display_order)
-    share = pair_shares(first, second, data.n_items, model.prior)
-    of_first, of_second = np.zeros((2, len(model.effects.first), data.n_items))
-    of_first[:, known], of_second[:, known] = model.effects.first[:, trained], model.effects.second[:, trained]
-    effects = PairChoiceEffects(share, of_first, of_second)
-    if np.isfinite(model.ridge):
-        ones, table = np.ones(len(used)), model.basis.of(data.x[data.cells.context[used]])
-        rows = LabelledRows(table, np.arange(len(used)), first, second, ones[:, None], ones)
-        likelihood = PairChoiceLikelihood(rows, share)
-        is_new = np.ones(data.n_items, dtype=bool)
-        is_new[known] = False
-        likelihood.is_free = np.tile(is_new, 2 * len(of_first))
-        start = np.hstack([(of_first + of_second) / 2, (of_first - of_second) / 2])
-        effects = likelihood.effects(likelihood.fit(model.ridge, start.reshape(-1)))
-    return replace(model, effects=effects, tree_items=known)

@@ -220,8 +220,6 @@ class MeanWeights:
     factor: Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
     std_error: Standard error of the factor, over contexts or clusters of contexts.
     z: Distance of the factor from one, in standard errors.
-    overdispersion: Variance of the number of labels over contexts or clusters, divided by the variance that this number
-        would have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
     """
 
     first: IntArray
@@ -231,7 +229,6 @@ class MeanWeights:
     factor: float
     std_error: float
     z: float
-    overdispersion: float
 
     @property
     def is_implausible(self) -> bool:
@@ -281,6 +278,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     rate[labelled] = observed / total[labelled]
     by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
     variance_of_sum = float(by_unit.var() * len(by_unit))
+    # Above 1 if labels come in clusters: the variance of their number, relative to that of independent labels.
     overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
     if is_reliable.all() and table is not None:
         # Of Poisson variables given that they are not zero.
@@ -293,7 +291,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
         factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
     p_values = _truncated_poisson_p(observed / overdispersion, expected / overdispersion, is_reliable)
     first, second = labelled // n_items, labelled % n_items
-    return MeanWeights(first, second, observed / expected, p_values, factor, error, z, overdispersion)
+    return MeanWeights(first, second, observed / expected, p_values, factor, error, z)
 
 
 def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: BoolArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import stat
 
 import pytest
@@ -11,11 +12,10 @@ from dmlrank._utils.atomic_write import check_writable, replacement_file, write_
 from dmlrank.exceptions import FileWriteError
 
 
-def test_text_and_bytes_are_written_as_they_are(tmp_path):
-    write_file(tmp_path / "a.txt", "ü\r\n")
-    assert (tmp_path / "a.txt").read_bytes() == "ü\r\n".encode()
-    write_file(str(tmp_path / "a.txt"), b"\xff")
-    assert (tmp_path / "a.txt").read_bytes() == b"\xff"
+def test_text_is_written_as_it_is(tmp_path):
+    for path in (tmp_path / "a.txt", str(tmp_path / "b.txt")):
+        write_file(path, "ü\r\n")
+        assert pathlib.Path(path).read_bytes() == "ü\r\n".encode()
 
 
 def test_what_is_raised_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dmlrank._utils import computation
-from dmlrank._utils.computation import Threads, computing, current, in_order
+from dmlrank._utils.computation import Threads, computing_with, current, in_order
 from dmlrank.nuisance import boosting as train
 from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.boosting import split_jobs
@@ -30,13 +30,13 @@ def test_a_task_sees_its_own_number_of_threads_and_reports_nothing():
     def seen(_):
         return current()
 
-    with computing(3, progress=lambda *report: None):
+    with computing_with(3, progress=lambda *report: None):
         assert current().n_threads == 3
         assert [here.n_jobs for here in in_order(seen, range(4), 2)] == [1] * 4
         assert [here.n_jobs for here in in_order(seen, range(4), 2, n_jobs_of_each=5)] == [5] * 4
         assert [here.report for here in in_order(seen, range(4), 2)] == [None] * 4
         assert [here.n_jobs for here in in_order(seen, range(4), 1)] == [3] * 4
-        with computing(1):
+        with computing_with(1):
             assert current().n_jobs == 1
             assert current().report is not None
     assert current().n_jobs is None
@@ -106,7 +106,7 @@ def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     cases = [(2, 5), (8, 2), (1, 3), (None, 1)]
     jobs = []
     for n_jobs, n_boosters in cases:
-        with computing(n_jobs):
+        with computing_with(n_jobs):
             jobs.append(split_jobs(500_000, n_boosters))
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
@@ -118,7 +118,7 @@ def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
     noise = {f"z{number}": rng.integers(2, size=len(frame)) for number in range(80)}
     frame = frame.assign(**noise)
     # Many features make the training matrices so large that boosters of several folds are trained at once.
-    with computing(2):
+    with computing_with(2):
         assert split_jobs(len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
     formula = f"winner ~ x0 + x1 + {' + '.join(noise)} | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
@@ -143,7 +143,7 @@ def fit_first_stages(data, n_jobs, selection_sample, monkeypatch, own_threads=10
     monkeypatch.setattr(train, "OWN_THREADS_FROM", own_threads)
     monkeypatch.setattr(train, "SEVERAL_BOOSTERS_FROM", 0)
     monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", selection_sample)
-    with computing(n_jobs):
+    with computing_with(n_jobs):
         mu = fit_smooth_boosted(data, fold, seeds)
         shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds])
     return mu, shares

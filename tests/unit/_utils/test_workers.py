@@ -15,7 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import at_the_same_time, collected_warnings, computing, current, in_workers, warn
+from dmlrank._utils.computation import (
+    at_the_same_time,
+    collected_warnings,
+    computing,
+    computing_with,
+    current,
+    in_workers,
+    warn,
+)
 from dmlrank._utils.versions import require_versions, versions
 from dmlrank._utils.workers import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
@@ -80,12 +88,12 @@ def test_results_come_in_the_order_of_the_tasks(processes):
     assert current().workers is None
     with ThreadPoolExecutor(3) as threads:
         for executor in (threads, processes, AtOnce()):
-            with computing(None, executor):
+            with computing(executor=executor):
                 assert current().workers is not None
                 assert run(jobs_of_a_task, None, [0, 1]) == [1, 1]
                 assert run(scale, array, factors) == expected
                 assert run(scale, array, []) == []
-    with computing(3):
+    with computing_with(3):
         assert run(jobs_of_a_task, None, [0]) == [3]
 
 
@@ -113,7 +121,7 @@ def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():
         running.append(threading.get_ident())
         return number
 
-    with ThreadPoolExecutor(2) as threads, computing(None, threads):
+    with ThreadPoolExecutor(2) as threads, computing(executor=threads):
         tasks = in_workers(task, None, range(4), name="tasks", is_concurrent=lambda number: number != 2)
         assert list(tasks) == [0, 1, 2, 3]
     assert set(running) == {threading.get_ident()}
@@ -121,7 +129,7 @@ def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():
 
 def test_warnings_of_tasks_reach_the_caller_in_the_order_of_the_tasks(processes):
     for executor in (processes, AtOnce()):
-        with computing(None, executor), collected_warnings() as collected:
+        with computing(executor=executor), collected_warnings() as collected:
             run(warn_of, None, range(3))
         assert [str(message) for message in collected] == ["task 0", "task 1", "task 2"]
         assert all(isinstance(message, DmlrankWarning) for message in collected)
@@ -129,7 +137,7 @@ def test_warnings_of_tasks_reach_the_caller_in_the_order_of_the_tasks(processes)
 
 @pytest.mark.long
 def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
-    with computing(None, processes):
+    with computing(executor=processes):
         with pytest.raises(KeyError, match="two"):
             run(fail, None, range(100))
         assert run(fail, None, [0, 1]) == [0, 1]
@@ -138,11 +146,11 @@ def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
 @pytest.mark.long
 def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with computing(None, processes):
+    with computing(executor=processes):
         run(scale, np.ones(100), [1, 2])
         assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
     assert list(tmp_path.iterdir()) == []
-    with contextlib.suppress(KeyboardInterrupt), computing(None, processes):
+    with contextlib.suppress(KeyboardInterrupt), computing(executor=processes):
         for _ in in_workers(scale, np.ones(100), range(50), name="tasks"):
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
@@ -154,11 +162,11 @@ def test_a_process_that_ends_is_said():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         with (
             tempfile.TemporaryDirectory() as folder,
-            computing(None, executor),
+            computing(executor=executor),
             pytest.raises(ExecutorError),
         ):
             run(end_worker, folder, range(10))
-        with pytest.raises(ExecutorError), computing(None, executor):
+        with pytest.raises(ExecutorError), computing(executor=executor):
             pass
 
 
@@ -166,15 +174,15 @@ def test_executors_that_cannot_be_used_are_refused():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as executor,
         pytest.raises(ExecutorError, match=r"by fork.*spawn"),
-        computing(None, executor),
+        computing(executor=executor),
     ):
         pass
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
-    with pytest.raises(ExecutorError), computing(None, executor):
+    with pytest.raises(ExecutorError), computing(executor=executor):
         pass
     for value in (2, "dask", ThreadPoolExecutor):
-        with pytest.raises(OptionTypeError, match="executor"), computing(None, value):
+        with pytest.raises(OptionTypeError, match="executor"), computing(executor=value):
             pass
 
 
@@ -273,7 +281,7 @@ def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        with computing(None, client):
+        with computing(executor=client):
             assert run(scale, array, range(20)) == [factor * array.sum() for factor in range(20)]
             with pytest.raises(KeyError, match="two"):
                 run(fail, None, range(100))
@@ -312,7 +320,7 @@ class FailsLater(AtOnce):
     "error", [None, OSError("gone"), TimeoutError(), EOFError(), RuntimeError("cannot schedule new futures")]
 )
 def test_an_executor_that_ends_while_it_has_tasks_is_an_error_of_the_executor(error):
-    with pytest.raises(ExecutorError), computing(None, FailsLater(error)):
+    with pytest.raises(ExecutorError), computing(executor=FailsLater(error)):
         run(scale, np.arange(3.0), range(5))
 
 
@@ -325,5 +333,5 @@ def test_a_closed_client_is_an_error_of_the_executor():
 def test_an_executor_that_was_shut_down_is_an_error_of_the_executor():
     with ThreadPoolExecutor(1) as executor:
         pass
-    with pytest.raises(ExecutorError), computing(None, executor):
+    with pytest.raises(ExecutorError), computing(executor=executor):
         run(scale, np.arange(3.0), range(5))

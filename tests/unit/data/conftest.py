@@ -8,7 +8,7 @@ import pytest
 
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.options import Options
+from dmlrank.options import Options, in_objects
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def read():
     def with_names(data, features="1", env=None, outcome="winner", groups=(), **options):
         """Preference data of a frame with the columns winner, a and b, and of names that the formula may use."""
         environment = caller_environment(env or {}, depth=0)
-        formula, options = f"{outcome} ~ {features} | a + b", Options.of(**options)
+        formula, options = f"{outcome} ~ {features} | a + b", Options.of(in_objects(options))
         return preferences_of(take_rows(formula, data, environment, options, groups=groups))
 
     return with_names

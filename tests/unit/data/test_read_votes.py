@@ -76,38 +76,6 @@ def test_repeated_votes_are_averaged(read, votes):
     }
 
 
-@pytest.mark.parametrize("context", [["question"], ["question", "topic"]])
-def test_the_first_vote_is_what_dropping_duplicates_leaves(read, many_votes, context):
-    frame = many_votes.assign(winner=many_votes["winner"].mask(np.arange(200) % 9 == 2), judge=np.arange(200) % 5)
-    frame.loc[frame["winner"].isna() & (frame.index % 2 == 0), ["a", "b"]] = None
-    again = frame["winner"].notna() & frame.dropna(subset="winner").duplicated(["question", "a", "b"])
-    options = {"context": context, "groups": ["judge"]}
-    data = read(frame, "length + topic", votes="first", **options)
-    by_hand = read(frame[~again], "length + topic", **options)
-    assert_same(data, by_hand)
-    assert data.columns["judge"].tolist() == by_hand.columns["judge"].tolist()
-    assert data.n_votes_dropped == again.sum() > 10
-    assert data.row_index.tolist() == np.flatnonzero(~again).tolist()
-    assert (data.n_rows, data.n_dropped) == (200, 0)
-
-
-def test_the_first_vote_is_the_first_in_the_order_of_the_rows(read, votes):
-    for frame, label in ((votes, [1, 0, 0]), (votes[::-1], [0, 1, 0])):
-        data = read(frame, context=["question"], votes="first")
-        assert (data.n_votes, data.n_votes_dropped) == (7, 2)
-        np.testing.assert_array_equal(data.cells.n_votes, 1)
-        xy = (data.cells.first == 0) & (data.cells.second == 1)
-        in_q3 = data.context_ids[data.cells.context] == "q3"
-        np.testing.assert_array_equal(data.cells.y[xy & in_q3], [label])
-
-
-def test_votes_in_the_other_order_and_on_rows_of_their_own_are_no_repeats(read, votes):
-    swapped = votes.copy()
-    swapped.loc[2, ["a", "b"]] = ["y", "x"]
-    assert read(swapped, context=["question"], votes="first").n_votes_dropped == 1
-    assert read(votes, votes="first").n_votes_dropped == 0
-
-
 def test_nine_votes_that_disagree(read):
     winner = ["model_a"] * 4 + ["tie"] * 2 + ["model_b"] * 3
     frame = pd.DataFrame(

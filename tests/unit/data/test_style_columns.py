@@ -25,7 +25,7 @@ ANSWER = """# Title
 
 
 def test_counts_of_one_answer_by_hand():
-    style = dr.style_columns(pd.DataFrame({"answer_a": [ANSWER], "answer_b": [""]})).iloc[0]
+    style = dr.data.style_columns(pd.DataFrame({"answer_a": [ANSWER], "answer_b": [""]})).iloc[0]
     assert style["log_length"] == np.log(len(ANSWER))
     assert style["log_words"] == np.log(len(ANSWER.split()))
     # With b = 0 a column is a / (a + 1): two headers, two bold passages, three list items, one code block.
@@ -40,7 +40,7 @@ def test_counts_agree_with_a_twin_that_reads_line_by_line():
     words = ["#", "## ", "word", "- ", "* ", "1. ", "12. ", "+ x", "\n", "\n", " ", "**", "x"]
     answers = ["".join(rng.choice(words, 60)) for _ in range(80)]
     table = pd.DataFrame({"answer_a": answers, "answer_b": [""] * 80})
-    style = dr.style_columns(table)
+    style = dr.data.style_columns(table)
 
     def is_header(line):
         n_hashes = len(line) - len(line.lstrip("#"))
@@ -53,8 +53,8 @@ def test_counts_agree_with_a_twin_that_reads_line_by_line():
 
 def test_exchanging_the_answers_changes_all_signs():
     answers = pd.DataFrame({"answer_a": [ANSWER, "x"], "answer_b": ["**b** text", ANSWER + ANSWER]})
-    first = dr.style_columns(answers)
-    second = dr.style_columns(answers, answers=("answer_b", "answer_a"))
+    first = dr.data.style_columns(answers)
+    second = dr.data.style_columns(answers, answers=("answer_b", "answer_a"))
     columns = ["log_length", "log_words", "headers", "bold", "lists", "code_blocks"]
     np.testing.assert_array_equal(first[columns], -second[columns])
     assert list(first.columns) == ["answer_a", "answer_b", *columns]
@@ -68,8 +68,8 @@ def test_conversations_are_read_as_the_text_of_the_assistant():
         {"role": "user", "content": "- more"},
         {"role": "assistant", "content": "**end**"},
     ]
-    talk = dr.style_columns(pd.DataFrame({"answer_a": [parts, None], "answer_b": ["b", "b"]}))
-    text = dr.style_columns(pd.DataFrame({"answer_a": [ANSWER + "\n**end**"], "answer_b": ["b"]}))
+    talk = dr.data.style_columns(pd.DataFrame({"answer_a": [parts, None], "answer_b": ["b", "b"]}))
+    text = dr.data.style_columns(pd.DataFrame({"answer_a": [ANSWER + "\n**end**"], "answer_b": ["b"]}))
     np.testing.assert_array_equal(talk.iloc[0, 2:].astype(float), text.iloc[0, 2:].astype(float))
     assert talk.iloc[1, 2:].isna().all()
 
@@ -93,7 +93,7 @@ def test_published_counts_are_read_from_structs_and_mappings(kind):
         table = pyarrow.Table.from_pylist(table.to_dict("records"))
     if kind == "polars":
         table = pytest.importorskip("polars").from_arrow(table)
-    style = dr.style_columns(table)
+    style = dr.data.style_columns(table)
     np.testing.assert_allclose(style["log_length"], [np.log(2), 0])
     np.testing.assert_allclose(style["headers"], [4 / 5, 0])
     np.testing.assert_allclose(style[["bold", "lists"]], 0)
@@ -104,18 +104,18 @@ def test_published_counts_are_read_from_structs_and_mappings(kind):
 def test_errors_say_what_was_found_and_what_to_do():
     table = pd.DataFrame({"answer_a": ["x"], "answer_b": ["y"], "number": [3], "headers": [0.0]})
     with pytest.raises(dr.exceptions.ColumnError, match="replace=True"):
-        dr.style_columns(table)
-    assert dr.style_columns(table, replace=True)["headers"].tolist() == [0.0]
+        dr.data.style_columns(table)
+    assert dr.data.style_columns(table, replace=True)["headers"].tolist() == [0.0]
     table = table.drop(columns="headers")
     with pytest.raises(dr.exceptions.ColumnError, match="answer_c"):
-        dr.style_columns(table, answers=("answer_a", "answer_c"))
+        dr.data.style_columns(table, answers=("answer_a", "answer_c"))
     with pytest.raises(dr.exceptions.DataError):
-        dr.style_columns(table, answers=("answer_a", "number"))
+        dr.data.style_columns(table, answers=("answer_a", "number"))
     with pytest.raises(dr.exceptions.OptionTypeError):
-        dr.style_columns(table, answers=("answer_a",))
+        dr.data.style_columns(table, answers=("answer_a",))
     with pytest.raises(dr.exceptions.DataError):
-        dr.style_columns(table, answers="number")
+        dr.data.style_columns(table, answers="number")
     with pytest.raises(dr.exceptions.DataError, match="lacks 'header_count_a'"):
-        dr.style_columns(pd.DataFrame({"conv_metadata": [{"sum_assistant_a_tokens": 3}]}))
+        dr.data.style_columns(pd.DataFrame({"conv_metadata": [{"sum_assistant_a_tokens": 3}]}))
     with pytest.raises(dr.exceptions.DataError, match="all cells"):
-        dr.style_columns(pd.DataFrame({"answer_a": [None], "answer_b": ["x"]}))
+        dr.data.style_columns(pd.DataFrame({"answer_a": [None], "answer_b": ["x"]}))

@@ -14,6 +14,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, OptionError
+from dmlrank.options import in_objects
 
 from ...support import needs
 
@@ -360,22 +361,6 @@ def test_alpaca_eval_draws_of_older_versions_and_preferences_that_are_no_number(
     assert np.isnan(table["winner"][2])
 
 
-def test_errors_of_mt_bench_are_those_of_clusters_of_questions(tmp_path):
-    rng = np.random.default_rng(8)
-    records = [
-        {"question_id": q, "turn": t, "model": m, "judge": ["j", "single-v1"], "score": int(rng.integers(1, 11))}
-        for q in range(81, 121)
-        for t in (1, 2)
-        for m in ("x", "y", "z")
-    ]
-    table = dr.read_log(write(tmp_path / "gpt-4_single.jsonl", records, lines=True))
-    res = dr.dml_rank(data=table, **table.attrs["report"]["fit"])
-    # The usual formula: deviations are summed by question.
-    score = table.pivot(index=["question", "turn"], columns="model", values="score")
-    deviation = (score - score.mean()).groupby("question").sum()
-    np.testing.assert_allclose(res.bse, np.sqrt((deviation**2).sum() * 40 / 39) / len(score))
-
-
 def test_arena_hard_keeps_both_orders(tmp_path):
     games = [{"score": "B>>A"}, {"score": "A>B"}]
     record = {"uid": "u1", "category": "hard", "judge": "j", "model": "m", "baseline": "b", "games": games}
@@ -410,45 +395,25 @@ def test_votes_of_lmarena_are_read_from_csv(tmp_path, packed):
         dr.datasets.read_log(path, kind="lmarena")
 
 
-def test_mt_bench_pairs_and_single_scores(tmp_path):
+def test_mt_bench_pairs_have_both_orders(tmp_path):
     pair = {"question_id": 81, "model_1": "x", "model_2": "y", "judge": ["gpt-4", "pair-v2"], "turn": 1}
     file = write(tmp_path / "gpt-4_pair.jsonl", [pair | {"g1_winner": "model_1", "g2_winner": "error"}], lines=True)
     table = dr.datasets.read_log(file)
     assert table[["model_a", "model_b"]].values.tolist() == [["x", "y"], ["y", "x"]]
     assert table["winner"][0] == "model_a"
     assert pd.isna(table["winner"][1])
-    single = {"question_id": 81, "model": "x", "judge": ["gpt-4", "single-v1"], "turn": 1}
-    file = write(
-        tmp_path / "gpt-4_single.jsonl", [single | {"score": 8}, single | {"turn": 2, "score": -1}], lines=True
-    )
-    table = dr.datasets.read_log(file)
-    assert table["score"][0] == 8
-    assert np.isnan(table["score"][1])
-
-
-def test_wildbench_needs_to_know_which_answer_was_a(tmp_path):
-    place = tmp_path / "eval=judge" / "ref=base"
-    record = {"session_id": "s", "parsed_result": {"choice": "A+"}, "assignment": {"A": "m", "B": "base"}}
-    table = dr.datasets.read_log(write(place / "m.json", [record]))
-    assert table[["model_a", "model_b", "winner", "judge"]].values.tolist() == [["m", "base", "model_a", "judge"]]
-    with pytest.raises(DataError, match="assignment"):
-        dr.datasets.read_log(write(place / "m.json", [{"session_id": "s", "parsed_result": {"choice": "A+"}}]))
-    scored = write(tmp_path / "eval=judge" / "m.json", [{"session_id": "s", "parsed_result": {"score": "7"}}])
-    assert dr.datasets.read_log(scored)["score"].tolist() == [7]
 
 
 def test_verdicts_of_every_spelling_and_unknown_ones(tmp_path):
-    place = tmp_path / "eval=judge" / "ref=base"
-    spellings = {"A++": "model_a", "A+": "model_a", "A=B": "tie", "B+": "model_b", "B++": "model_b", "N/A": None}
-    spellings |= {"A": "model_a", "tie": "tie", "[[A<<B]]": "model_b"}
-    names = {"assignment": {"A": "m", "B": "base"}}
-    records = [names | {"session_id": f"s{i}", "parsed_result": {"choice": word}} for i, word in enumerate(spellings)]
-    records.append(names | {"session_id": "unparsed", "parsed_result": {"N/A": "N/A"}})
-    table = dr.datasets.read_log(write(place / "m.json", records))
-    assert [None if pd.isna(label) else label for label in table["winner"]] == [*spellings.values(), None]
-    games = {"uid": "u", "judge": "j", "model": "m", "baseline": "b", "games": [{"score": "A>>>B"}]}
+    spellings = {"A>>B": "model_a", "A>B": "model_a", "A=B": "tie", "B>A": "model_b", "[[A<<B]]": "model_b"}
+    base = {"judge": "j", "model": "m", "baseline": "b"}
+    records = [base | {"uid": word, "games": [{"score": word}, {"score": None}]} for word in spellings]
+    table = dr.datasets.read_log(write(tmp_path / "m.jsonl", records, lines=True))
+    assert table["winner"][::2].tolist() == [*spellings.values()]
+    assert table["winner"][1::2].isna().all()
+    unknown = base | {"uid": "u", "games": [{"score": "A>>>B"}]}
     with pytest.raises(DataError, match="A>>>B"):
-        dr.datasets.read_log(write(tmp_path / "m.jsonl", [games], lines=True))
+        dr.datasets.read_log(write(tmp_path / "m.jsonl", [unknown], lines=True))
 
 
 def test_judges_turns_and_the_star_are_said(tmp_path):
@@ -469,26 +434,20 @@ def test_judges_turns_and_the_star_are_said(tmp_path):
 
 def test_turns_of_a_question_are_a_cluster_of_the_fit(tmp_path, capsys):
     rng = np.random.default_rng(8)
-    base = [{"question_id": q, "turn": turn, "judge": ["gpt-4", "v1"]} for q in range(40) for turn in (1, 2)]
-    scores = [
-        one | {"model": m, "score": int(s)} for one in base for m, s in zip("xyz", rng.integers(1, 11, 3), strict=True)
+    pairs = [
+        {"question_id": q, "turn": turn, "judge": ["gpt-4", "v1"], "model_1": first, "model_2": second}
+        | {f"{game}_winner": str(rng.choice(["model_1", "model_2", "tie"])) for game in ("g1", "g2")}
+        for q in range(40)
+        for turn in (1, 2)
+        for first, second in (("x", "y"), ("x", "z"), ("y", "z"))
     ]
-    file = write(tmp_path / "gpt-4_single.jsonl", scores, lines=True)
+    file = write(tmp_path / "gpt-4_pair.jsonl", pairs, lines=True)
     table = dr.read_log(file)
-    res = dr.dml_rank(data=table, **table.attrs["report"]["fit"])
+    res = dr.dml_rank(**in_objects({"data": table, "rng": 0, **table.attrs["report"]["fit"]}))
     assert res.estimates.description.clusters == ("question",)
-    np.testing.assert_allclose(res.params, table.groupby("model")["score"].mean())
-    assert main(["fit", str(file), "--out", str(tmp_path / "res.json")]) == 0
+    assert main(["fit", str(file), "--rng", "0", "--out", str(tmp_path / "res.json")]) == 0
     np.testing.assert_allclose(dr.read_json(tmp_path / "res.json").bse, res.bse)
     assert "--groups question" in capsys.readouterr().err
-
-
-def test_scores_and_verdicts_in_one_folder_are_refused(tmp_path):
-    verdict = {"session_id": "s", "parsed_result": {"choice": "A+"}, "assignment": {"A": "m", "B": "b"}}
-    write(tmp_path / "eval=j" / "ref=b" / "m.json", [verdict])
-    write(tmp_path / "eval=j" / "m.json", [{"session_id": "s", "parsed_result": {"score": "7"}}])
-    with pytest.raises(DataError, match="by themselves"):
-        dr.datasets.read_log(tmp_path)
 
 
 # --- Every Eval Ever, promptfoo ---
@@ -680,7 +639,7 @@ def test_scores_are_the_numbers_that_the_harnesses_print(tmp_path):
         harness(tmp_path / "lm", model=model, lines=lines)
         # lm-evaluation-harness: the mean, and the sample's standard deviation over the root of n.
         printed[model], errors[model] = scores.mean(), scores.std(ddof=1) / np.sqrt(50)
-    res = dr.dml_rank(data=(table := dr.read_log(tmp_path / "lm")), **table.attrs["report"]["fit"])
+    res = dr.dml_rank(**in_objects({"data": (table := dr.read_log(tmp_path / "lm")), **table.attrs["report"]["fit"]}))
     np.testing.assert_allclose(res.params[list(models)], list(printed.values()))
     np.testing.assert_allclose(res.bse[list(models)], list(errors.values()), rtol=0.02)
     preferences = {model: 1 + rng.random(50) for model in models}
@@ -762,7 +721,7 @@ def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, 
     assert main(["fit", "score ~ 1 | model", pattern, "--scorer", "match", "--out", str(stored)]) == 0
     table = dr.read_log(folder)
     fit = table.attrs["report"]["fit"]
-    res = dr.dml_rank(data=table, **fit)
+    res = dr.dml_rank(**in_objects({"data": table, **fit}))
     np.testing.assert_allclose(dr.read_json(stored).params, res.params)
     # inspect_ai's accuracy: the mean over samples of the mean over epochs.
     printed = table.groupby(["model", "prompt"])["score"].mean().groupby("model").mean()
@@ -784,6 +743,5 @@ def test_a_table_without_a_formula_and_a_wrong_option_are_explained(three_kinds,
     ):
         assert main(words) == 1
         assert message in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["fit", "a.eval", "b.eval", "c.eval"])
+    assert main(["fit", "a.eval", "b.eval", "c.eval"]) == 1
     assert "a pattern in quotation marks" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.style_columns import style_columns
 from dmlrank.exceptions import ColumnError, DataError, OutcomeError
+from dmlrank.options import in_objects
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -275,8 +276,10 @@ def test_a_folder_of_files_is_read_in_order_and_fits(tmp_path, ignore_warnings):
     frame = dr.datasets.read_arena(tmp_path)
     assert frame["question_id"].tolist() == [vote["key"] for vote in votes]
     cluster = {"cov_type": "cluster", "cov_kwds": {"groups": "session"}}
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, context="question_id", rng=0, **cluster)
-    assert res.glance()["n_clusters"].item() == 100
+    res = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b", frame, **in_objects({"context": "question_id", "rng": 0, **cluster})
+    )
+    assert res.estimates.covariance.n_clusters == (100,)
     assert ("both_bad", "both_bad") in res.diagnostics.labels
 
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,14 +16,12 @@ from dmlrank.estimation.cross_fitting import (
     UNITS_PER_FOLD,
     FoldUnits,
     assign_folds,
-    extend_folds,
-    fold_by_hash,
     fold_key,
+    keyed_hash,
 )
 from dmlrank.exceptions import DataError
-from dmlrank.nuisance.training_rows import Folds
 
-# These folds must never change: stored fits are extended by the same rule.
+# These folds must never change: the same prompts have the same folds in every version.
 LITERAL = [
     (0, (1, 3, 1)),
     (1, (1, 4, 3)),
@@ -60,11 +57,12 @@ KEY = fold_key(0, 0)
 LITERAL_CODE = """
 import numpy as np
 from dmlrank.data.contexts import identity_numbers
-from dmlrank.estimation.cross_fitting import fold_by_hash, fold_key
+from dmlrank.estimation.cross_fitting import fold_key, keyed_hash
 identifiers = {identifiers!r}
 column = np.empty(len(identifiers), dtype=object)
 column[:] = identifiers
-print(*(fold_by_hash(identity_numbers(column), fold_key(*of), 5).tolist() for of in ((0, 0), (0, 1), (12345, 0))))
+hashes = [keyed_hash(identity_numbers(column), fold_key(*of)) for of in ((0, 0), (0, 1), (12345, 0))]
+print(*([int(h) * 5 >> 64 for h in of_key] for of_key in hashes))
 """
 
 
@@ -73,6 +71,11 @@ def column_of(identifiers):
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
     return column
+
+
+def fold_by_hash(identity, key, n_folds):
+    """The fold floor(k u) of each identifier, (n,)."""
+    return np.array([int(word) * n_folds >> 64 for word in keyed_hash(identity, key)])
 
 
 def units_of(unit):
@@ -203,39 +206,3 @@ def test_another_process_with_another_hash_seed_deals_the_same_folds():
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.split() == " ".join(map(str, np.transpose(expected).tolist())).split()
-
-
-def test_further_units_get_the_folds_of_one_dealing():
-    n = UNITS_PER_FOLD * 5
-    earlier = assign_folds(units_of(np.arange(n)), 5, KEY)
-    together = units_of(np.arange(2 * n))
-    np.testing.assert_array_equal(
-        extend_folds(earlier, np.arange(n), together, KEY).fold, assign_folds(together, 5, KEY).fold
-    )
-
-
-def test_further_contexts_of_known_units_get_their_fold():
-    unit = np.random.default_rng(1).integers(20, size=100)
-    unit[60:] += 5
-    earlier = assign_folds(units_of(unit[:60]), 4, KEY)
-    extended = extend_folds(earlier, np.arange(60), units_of(unit), KEY)
-    np.testing.assert_array_equal(extended.fold[:60], earlier.fold)
-    is_known = np.isin(unit, unit[:60])
-    assert is_known[60:].any()
-    assert not is_known.all()
-    for u in np.unique(unit):
-        assert len(set(extended.fold[unit == u])) == 1
-    is_new = ~is_known
-    np.testing.assert_array_equal(extended.fold[is_new], fold_by_hash(unit[is_new].astype(np.uint64), KEY, 4))
-
-
-def test_earlier_contexts_stay_where_a_further_one_joins_their_units():
-    """Contexts 0 and 1 are in different folds; context 2 has the text of context 0 and the cluster of context 1."""
-    earlier = Folds(np.array([3, 1]), np.arange(2), 4)
-    extended = extend_folds(earlier, np.arange(2), units_of([0, 0, 0]), KEY)
-    assert extended.fold.tolist() == [3, 1, 3]
-    assert extended.unit.tolist() == [0, 0, 0]
-    with_clusters = replace(units_of([0, 0, 0]), cluster=np.array([0, 1, 1]))
-    assert extend_folds(earlier, np.arange(2), with_clusters, KEY).fold.tolist() == [3, 1, 1]
-    # The earlier contexts need not be the first ones.
-    assert extend_folds(earlier, np.array([2, 0]), with_clusters, KEY).fold.tolist() == [1, 3, 3]

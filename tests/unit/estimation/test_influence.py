@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps
@@ -15,7 +15,6 @@ from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_r
 from dmlrank.estimation.influence import (
     Influence,
     NuisanceEstimates,
-    TargetPopulation,
     blocks_by_context,
     blocks_by_group,
     influence_in_groups,
@@ -119,7 +118,7 @@ def test_chunks_do_not_matter(score, case, by_group, chunk, monkeypatch):
     whole = one_step({"target": score}, data, NuisanceEstimates(mu, propensity, 0.02), blocks)
     monkeypatch.setattr(steps, "CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
-        given = {"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, TargetPopulation()
+        given = {"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, np.ones(data.n_contexts)
         parts = evaluate_contexts(*given)
         for name in ("value", "correction"):
             one, other = (getattr(passed.target, name) for passed in (whole, parts))
@@ -260,22 +259,20 @@ def test_second_moments_are_added_up_over_parts_of_the_contexts_in_threads(monke
     monkeypatch.setattr(module, "_MOMENT_VALUES", 100)
     moments = []
     for n_jobs in (1, 3):
-        with computing(n_jobs):
+        with computing_with(n_jobs):
             moments.append(influence.second_moment())
     np.testing.assert_array_equal(*moments)
     np.testing.assert_allclose(moments[0], influence.centred.T @ influence.centred, rtol=1e-12)
 
 
 @pytest.mark.parametrize("most_patterns", [0.0, 1.0])
-@pytest.mark.parametrize("with_sample", [False, True])
-def test_sums_over_groups_are_those_of_the_groups_one_by_one(with_sample, most_patterns, monkeypatch):
+def test_sums_over_groups_are_those_of_the_groups_one_by_one(most_patterns, monkeypatch):
     rng = np.random.default_rng(0)
     n, q, d = 300, 400, 3
-    sample_weight = np.where(np.arange(n) % 3 == 0, 3.0, 0.0) if with_sample else None
     weight, context = rng.uniform(0.5, 2, size=n), np.sort(rng.integers(n, size=q))
-    value = 1000 + rng.normal(size=(n, d)) * (1 if sample_weight is None else sample_weight[:, None] > 0)
+    value = 1000 + rng.normal(size=(n, d))
     of_blocks = rng.normal(size=(q, d)), context, np.ones(q)
-    influence = Influence(value, *of_blocks, weight / weight.mean(), sample_weight=sample_weight)
+    influence = Influence(value, *of_blocks, weight / weight.mean())
     members = rng.random((9, n)) < rng.uniform(0.2, 0.9, size=(9, 1))
     monkeypatch.setattr(module, "_MOMENT_ENTRIES", 500)
     monkeypatch.setattr(module, "_MOST_PATTERNS", most_patterns)

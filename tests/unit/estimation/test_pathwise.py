@@ -26,7 +26,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.linear_scores import PairScores, PositionEffect
+from dmlrank.functionals.linear_scores import PositionEffect, WinShare
 from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
 
 from ...support import either_order, without_order
@@ -52,7 +52,7 @@ KINDS = dict(FUNCTIONALS) | {
     "dominance": lambda weights: Dominance(weights, tau=0.55, sharpness=12),
     "softmin": lambda weights: SoftMin(weights, sharpness=12),
     "custom": lambda weights: Custom(gap, outputs=("gap", "product")).bind(weights),
-    "pair_share": lambda weights: PairScores.win_probability(weights, 0, 2),
+    "pair_share": lambda weights: WinShare(weights, 0, 2),
     "first_advantage": lambda weights: PositionEffect(weights, Graph.all_pairs(3)),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation, blocks_by_context
+from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context
 from dmlrank.estimation.mean_preferences import mean_preference_influence, mean_preferences
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import CategoryWeights, Custom, named
@@ -52,7 +52,7 @@ def test_influence_of_mean_preferences_is_a_gradient(name, ordered, make_data):
     data = as_data(population, make_data, ordered)
     nuisances, blocks = nuisances_of(population, data, ordered), blocks_by_context(data)
     # Every atom is a context, so that weights make the sample the population.
-    everyone = TargetPopulation(base * len(base))
+    everyone = base * len(base)
     means = mean_preferences(data, nuisances, blocks, everyone)
     np.testing.assert_allclose(means.one_step[0], np.tensordot(population.share, population.mu, 1), atol=1e-12)
     np.testing.assert_allclose(means.plugin, means.one_step, atol=1e-12)
@@ -85,9 +85,9 @@ def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
     nuisances, blocks = nuisances_of(population, data, True), blocks_by_context(data)
     weight = base * worth[population.prompt]
     members = groups[:, population.prompt]
-    means = mean_preferences(data, nuisances, blocks, TargetPopulation(weight), members=members)
+    means = mean_preferences(data, nuisances, blocks, weight, members=members)
     scores = [Linearised.at(functional, table) for table in means.one_step]
-    influence = mean_preference_influence(scores, data, nuisances, blocks, TargetPopulation(weight), members=members)
+    influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
     np.testing.assert_allclose(influence.estimate, theta(base), atol=1e-9)
     # Every atom is a context, whose influence values have the weight of the atom among all atoms as a factor.
     phi = influence.by_context().centred / (len(base) * base)[:, None]

@@ -11,16 +11,13 @@ import itertools
 import numpy as np
 import pytest
 
-import dmlrank as dr
-from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.equal_style import EqualStyleTerms
-from dmlrank.estimation.influence import InfluenceBlocks, NuisanceEstimates, blocks_by_context
-from dmlrank.estimation.one_step import one_step
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph, RankCentrality
+from dmlrank.estimation.influence import InfluenceBlocks
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph
 from dmlrank.functionals.linear_scores import LinkedScore
 from dmlrank.nuisance.style import AdditiveFit, AdditiveModel, StyleRows, StyleStages
 
-from .populations import data_of, random_direction, slope
+from .populations import random_direction, slope
 
 N_PROMPTS, N_ITEMS = 2, 3
 STYLES = np.array([[-1.0, 0.3], [0.2, -0.5], [0.9, 0.8]])
@@ -282,43 +279,6 @@ def test_influence_by_part_is_the_influence_of_each_part(make_data):
         part, weight = terms.influence(indicator).equal, terms.weight * indicator
         raw = part.value + part.correction
         np.testing.assert_allclose(weight @ raw / weight.sum(), at_equal_style(terms.means(indicator)), rtol=1e-10)
-
-
-# --- battles of equal style ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [Borda, BradleyTerry, RankCentrality], ids=["borda", "bt", "rank_centrality"])
-@pytest.mark.parametrize("weights", ["band", "smooth"])
-def test_balanced_style_is_a_gradient(kind, weights, make_data):
-    rng = np.random.default_rng(4)
-    population, functional = StyledPopulation(rng, False), kind(CategoryWeights.half(2))
-    adjust = dr.BalancedStyle("~ a + b", within=0.95, weights=weights)
-    w = adjust.vote_weights(STYLES)
-    assert (w > 0).sum() == 2
-    base = population.probability
-
-    def theta(probability):
-        share, _, law, m = population.counted(probability, True)
-        omega = law @ w
-        mu = (law * m) @ w / np.where(omega > 0, omega, 1)
-        table = np.stack([mu, np.where(omega > 0, 1 - mu, 0)], axis=-1)
-        return share @ functional.value(table), table, omega
-
-    _, table, omega = theta(base)
-    _, pi, _, _ = population.counted(base, True)
-    context, first, second, style, category = np.array([vote for vote in population.votes() if w[vote[3]] > 0]).T
-    data = data_of(population, (context, first, second, category), make_data)
-    cells, prompt = data.cells, population.prompt
-    factor = w[style[np.lexsort((second, first, context))]]
-    propensity = (pi * omega)[prompt[cells.context], cells.first, cells.second] / factor
-    influence = one_step(
-        {"target": functional}, data, NuisanceEstimates(SuppliedMu(table[prompt]), propensity), blocks_by_context(data)
-    ).target
-    phi = influence.value + influence.correction_by_context - theta(base)[0]
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, s=score: theta(base * (1 + h * s))[0])
-        np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * np.abs(derivative).max())
 
 
 def test_the_link_is_that_of_the_functional():

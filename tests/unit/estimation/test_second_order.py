@@ -14,6 +14,7 @@ from dmlrank.estimation import second_order as module
 from dmlrank.estimation.cross_fitting import clip_and_renormalise
 from dmlrank.estimation.second_order import ErrorOfMu, dictionary
 from dmlrank.functionals import BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.options import in_objects
 from dmlrank.sensitivity.fragility import _of_votes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
@@ -56,7 +57,7 @@ def battles(n, seed=0, per_prompt=1, scale=1.0):
 
 def fit(frame, formula=FORMULA, **options):
     given = {"functional": "bt", "context": "prompt", "rng": 0, "n_jobs": 1, "propensity": "marginal", "min_labels": 1}
-    return dr.dml_rank(formula, frame, **given | {"learner": distorted} | options)
+    return dr.dml_rank(formula, frame, **in_objects(given | {"learner": distorted} | options))
 
 
 def brute_force(result, unit=None):
@@ -92,7 +93,7 @@ def brute_force(result, unit=None):
         inverse = np.linalg.inv(information * len(mine) / len(cells) + np.eye(n_items * q + 1))
         terms = [inverse @ columns[i] * (cells.y[i, 0] - fitted[i]) for i in mine]
         of_unit = unit[cells.context[mine]]
-        n_units, u = len(np.unique(of_unit)), np.zeros(n_items)
+        sizes, u = np.unique(of_unit, return_counts=True)[1], np.zeros(n_items)
         for i, b in enumerate(terms):
             for other, c in enumerate(terms):
                 if of_unit[i] == of_unit[other]:
@@ -108,7 +109,8 @@ def brute_force(result, unit=None):
                                 change[0, j, k, 1] = -change[0, j, k, 0]
                     at = np.stack([share[place], 1 - share[place]], axis=-1)[None]
                     u += functional.second_derivative(at, *changes)[0] / 2 / len(contexts)
-        total += (fold == f).mean() * u * n_units / (n_units - 1)
+        # As many pairs of different labels as there are pairs in all.
+        total += (fold == f).mean() * u / (1 - np.square(sizes / sizes.sum()).sum())
     return total
 
 
@@ -123,9 +125,10 @@ def test_the_change_is_the_sum_over_all_pairs_of_labels(monkeypatch, position_bi
 
 
 @pytest.mark.long
-def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch):
+@pytest.mark.parametrize("size", [lambda i: i // 2, lambda i: np.maximum(i - 6, 0) // 2])
+def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch, size):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
-    frame = battles(14).assign(cluster=np.arange(14) // 2)
+    frame = battles(14).assign(cluster=size(np.arange(14)))
     result = fit(frame, n_folds=2, cov_type="cluster", cov_kwds={"groups": "cluster"})
     expected = brute_force(result, result.steps.units.clusters.of_context)
     np.testing.assert_allclose(result.params - result.update(second_order=False).params, expected, atol=1e-12)
@@ -161,6 +164,21 @@ def test_its_expectation_is_the_exact_bias_up_to_third_order():
     # Errors of second order grow by four, those of third order by eight.
     assert left[1] / left[0] == pytest.approx(4, rel=0.15)
     assert remaining[1] / remaining[0] > 6
+
+
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+def test_heavy_users_do_not_make_it_smaller(functional):
+    """Without noise in labels every pair of them shows the same bias, whoever gave them."""
+    frame, _ = expected_battles(1500, 0.2)
+    user = np.random.default_rng(0).permutation(1500)
+    frame["user"] = np.where(user < 900, user // 300, user)[frame["prompt"]]
+
+    def bias(**options):
+        result = fit(frame, SOFT, functional=functional, position_bias=False, floor=0.01, **options)
+        return np.array([z for _, z, _ in result.diagnostics.second_order_by_model]) * result.bse
+
+    independent, by_user = bias(), bias(cov_type="cluster", cov_kwds={"groups": "user"})
+    assert np.abs(by_user - independent).max() < 0.15 * np.abs(independent).max()
 
 
 def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):
@@ -272,7 +290,6 @@ def test_figures_by_model_are_in_standard_errors():
         {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}},
         {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "annotator"]}},
         {"weights": "weight"},
-        {"subsample": 200},
         {"n_rep": 2},
         {"prompts": "fixed"},
     ],
@@ -290,17 +307,15 @@ def test_what_follows_a_fit_takes_its_influence_values(options):
     without = result.update(second_order=False)
     changes = [repetition.second_order.change for repetition in result.steps.repetitions]
     np.testing.assert_allclose(result.params - without.params, np.mean(changes, axis=0), atol=1e-12)
-    whole = result.project("~ 1")
+    whole = result.by("~ 1")
     np.testing.assert_allclose(whole.params.to_numpy().ravel(), result.params, atol=1e-10)
     groups = result.by("group")
-    weight = frame.drop_duplicates("prompt").get("weight") if "weights" in options else None
-    if "subsample" not in options:
-        of_prompts = frame.drop_duplicates("prompt")
-        weight = of_prompts["weight"] if "weights" in options else pd.Series(1.0, of_prompts.index)
-        share = weight.groupby(of_prompts["group"]).sum() / weight.sum()
-        table = groups.params.unstack() if groups.params.index.nlevels > 1 else groups.params
-        table = table[result.models] if set(result.models) <= set(table.columns) else table.T[result.models]
-        np.testing.assert_allclose(share[table.index].to_numpy() @ table.to_numpy(), result.params, atol=1e-10)
+    of_prompts = frame.drop_duplicates("prompt")
+    weight = of_prompts["weight"] if "weights" in options else pd.Series(1.0, of_prompts.index)
+    share = weight.groupby(of_prompts["group"]).sum() / weight.sum()
+    table = groups.params.unstack() if groups.params.index.nlevels > 1 else groups.params
+    table = table[result.models] if set(result.models) <= set(table.columns) else table.T[result.models]
+    np.testing.assert_allclose(share[table.index].to_numpy() @ table.to_numpy(), result.params, atol=1e-10)
     compared = dr.compare(result, without)
     np.testing.assert_allclose(compared.params.diff(axis=1).iloc[:, 1], without.params - result.params, atol=1e-12)
 
@@ -391,7 +406,7 @@ def test_variances_in_groups_and_of_projections_have_the_same_bound(prompts):
     frame = frame.assign(group=np.where(frame["x0"] > 0, "high", "low"))
     result = fit(frame, "winner ~ x0 + x1 + C(group) | model_a + model_b", prompts=prompts)
     left_in, steps = result.update(second_order=False), result.steps
-    whole = result.project("~ 1")
+    whole = result.by("~ 1")
     np.testing.assert_allclose(whole.bse.to_numpy().ravel(), result.bse, rtol=1e-10)
     bound = {}
     for name in ("high", "low"):
@@ -402,5 +417,5 @@ def test_variances_in_groups_and_of_projections_have_the_same_bound(prompts):
     for name, of_change in bound.items():
         least = kept[name].cov_params() + of_change
         assert np.linalg.eigvalsh(groups[name].cov_params() - least).min() > -1e-10
-    projected = result.project("~ 0 + C(group)")
+    projected = result.by("~ 0 + C(group)")
     np.testing.assert_allclose(projected.bse.to_numpy(), groups.bse.T.to_numpy(), rtol=1e-8)

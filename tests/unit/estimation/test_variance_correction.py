@@ -11,7 +11,6 @@ from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import HeldOutLabels, SuppliedMu
 from dmlrank.estimation.influence import (
     NuisanceEstimates,
-    TargetPopulation,
     blocks_by_context,
     blocks_by_group,
 )
@@ -226,9 +225,7 @@ def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data
         / n
     )
     for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
-        made = one_step(
-            {"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, TargetPopulation(weight)
-        ).target
+        made = one_step({"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, weight).target
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
         np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())
         assert made.without_correction().variance_correction is None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import numpy as np
 import pytest
 
 from dmlrank.fit.estimators import BT_MLE, estimator_named
 from dmlrank.functionals import BradleyTerry
 from dmlrank.options import ESTIMATORS
-
-PACKAGE = pathlib.Path(__file__).parents[3] / "dmlrank"
 
 
 def test_every_estimator_has_an_object():

@@ -36,9 +36,9 @@ CHANGED = [
 
 @pytest.mark.parametrize(("before", "after", "is_same"), [(*k, True) for k in SAME] + [(*k, False) for k in CHANGED])
 def test_a_result_is_used_again_where_its_key_is_the_same(before, after, is_same):
-    first = FirstStages(None, Options.of())
+    first = FirstStages(None, Options.of({}))
     kept = first.keep("mu 0", before, lambda: [0])
-    later = FirstStages(None, Options.of(), first.kept)
+    later = FirstStages(None, Options.of({}), first.kept)
     assert (later.keep("mu 0", after, lambda: [1]) is kept) == is_same
     assert later.keep("mu 1", after, lambda: [2]) == [2]
 
@@ -54,9 +54,9 @@ def test_own_warnings_are_given_again():
             stages.keep("mu 0", (), compute)
         return [str(w.message) for w in caught]
 
-    first = FirstStages(None, Options.of())
+    first = FirstStages(None, Options.of({}))
     assert messages(first) == ["of someone else", "own"]
-    assert messages(FirstStages(None, Options.of(), first.kept)) == ["own"]
+    assert messages(FirstStages(None, Options.of({}), first.kept)) == ["own"]
 
 
 @pytest.mark.parametrize("repetition", [0, 1, 5])

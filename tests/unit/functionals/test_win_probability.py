@@ -7,7 +7,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.functionals import CategoryWeights
-from dmlrank.functionals.linear_scores import PairScores, PositionEffect
+from dmlrank.functionals.linear_scores import PositionEffect, WinShare
 
 from ...support import without_order
 
@@ -25,14 +25,12 @@ def test_a_share_is_the_mean_of_both_orders(kind):
     weights = getattr(CategoryWeights, kind)(4)
     mu = draw(0)
     expected = (mu[:, 1, 3] @ weights.first + mu[:, 3, 1] @ weights.second) / 2
-    np.testing.assert_allclose(PairScores.win_probability(weights, 1, 3).value(mu)[:, 0], expected)
+    np.testing.assert_allclose(WinShare(weights, 1, 3).value(mu)[:, 0], expected)
 
 
 def test_shares_of_a_pair_sum_to_one_where_ties_are_halved():
     weights = CategoryWeights.half(4)
-    total = PairScores.win_probability(weights, 1, 3).value(draw(1)) + PairScores.win_probability(weights, 3, 1).value(
-        draw(1)
-    )
+    total = WinShare(weights, 1, 3).value(draw(1)) + WinShare(weights, 3, 1).value(draw(1))
     np.testing.assert_allclose(total, 1)
 
 
@@ -49,7 +47,7 @@ def test_there_is_no_advantage_where_the_other_order_is_the_flip():
 
 
 @pytest.mark.parametrize(
-    "score", [PairScores.win_probability(CategoryWeights.half(4), 0, 2), PositionEffect(CategoryWeights.half(4), GRAPH)]
+    "score", [WinShare(CategoryWeights.half(4), 0, 2), PositionEffect(CategoryWeights.half(4), GRAPH)]
 )
 def test_win_probability_and_position_effect_are_linear(score):
     mu, delta = draw(4), draw(5) - draw(6)

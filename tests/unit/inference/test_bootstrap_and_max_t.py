@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
     NormalDraws,
@@ -157,7 +157,7 @@ def test_normal_draws_are_the_same_in_any_number_of_threads():
     factor = np.random.default_rng(1).normal(size=(4, 3))
     drawn = []
     for n_jobs in (1, 3):
-        with computing(n_jobs):
+        with computing_with(n_jobs):
             drawn.append(max_abs_normal_draws(factor))
     np.testing.assert_array_equal(*drawn)
     np.testing.assert_array_equal(drawn[0], max_abs_normal_draws(factor))

@@ -11,6 +11,7 @@ import dmlrank as dr
 from dmlrank.data.graph import PairRule, laplacian_inverse
 from dmlrank.inspection.advice import recommended_row
 from dmlrank.inspection.run_check import score_variances, settings_table
+from dmlrank.options import in_objects
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +58,11 @@ def test_what_is_said_before_a_fit_is_what_the_fit_has():
     winner = np.where(rng.random(6000) < 0.5, "model_a", "model_b")
     battles = pd.DataFrame({"model_a": names[chosen[:, 0]], "model_b": names[chosen[:, 1]], "winner": winner})
     formula = "winner ~ 1 | model_a + model_b"
-    table = dr.check(formula, battles, min_labels=1).settings
+    table = dr.check(formula, battles, pairs=dr.Pairs(min_labels=1)).settings
     likelihood = dr.dml_rank(formula, battles, functional="bt", estimator="bt_mle", rng=0).bse
     for row in table.itertuples():
         options = {"position_bias": row.position_bias, "min_labels": 1, "edge_weights": row.edge_weights}
-        ratio = dr.dml_rank(formula, battles, functional="bt", rng=0, **options).bse / likelihood
+        ratio = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", "rng": 0, **options})).bse / likelihood
         assert ratio.median() == pytest.approx(row.se_median, rel=0.08)
         assert ratio.max() == pytest.approx(row.se_largest, rel=0.15)
 

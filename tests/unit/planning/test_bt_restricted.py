@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
+from dmlrank.options import in_objects
 from dmlrank.planning import search
 from dmlrank.planning.search import solve
 
@@ -140,7 +141,9 @@ def test_a_fit_plans_for_its_own_estimator():
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     battles = sim.sample(300, rng=0)
     known = true_first_stages(sim, battles) | {"floor": 0.0, "functional": "bt", "estimator": "bt_restricted"}
-    res = dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", battles, context="question_id", **known)
+    res = dr.dml_rank(
+        "winner ~ x0 + x1 | model_a + model_b", battles, **in_objects({"context": "question_id", **known})
+    )
     plan = res.design(budget=200, from_scratch=True)
     expected = dr.design(known["mu"], "bt", estimator="bt_restricted", budget=200, floor=0.0)
     np.testing.assert_allclose(plan.std_errors, expected.std_errors, rtol=1e-6)

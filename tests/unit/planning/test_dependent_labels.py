@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 from dmlrank.planning.search import Criterion, EarlierLabels, Precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
@@ -65,14 +66,14 @@ def test_refits_have_the_standard_errors_that_a_plan_predicts():
     options |= {"position_bias": False, "propensity": "marginal"}
     formula = "winner ~ 1 | model_a + model_b"
     old = votes(3000, [f"r{k}" for k in range(60)], rng)
-    res = dr.dml_rank(formula, old, **options)
+    res = dr.dml_rank(formula, old, **in_objects(options))
     n_new = 1500
     uniform = res.design(n_new, contrasts=[("a", "c")]).predicted(("a", "c"))["uniform_std_error"].item()
     errors = []
     for _ in range(5):
         new = votes(n_new, [f"n{k}" for k in range(200_000)], rng)
         new = new.assign(rater=[f"n{k}" for k in range(n_new)])
-        contrast = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **options).t_test("a - c")
+        contrast = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **in_objects(options)).t_test("a - c")
         errors.append(float(contrast.sd[0]))
     assert float(res.t_test("a - c").sd[0]) > 1.3 * np.mean(errors)
     assert uniform == pytest.approx(np.mean(errors), rel=0.05)

@@ -19,9 +19,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank._utils.computation import collected_warnings, computing
+from dmlrank._utils.computation import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model import user_learners
+from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
 from dmlrank.planning.plan import Plan
@@ -178,11 +179,11 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
         labelling = problem.labelling_covariance(plan.solution.propensities)
         return [mean, covariance, labelling, problem.label_information(metric), problem.label_rates(metric).base]
 
-    with computing(1):
+    with computing_with(1):
         expected = results(problem)
-    with ThreadPoolExecutor(3) as threads, computing(1, threads):
+    with ThreadPoolExecutor(3) as threads, computing(executor=threads), computing_with(1):
         on_workers = results(problem)
-    with computing(3):
+    with computing_with(3):
         on_threads = results(problem)
     for other in (on_threads, on_workers):
         for one, same in zip(expected, other, strict=True):
@@ -221,10 +222,10 @@ def test_contrasts_are_estimated_better_than_by_a_plan_for_all_scores(mu):
 
 
 def test_top_and_against_are_the_differences_they_say(mu):
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(2))
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(2))
     best = plan.specification.scores.argsort()[-2:]
     assert set(plan.predicted().index[0].split(" - ")) == {f"model_{j}" for j in best}
-    against = dr.design(mu, "bt", budget=90, contrasts=dr.Against("model_2"))
+    against = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Against("model_2"))
     expected = dr.design(mu, "bt", budget=90, contrasts=[("model_2", f"model_{j}") for j in (0, 1, 3)])
     np.testing.assert_allclose(against.propensity, expected.propensity, rtol=1e-12)
 
@@ -523,19 +524,19 @@ def test_regret_is_about_traces_and_the_same_contexts(mu):
 def test_mixture_and_repeated_propensities():
     rng = np.random.default_rng(0)
     first, second = rng.uniform(size=(2, 5, 3, 3))
-    np.testing.assert_allclose(dr.mixture_propensity([first, second], [0.3, 0.7]), 0.3 * first + 0.7 * second)
-    np.testing.assert_allclose(dr.repeated_propensity([first, second]), first + second - first * second)
+    np.testing.assert_allclose(dr.planning.mixture_propensity([first, second], [0.3, 0.7]), 0.3 * first + 0.7 * second)
+    np.testing.assert_allclose(dr.planning.repeated_propensity([first, second]), first + second - first * second)
     draws = rng.random((100_000, 2)) < [0.5, 0.8]
     order = rng.random((100_000, 2)) < 0.5
     cells = (draws & order).any(axis=1).mean() + (draws & ~order).any(axis=1).mean()
     tables = [np.full((1, 2, 2), 0.5), np.full((1, 2, 2), 0.8)]
-    assert dr.repeated_propensity(tables, position_bias=False)[0, 0, 1] == pytest.approx(cells, abs=0.01)
+    assert dr.planning.repeated_propensity(tables, position_bias=False)[0, 0, 1] == pytest.approx(cells, abs=0.01)
     with pytest.raises(OptionError):
-        dr.mixture_propensity([first, second], [0.3, 0.3])
+        dr.planning.mixture_propensity([first, second], [0.3, 0.3])
     with pytest.raises(NuisanceError):
-        dr.mixture_propensity([first, second[:2]], [0.3, 0.7])
+        dr.planning.mixture_propensity([first, second[:2]], [0.3, 0.7])
     with pytest.raises(NuisanceError):
-        dr.repeated_propensity([first + 1])
+        dr.planning.repeated_propensity([first + 1])
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------
@@ -574,8 +575,8 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
         ({"contrasts": np.vstack([np.eye(4)[0] - np.eye(4)[1], np.ones(4)])}, HypothesisError),
-        ({"contrasts": dr.Top(9)}, OptionError),
-        ({"contrasts": dr.Against("x")}, KeyError),
+        ({"contrasts": dr.planning.Top(9)}, OptionError),
+        ({"contrasts": dr.planning.Against("x")}, KeyError),
         ({"models": ["a", "b"]}, OptionError),
         ({"models": ["a", "b", "a", "c"]}, OptionError),
         ({"contexts": [0] * 60}, OptionError),
@@ -589,6 +590,13 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"weights": np.ones(3)}, OptionTypeError),
         ({"prompts": "some"}, OptionError),
         ({"floor": 0.4}, OptionError),
+        ({"floor": np.nan}, OptionError),
+        ({"floor": "x"}, OptionTypeError),
+        ({"floor": None}, OptionTypeError),
+        ({"floor": [0.1]}, OptionTypeError),
+        ({"edge_weights": "counts"}, OptionTypeError),
+        ({"edge_weights": [[1, "a"]]}, OptionTypeError),
+        ({"edge_weights": np.ones((2, 2))}, OptionError),
         ({"position_bias": False}, NuisanceError),
     ],
 )
@@ -600,25 +608,15 @@ def test_options_that_cannot_be_used_are_refused(options, error):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("table", "error"),
     [
-        np.nan,
-        -0.1,
-        0.9,
+        *((np.ones(shape), NuisanceError) for shape in [(3, 4), (0, 2, 2, 2), (3, 2, 3, 2), (3, 1, 1, 2)]),
+        (np.full((3, 2, 2, 2), 0.9), NuisanceError),
+        ("mu", OptionTypeError),
     ],
 )
-def test_probabilities_that_are_none_are_refused(mu, change):
-    table = mu.copy()
-    table[3, 1, 0, 0] = change
-    with pytest.raises(NuisanceError):
-        dr.design(table, budget=10, models=list("abcd"), contexts=[f"q{i}" for i in range(60)])
-
-
-@pytest.mark.parametrize(
-    "table", [np.ones((3, 4)), np.ones((0, 2, 2, 2)), np.ones((3, 2, 3, 2)), np.ones((3, 1, 1, 2))]
-)
-def test_other_shapes_are_refused(table):
-    with pytest.raises(NuisanceError):
+def test_what_is_no_array_of_probabilities_is_refused(table, error):
+    with pytest.raises(error):
         dr.design(table, budget=10)
 
 
@@ -633,11 +631,6 @@ def test_single_precision_is_read_as_it_is(mu):
     plan, other = (dr.design(table, "bt", budget=10) for table in (mu, mu.astype(np.float32)))
     np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-4)
     assert other.specification.problem.mu.dtype == np.float32
-
-
-def test_what_is_no_array_is_refused():
-    with pytest.raises(OptionTypeError):
-        dr.design("mu", budget=10)
 
 
 def test_costs_by_order_are_refused_where_order_does_not_matter():
@@ -678,7 +671,7 @@ def test_a_plan_from_probabilities_and_one_from_a_fit_take_the_same_options_with
 
 
 def test_the_summary_holds_the_numbers(mu):
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(3), models=["gpt-4", "a", "b", "c"])
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(3), models=["gpt-4", "a", "b", "c"])
     shown = plan.summary()
     text = shown.as_text()
     for words in ("Labelling Plan", "3 contrasts", "90 (binding)", "12 ordered", "Expected labels:", "gpt-4"):
@@ -694,7 +687,7 @@ def test_the_summary_holds_the_numbers(mu):
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered):
-    plan = dr.design(flat, "bt", budget=90, contrasts=dr.Top(2), models=list("abcd"), position_bias=ordered)
+    plan = dr.design(flat, "bt", budget=90, contrasts=dr.planning.Top(2), models=list("abcd"), position_bias=ordered)
     labels = plan.propensity.sum(axis=0)
     pairs = {
         f"{j} vs. {k}": labels[x, y] + ordered * labels[y, x]
@@ -751,7 +744,7 @@ def test_top_has_the_differences_that_decide_who_the_best_are(mu):
     above = np.zeros((5, 5), dtype=bool)
     # b and d are above e; b, d and a are above c, so that c is not among the best three, and e may be.
     above[[1, 3, 1, 3, 0], [4, 4, 2, 2, 2]] = True
-    top = dr.Top(3)
+    top = dr.planning.Top(3)
     rows, labels = top.rows(models, scores, above)
     assert labels == ("a - b", "a - d", "b - d", "a - e")
     np.testing.assert_array_equal(rows[-1], [1, 0, 0, 0, -1])
@@ -761,19 +754,19 @@ def test_top_has_the_differences_that_decide_who_the_best_are(mu):
     above[0, 4] = True
     assert top.rows(models, scores, above)[1] == top.rows(models, scores)[1] == ("a - b", "a - d", "b - d")
     assert remark_on(top, models, scores, above) == "It is decided that the best 3 models are b, d and a."
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.Top(2))
+    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(2))
     assert "The best 2 models are taken to be those with the highest scores" in " ".join(str(plan).split())
 
 
 def test_a_plan_from_a_fit_decides_who_the_best_are():
     battles = dr.datasets.simulate_arena(n=600, rng=0)
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", functional="bt", rng=0)
-    plan = res.design(500, contrasts=dr.Top(3))
+    plan = res.design(500, contrasts=dr.planning.Top(3))
     open_models = [name for name in res.best_set(3) if name not in set(res.params.nlargest(3).index)]
     labels = plan.specification.contrast_labels
     assert open_models
     assert {label.split(" - ")[1] for label in labels[3:]} == set(open_models)
-    narrow = res.design(500, contrasts=dr.Top(3).rows(res.models, res.params.to_numpy())[0])
+    narrow = res.design(500, contrasts=dr.planning.Top(3).rows(res.models, res.params.to_numpy())[0])
     assert (plan.predicted(list(labels[3:]))["std_error"] < narrow.predicted(list(labels[3:]))["std_error"]).all()
     assert "not decided which 3 models are the best" in " ".join(str(plan).split())
 
@@ -781,7 +774,7 @@ def test_a_plan_from_a_fit_decides_who_the_best_are():
 def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     battles = dr.datasets.simulate_arena(n=2400, rng=3)
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
-    plan = res.design(500, contrasts=dr.Top(1))
+    plan = res.design(500, contrasts=dr.planning.Top(1))
     leader, rival = res.params.nlargest(2).index
     assert plan.specification.contrast_labels == (f"{leader} - {rival}",)
     text, of_fit = (" ".join(str(one).split()) for one in (plan, res.summary()))
@@ -794,19 +787,21 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     assert 0.5 * of_summary < wanted < of_summary
     assert plan.power(leader, rival, method="none") < 0.8
     with pytest.raises(OptionError, match="first, and this is decided: b is above"):
-        dr.Top(1).rows(list("abc"), np.array([0.1, 0.9, 0.5]), np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool))
-    alone = dr.design(mu, "bt", budget=90, contrasts=dr.Top(1))
+        dr.planning.Top(1).rows(
+            list("abc"), np.array([0.1, 0.9, 0.5]), np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)
+        )
+    alone = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(1))
     assert len(alone.specification.contrasts) == 3
     assert "differences of model_" in " ".join(str(alone).split())
     with pytest.raises(OptionError, match="from 1 to 4"):
-        dr.design(mu, "bt", budget=90, contrasts=dr.Top(0))
+        dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(0))
 
 
 def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     battles = dr.datasets.simulate_arena(n=400, rng=0).assign(prompt=lambda d: np.arange(len(d)) % 12)
     formula, options = "winner ~ 1 | model_a + model_b", {"functional": "bt", "rng": 0, "min_labels": 1}
     with pytest.warns(dr.DmlrankWarning):
-        few = dr.dml_rank(formula, battles, context="prompt", edge_weights="counts", **options)
+        few = dr.dml_rank(formula, battles, **in_objects({"context": "prompt", "edge_weights": "counts", **options}))
     text = " ".join(str(few.design(200)).split())
     first = text.split("[1]")[1].split("[2]")[0]
     assert f"intervals may not hold for these data ({len(few.diagnostics.doubts)} warning" in first
@@ -814,13 +809,17 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     with pytest.warns(dr.DmlrankWarning):
         by_share = few.update(functional="borda")
     assert "Weights of pairs are held at the present counts" in " ".join(str(by_share.design(200)).split())
-    sure = dr.dml_rank("winner ~ length | model_a + model_b", dr.datasets.simulate_arena(n=2400, rng=0), **options)
+    sure = dr.dml_rank(
+        "winner ~ length | model_a + model_b", dr.datasets.simulate_arena(n=2400, rng=0), **in_objects(options)
+    )
     prompts = pd.DataFrame({"length": np.linspace(-1, 1, 50)})
     text = " ".join(str(sure.design(200, newdata=prompts)).split())
     assert "have votes already" not in text
     assert "held at the present counts" not in text
     assert "Pairs have equal weights" not in text
-    assert "edge_weights='counts' needs fewer labels" in " ".join(str(sure.design(200, contrasts=dr.Top(2))).split())
+    assert "edge_weights='counts') needs fewer labels" in " ".join(
+        str(sure.design(200, contrasts=dr.planning.Top(2))).split()
+    )
     assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
 
 
@@ -840,7 +839,7 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     votes = voted(first, second, [f"old-{i}" for i in range(3000)])
     options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "min_labels": 1, "rng": 0}
     formula = "winner ~ 1 | model_a + model_b"
-    res = dr.dml_rank(formula, votes, position_bias=ordered, **options)
+    res = dr.dml_rank(formula, votes, **in_objects({"position_bias": ordered, **options}))
     pair = tuple(res.params.nlargest(2).index)
     plan = res.design(1500, contrasts=[pair])
     # The uniform plan beside it has weights of its own, those of half as many labels again.
@@ -854,7 +853,11 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     exchange = ~np.full(len(rows), ordered) & (rng.random(len(rows)) < 0.5)
     sides = np.where(exchange, places[1], places[0]), np.where(exchange, places[0], places[1])
     new = voted(*sides, [f"new-{i}" for i in range(len(rows))])
-    realised = dr.dml_rank(formula, pd.concat([votes, new]), position_bias=ordered, **options).t_test(pair).sd.item()
+    realised = (
+        dr.dml_rank(formula, pd.concat([votes, new]), **in_objects({"position_bias": ordered, **options}))
+        .t_test(pair)
+        .sd.item()
+    )
     assert plan.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
     # No other plan of this cost is better, such as one for the pair alone; a few labels are on their pair, too.
     few = res.design(60, contrasts=[pair])
@@ -903,7 +906,9 @@ def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criteri
     """A general optimiser over the labels of each pair, by which pairs are weighted, finds no better plan."""
     votes, budget = unequal_arena(seed), 150
     with collected_warnings():
-        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, position_bias=ordered, **BY_COUNTS)
+        res = dr.dml_rank(
+            "winner ~ 1 | model_a + model_b", votes, **in_objects({"position_bias": ordered, **BY_COUNTS})
+        )
     best, second, third = res.params.nlargest(3).index
     prompts = {"newdata": pd.DataFrame({"prompt": np.arange(250)})} if new else {}
     options = {"criterion": criterion, "one_pair": not ordered, "contrasts": [(best, second), (best, third)]}
@@ -953,7 +958,7 @@ def test_a_plan_by_counts_is_never_worse_than_the_uniform_one():
     columns = {"prompt": np.arange(n), "x": x, "model_a": names[first], "model_b": names[second]}
     votes = pd.DataFrame(columns | {"winner": np.where(wins, "model_a", "model_b")})
     with collected_warnings():
-        res = dr.dml_rank("winner ~ x | model_a + model_b", votes, position_bias=False, **BY_COUNTS)
+        res = dr.dml_rank("winner ~ x | model_a + model_b", votes, **in_objects({"position_bias": False, **BY_COUNTS}))
     further = {"newdata": pd.DataFrame({"x": x[:500]})}
     for contrasts, budget, options in itertools.product(
         ([("a", "b")], None), (60, 600), ({}, further, {"from_scratch": True}, {"explore": 0.3}, {"criterion": "D"})
@@ -976,7 +981,7 @@ def test_weights_by_counts_are_held_where_a_pair_has_a_label_for_every_prompt():
     votes["winner"] = np.where(wins, "model_a", "model_b")
     options = {"functional": "bt", "edge_weights": "counts", "context": "prompt", "position_bias": False, "rng": 0}
     with pytest.warns(dr.DmlrankWarning):
-        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **options)
+        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **in_objects(options))
     plan = res.design(12, contrasts=[("a", "b")])
     assert plan.propensity.min() >= 0
     assert plan.propensity.max() <= 1
@@ -1018,7 +1023,7 @@ def leads():
     wins = expit(skill[:, None] - skill)
     np.fill_diagonal(wins, 0)
     mu = np.tile(np.stack([wins, wins.T], axis=2), (1500, 1, 1, 1))
-    return dr.design(mu, "borda", budget=900, contrasts=dr.Top(1), position_bias=False), wins
+    return dr.design(mu, "borda", budget=900, contrasts=dr.planning.Top(1), position_bias=False), wins
 
 
 def promised_for_first_place(plan):

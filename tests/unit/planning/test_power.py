@@ -72,7 +72,10 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
     rows = in_order(rows)
     truth = ties.truth("borda", n=200_000)
     errors = []
-    for propensity in (dr.repeated_propensity([p.propensity for p in plans]), sum(p.propensity for p in plans)):
+    for propensity in (
+        dr.planning.repeated_propensity([p.propensity for p in plans]),
+        sum(p.propensity for p in plans),
+    ):
         fit = rank(rows, context="context", mu=useless, propensity=np.minimum(propensity, 1))
         errors.append(((fit.params - truth) / fit.bse).abs().max())
     assert errors[0] < 3.5
@@ -91,7 +94,7 @@ def test_the_mixture_of_rounds_is_unbiased_and_more_even(ties, label, rank):
     rows = in_order(
         pd.concat([part[own[part["context"]] == keep] for part, keep in zip(parts, (True, False), strict=True)])
     )
-    mixed = dr.mixture_propensity([plan.propensity for plan in plans], [0.5, 0.5])
+    mixed = dr.planning.mixture_propensity([plan.propensity for plan in plans], [0.5, 0.5])
     truth = ties.truth("borda", n=200_000)
     for propensity in ("propensity", mixed):
         fit = rank(rows, context="context", mu=useless, propensity=propensity)

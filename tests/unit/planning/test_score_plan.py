@@ -266,7 +266,7 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert set(rows["model"]) == {"b", "c"}
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())
-    top = res.design(150, contrasts=dr.Top(2))
+    top = res.design(150, contrasts=dr.planning.Top(2))
     assert set(res.best_set(2)) == {name for label in top.specification.contrast_labels for name in label.split(" - ")}
     assert "not decided which 2 models are the best" in " ".join(str(top).split())
     assert "With 150 runs, " in " ".join(str(top).split())
@@ -328,7 +328,7 @@ def test_a_plan_from_scratch_predicts_the_fit_of_its_runs_alone() -> None:
 def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     scores, _, _ = fitted()
     full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
-    plan = full.design(60, candidate="new", until="new > b")
+    plan = full.design(60, candidate="new", contrasts="new - b")
     assert plan.propensity[:, :4].min() == 1.0
     assert plan.names == ["a", "b", "c", "d", "new"]
     assert plan.specification.contrast_labels == ("new - b",)

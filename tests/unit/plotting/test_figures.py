@@ -1,17 +1,14 @@
-"""Figures from plain arrays, and that nothing outside of plotting/ draws."""
+"""Figures from plain arrays."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.plotting.intervals import band_plot, difference_plot, forest_plot, grouped_forest_plot
+from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
 
 plt = pytest.importorskip("matplotlib.pyplot")
-PACKAGE = Path(__file__).parents[3] / "dmlrank"
 
 
 def intervals(*estimates, names=("a", "b$")):
@@ -44,25 +41,3 @@ def test_groups_stand_in_the_order_of_the_legend():
     first, second = (container[0].get_ydata() for container in axes.containers)
     assert (first > second).all()
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
-
-
-def test_a_limit_that_is_missing_ends_at_the_edge_of_the_figure():
-    one_sided = pd.DataFrame(
-        {"estimate": [1.0, 0.5], "low": [0.9, 0.1], "high": np.inf, "rejected": [True, False]}, index=["a", "b"]
-    )
-    axes = difference_plot(one_sided, [0.2], label="difference")
-    ends = np.array(axes.collections[0].get_segments())[:, :, 0]
-    np.testing.assert_allclose(ends, [[0.9, axes.get_xlim()[1]], [0.1, axes.get_xlim()[1]]])
-
-
-def test_bands_over_words_are_intervals():
-    def bands(variable, values):
-        models = {"a": intervals(1.0, 2.0, names=values), "b": intervals(0.0, 0.5, names=values)}
-        return band_plot(models, variable=variable, label="score", title="title")
-
-    axes = bands("topic", ["code", "maths"])
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["code", "maths"]
-    assert len(axes.containers) == 2
-    smooth = bands("length", [1, 2])
-    assert len(smooth.collections) == 2
-    assert not smooth.containers

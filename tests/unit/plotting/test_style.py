@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError
-from dmlrank.plotting.diagnostic_charts import pair_chart
-from dmlrank.plotting.heat_maps import difference_matrix, group_heat_map
+from dmlrank.plotting.heat_maps import difference_matrix
 from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
 from dmlrank.plotting.rank_charts import bump_chart, rank_set_chart
 from dmlrank.plotting.theme import (
@@ -64,12 +63,6 @@ def matrix(number, ax=None):
     return difference_matrix(names(number), gap, np.abs(gap) > 3, title="Coloured: the difference is not 0", ax=ax)
 
 
-def heat_map(number, ax=None):
-    values = np.linspace(0, 1, 4 * number).reshape(number, 4)
-    columns = ["coding", "maths", "roleplay", "writing"]
-    return group_heat_map(names(number), columns, values, label="score: borda", title="Scores", ax=ax)
-
-
 def bump(number, ax=None):
     rank = np.arange(1, number + 1, dtype=float)
     return bump_chart(names(number), ["coding", "maths"], np.stack([rank, rank[::-1]], axis=1), ax)
@@ -96,35 +89,9 @@ def check_names_do_not_overlap(axes):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("draw", "number"),
-    [
-        (forest, 200),
-        (groups, 60),
-        (heat_map, 100),
-        (bump, 60),
-        (matrix, 60),
-    ],
-)
+@pytest.mark.parametrize(("draw", "number"), [(forest, 200), (groups, 60), (bump, 60), (matrix, 60)])
 def test_names_do_not_overlap_where_models_are_many(draw, number):
     check_names_do_not_overlap(draw(number))
-
-
-def test_the_upper_axis_of_pairs_has_room_for_numbers_with_many_digits():
-    pairs = [f"{name} − {name}" for name in names(20)]
-    axes = pair_chart(
-        pairs,
-        np.full((20, 2), 7.4),
-        parts=("first model shown first", "first model shown second"),
-        mean=5.0,
-        n_contexts=8_000,
-        title="A plan",
-    )
-    check_names_do_not_overlap(axes)
-    (upper,) = axes.child_axes
-    renderer = axes.figure.canvas.get_renderer()
-    assert len(upper.get_xticklabels()) >= 3
-    assert overlaps(upper.get_xticklabels(), renderer) == []
 
 
 def test_columns_side_by_side_share_one_label():
@@ -195,23 +162,15 @@ def test_few_rows_stand_in_one_column(number):
     assert axes.get_title() == "title"
 
 
-@pytest.mark.parametrize(
-    ("draw", "number"),
-    [
-        (forest, 500),
-        (bump, 101),
-        (matrix, 301),
-        (groups, 400),
-    ],
-)
+@pytest.mark.parametrize(("draw", "number"), [(forest, 500), (bump, 101), (matrix, 301), (groups, 400)])
 def test_what_nobody_could_read_is_refused(draw, number):
     with pytest.raises(OptionError):
         draw(number)
     assert plt.get_fignums() == []
 
 
-def test_a_forest_of_many_groups_is_refused_with_a_picture_that_has_room():
-    with pytest.raises(OptionError, match="heat_map"):
+def test_a_forest_of_many_groups_is_refused_with_advice():
+    with pytest.raises(OptionError, match="coarser column"):
         groups(2, of=[f"group {g}" for g in range(13)])
 
 

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
+from dmlrank.options import in_objects
 from dmlrank.plotting.diagnostic_charts import reliability_curve
 
 from ...support import simulated_votes
@@ -28,14 +29,12 @@ def battles():
 
 @pytest.fixture(scope="module")
 def result(battles):
-    return dr.dml_rank(FORMULA, battles, context="question_id", min_labels=1, rng=0, n_jobs=1)
+    return dr.dml_rank(FORMULA, battles, context="question_id", pairs=dr.Pairs(min_labels=1), rng=0, n_jobs=1)
 
 
 @pytest.fixture(scope="module")
-def stored(result, tmp_path_factory):
-    path = tmp_path_factory.mktemp("stored") / "result.json"
-    result.save(path)
-    return dr.load(path)
+def stored(result):
+    return dr.read_json(result.to_json())
 
 
 @pytest.fixture(autouse=True)
@@ -118,8 +117,8 @@ def test_an_unknown_picture_is_answered_with_the_names_and_the_nearest(result):
     [
         ("overlap", {"models": ["gpt-4"]}),
         ("forest", {"by": "category"}),
-        ("heat_map", {}),
-        ("bands", {}),
+        ("groups", {}),
+        ("groups", {"by": "~ length"}),
         ("influence", {"models": ["gpt-4", "palm-2"]}),
         ("influence", {"models": ["gpt-4"], "contrast": "gpt-4 - palm-2"}),
         ("forest", {"top": 0}),
@@ -147,7 +146,7 @@ def test_a_stored_result_refuses_pictures_of_the_data(stored, picture):
 
 
 def test_a_stored_result_draws_what_needs_no_data(result, stored):
-    for picture in ("forest", "ranks", "matrix", "ellipse"):
+    for picture in ("forest", "ranks", "matrix"):
         one, other = (r.plot(picture, ax=plt.subplots()[1]) for r in (result, stored))
         assert one.get_title() == other.get_title()
         for line, same in zip(one.lines, other.lines, strict=True):
@@ -174,23 +173,9 @@ def test_the_matrix_of_some_models_keeps_the_tests_of_all_pairs(result):
     assert "1 of 28 differences drawn" in axes.get_title().replace("\n", " ")
 
 
-def test_intervals_of_all_pairs_can_be_drawn(result):
-    tests = result.t_test_pairwise()
-    axes = tests.plot("intervals", top=3)
-    frame = tests.result_frame
-    best = tests.models[:3]
-    part = frame[frame["first"].isin(best) & frame["second"].isin(best)]
-    segments = np.array(axes.collections[0].get_segments())[:, :, 0]
-    np.testing.assert_allclose(segments, part[["conf_low", "conf_high"]])
-    with pytest.raises(OptionError):
-        result.t_test_pairwise(against="gpt-4").plot("matrix")
-    with pytest.raises(OptionError, match="matrix"):
-        tests.plot("matrx")
-
-
 def test_overlap_draws_the_distribution_of_the_propensities(result):
     axes = result.plot("overlap")
-    pi = np.sort(result.augment()["propensity"].to_numpy())
+    pi = np.sort(result.steps.first.propensity.cells)
     curve = axes.lines[0]
     np.testing.assert_allclose(curve.get_xdata()[1:-1], pi)
     np.testing.assert_allclose(curve.get_ydata()[1:-1], np.arange(1, len(pi) + 1) / len(pi))
@@ -201,7 +186,9 @@ def test_overlap_draws_the_distribution_of_the_propensities(result):
 
 def test_equal_propensities_are_one_bar(battles):
     options = {"context": "question_id", "propensity": "known", "min_labels": 1, "rng": 0}
-    axes = dr.dml_rank("winner ~ 1 | model_a + model_b", battles.assign(known=0.02), **options).plot("overlap")
+    axes = dr.dml_rank("winner ~ 1 | model_a + model_b", battles.assign(known=0.02), **in_objects(options)).plot(
+        "overlap"
+    )
     assert sorted(bar.get_height() for bar in axes.patches)[-1] == 1
     assert "none is clipped" in axes.get_title()
 
@@ -209,12 +196,11 @@ def test_equal_propensities_are_one_bar(battles):
 @pytest.mark.long
 def test_calibration_draws_the_bins_of_the_labels(result):
     axes = result.plot("calibration")
-    cells = result.augment()
-    categories = [name.removeprefix("mean_") for name in cells if name.startswith("mean_")]
+    labels, mu = result.steps.data.cells.y, result.steps.first.one_step_result.held_out
+    categories = list(result.diagnostics.categories)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == categories
-    for container, category in zip(axes.containers, categories, strict=True):
+    for container, fitted, observed in zip(axes.containers, mu.T, labels.T, strict=True):
         points = container[0]
-        fitted, observed = (cells[f"{kind}_{category}"].to_numpy() for kind in ("prob", "mean"))
         # Deciles of the fitted probabilities, by brute force.
         tenth = np.minimum((pd.Series(fitted).rank(method="average").to_numpy() - 0.5) / len(fitted) * 10, 9.9).astype(
             int
@@ -248,7 +234,9 @@ def test_influence_draws_the_largest_values(result, battles):
 def test_pictures_do_not_depend_on_the_order_of_the_rows(battles):
     shuffled = battles.sample(frac=1, random_state=1)
     known = {"propensity": "propensity", "context": "question_id", "min_labels": 1, "rng": 0}
-    one, other = (dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **known) for frame in (battles, shuffled))
+    one, other = (
+        dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **in_objects(known)) for frame in (battles, shuffled)
+    )
     for picture in ("overlap", "influence", "ranks"):
         left, right = (r.plot(picture, ax=plt.subplots()[1]) for r in (one, other))
         assert row_names(left) == row_names(right)
@@ -256,22 +244,16 @@ def test_pictures_do_not_depend_on_the_order_of_the_rows(battles):
             np.testing.assert_allclose([bar.get_x(), bar.get_width()], [same.get_x(), same.get_width()], atol=1e-9)
 
 
-# --- groups, comparisons, projections ---------------------------------------------------------------------------------
+# --- groups and large matrices ---------------------------------------------------------------------------------
 
 
-def test_heat_maps_and_bump_charts_show_scores_and_ranks_by_group(result):
+def test_scores_by_group_have_the_joint_intervals(result):
     groups = result.by("category")
-    best_first = result.params.sort_values(ascending=False).index
-    axes = result.plot("heat_map", by="category", top=4)
-    shown = np.ma.filled(axes.collections[0].get_array(), np.nan)
-    np.testing.assert_allclose(shown.reshape(4, -1), groups.params.loc[best_first[:4]])
-    lines = result.plot("bump", by="category", models=["gpt-4", "palm-2"]).lines
-    expected = groups.params.rank(ascending=False, method="min").loc[["gpt-4", "palm-2"]]
-    np.testing.assert_array_equal([line.get_ydata() for line in lines], expected)
-    best = np.argsort(-result.conf_int()["lower"].to_numpy(), kind="stable")[:3]
-    lines = result.plot("bump", by="category", top=3).lines
-    expected = groups.params.rank(ascending=False, method="min").iloc[best]
-    np.testing.assert_array_equal([line.get_ydata() for line in lines], expected)
+    axes = result.plot("groups", by="category", top=2, alpha=0.1)
+    best = result.params.sort_values(ascending=False).index[:2]
+    for container, name in zip(axes.containers, groups.groups, strict=True):
+        ends = np.array([segment[:, 0] for segment in container[2][0].get_segments()])
+        np.testing.assert_allclose(ends, groups.conf_int(0.1).loc[name].loc[best])
 
 
 @pytest.mark.long
@@ -283,89 +265,42 @@ def test_a_matrix_of_many_models_shows_the_best_40():
     assert "60 models, 780 of 1,770 differences drawn" in axes.get_title().replace("\n", " ")
 
 
-def test_differences_between_groups_are_coloured_where_their_joint_interval_excludes_zero(result):
-    groups = result.by("category")
-    axes = groups.plot("differences", alpha=0.2)
-    share = groups.nobs / groups.nobs.sum()
-    gap = groups.params.sub(groups.params @ share, axis=0)
-    # The standard error of each difference, from the joint covariance of all groups.
-    covariance, variance = groups.cov_params(), pd.DataFrame(index=gap.index, columns=gap.columns, dtype=float)
-    for model in gap.index:
-        block = covariance.loc[pd.IndexSlice[:, model], pd.IndexSlice[:, model]].to_numpy()
-        contrast = np.eye(len(share)) - share.to_numpy()
-        variance.loc[model] = np.diag(contrast @ block @ contrast.T)
-    z = (gap / np.sqrt(variance)).loc[result.params.sort_values(ascending=False).index]
-    shown = np.ma.filled(axes.collections[0].get_array(), np.nan).reshape(z.shape)
-    coloured = np.isfinite(shown)
-    np.testing.assert_allclose(shown[coloured], gap.loc[z.index].to_numpy()[coloured])
-    size = np.abs(z.to_numpy())
-    # One critical value separates what is coloured from what is grey.
-    assert size[~coloured].max() < size[coloured].min(initial=np.inf)
-    assert size[~coloured].max() < 4
-    with pytest.raises(OptionError, match="alpha"):
-        groups.plot("heat_map", alpha=0.1)
-
-
-def test_bands_of_chosen_models(result):
-    axes = result.plot("bands", variable="length", top=2)
-    best = result.params.sort_values(ascending=False).index[:2].tolist()
-    frame = result.project("~ length").bands("length", models=best)
-    for line, model in zip(axes.lines, best, strict=True):
-        np.testing.assert_allclose(line.get_ydata(), frame.loc[frame["model"] == model, "estimate"])
-    assert "95 % simultaneous bands (max-t), 2 of 8 models" in axes.get_title().replace("\n", " ")
-
-
-# --- sheet and plan ---------------------------------------------------------------------------------------------------
+# --- the sheet ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
 def test_the_sheet_has_the_important_pictures_and_says_what_is_left_out(result, stored):
-    sheet = result.plots(top=3)
+    sheet = result.plot("sheet", top=3)
     titles = " ".join(axes.get_title() for axes in sheet.axes)
     for words in ("simultaneous intervals", "rank sets", "Coloured", "Propensities", "Calibration", "influence"):
         assert words in titles
-    assert "'heat_map', because no groups are named" in sheet.get_supxlabel().replace("\n", " ")
-    small = stored.plots()
+    assert "'groups', because none are named" in sheet.get_supxlabel().replace("\n", " ")
+    small = stored.plot("sheet")
     assert "Propensities" not in " ".join(axes.get_title() for axes in small.axes)
     reasons = small.get_supxlabel().replace("\n", " ")
     assert "'overlap': plot('overlap') needs the data and learners of the fit" in reasons
     with pytest.raises(UnknownModelError, match="gpt-5"):
-        result.plots(models=["gpt-5"])
+        result.plot("sheet", models=["gpt-5"])
     # One model has no differences: the reason stands in the place of the matrix.
     assert any(
         "no difference is between the models" in text.get_text().replace("\n", " ")
-        for part in result.plots(top=1).subfigs
+        for part in result.plot("sheet", top=1).subfigs
         for text in part.texts
     )
 
 
 def test_an_estimate_without_intervals_draws_scores_only(battles):
     plain = dr.dml_rank(
-        "winner ~ 1 | model_a + model_b", battles, context="question_id", estimator="plugin", min_labels=1, rng=0
+        "winner ~ 1 | model_a + model_b",
+        battles,
+        context="question_id",
+        estimator="plugin",
+        pairs=dr.Pairs(min_labels=1),
+        rng=0,
     )
     with pytest.raises(NoIntervalError):
         plain.plot("ranks")
     assert plain.plot().get_title().startswith("estimates without intervals")
-    assert "'ranks': ranks: this result is an estimate without intervals" in plain.plots().get_supxlabel().replace(
-        "\n", " "
-    )
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_pairs_of_a_plan_are_sorted_and_join_the_orders(ordered):
-    ties = dr.datasets.Ties()
-    plan = dr.design(ties.mu(ties.features(60, rng=0)), "bt", budget=60, position_bias=ordered)
-    axes = plan.plot("pairs")
-    labels = plan.propensity.sum(axis=0)
-    first, second = np.triu_indices(3, 1)
-    by_order = np.stack([labels[first, second], labels[second, first]] if ordered else [labels[first, second]])
-    order = np.argsort(-by_order.sum(axis=0), kind="stable")
-    np.testing.assert_allclose(np.reshape([bar.get_width() for bar in axes.patches], (-1, 3)), by_order[:, order])
-    expected = [f"model_{first[p]} − model_{second[p]}" for p in order]
-    assert row_names(axes) == expected
-    assert sum(by_order.sum(axis=0)) == pytest.approx(60, rel=1e-3)
-    assert row_names(plan.plot("pairs", models=["model_2", "model_0"])) == ["model_2 − model_0"]
-    with pytest.raises(OptionError, match="top"):
-        plan.plot(top=2)
-    with pytest.raises(OptionError, match="pairs"):
-        plan.plot("pair")
+    assert "'ranks': ranks: this result is an estimate without intervals" in plain.plot(
+        "sheet"
+    ).get_supxlabel().replace("\n", " ")

@@ -22,7 +22,7 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
 )
-from dmlrank.options import Options
+from dmlrank.options import Options, in_objects
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -93,14 +93,14 @@ def test_names_are_looked_up_where_dml_rank_is_called(many_votes):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        result = dr.dml_rank("winner ~ half(spread) | a + b", many_votes, **QUICK)
+        result = dr.dml_rank("winner ~ half(spread) | a + b", many_votes, **in_objects(QUICK))
     np.testing.assert_array_equal(result.steps.data.x[:, 0], spread / 2)
 
 
 def rank_in_a_function_of_its_own(frame, env):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
-        return dr.dml_rank("winner ~ scaled | a + b", frame, env=env, **QUICK)
+        return dr.dml_rank("winner ~ scaled | a + b", frame, **in_objects({"env": env, **QUICK}))
 
 
 def test_env_looks_further_up_or_into_a_mapping(many_votes):
@@ -355,7 +355,9 @@ def test_boosters_see_the_same_numbers_in_single_precision(many_votes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
             options = QUICK | {"propensity": "estimate", "tune": {"n_estimators": 9, "min_data_in_leaf": 5}}
-            results.append(dr.dml_rank("winner ~ emb | a + b", many_votes, env={"emb": emb}, **options))
+            results.append(
+                dr.dml_rank("winner ~ emb | a + b", many_votes, **in_objects({"env": {"emb": emb}, **options}))
+            )
     assert results[0].steps.data.x.dtype == np.float32
     np.testing.assert_array_equal(results[0].params, results[1].params)
     np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
@@ -372,7 +374,7 @@ def test_reading_an_embedding_copies_it_once(many_votes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
             data = preferences_of(
-                take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0), Options.of())
+                take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0), Options.of({}))
             )
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

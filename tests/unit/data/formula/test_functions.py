@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import FormulaError
+from dmlrank.options import in_objects
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -38,7 +37,9 @@ def test_a_variable_of_the_caller_does_not_hide_a_function(read, votes, features
 
 def test_a_variable_in_the_notebook_does_not_hide_a_function(many_votes):
     C = np = 3.0  # noqa: F841 - names that the formula reads
-    res = dr.dml_rank("winner ~ C(topic) + np.exp(length) | a + b", many_votes, context="question", **QUICK)
+    res = dr.dml_rank(
+        "winner ~ C(topic) + np.exp(length) | a + b", many_votes, **in_objects({"context": "question", **QUICK})
+    )
     assert res.nobs == 60
 
 
@@ -72,11 +73,3 @@ def test_a_function_that_is_hidden_is_named(read, votes, features, columns, env,
 def test_a_column_may_have_the_name_of_its_transform(read, votes):
     data = read(votes.rename(columns={"length": "center"}), "center(center)", context=["question"])
     np.testing.assert_allclose(data.x[:, 0], np.array([3, 1, 2, 5, 4]) - 3.0)
-
-
-def test_a_variable_that_is_passed_over_is_not_stored(many_votes, tmp_path):
-    names = {"C": threading.Lock()}  # cannot be pickled
-    res = dr.dml_rank("winner ~ C(topic) | a + b", many_votes, context="question", env=names, **QUICK)
-    res.save(tmp_path / "fit.dmlrank", with_data=True)
-    loaded = dr.load(tmp_path / "fit.dmlrank")
-    np.testing.assert_array_equal(loaded.update(functional="borda").params, res.update(functional="borda").params)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.nuisance.all_pairs import predict, trees
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import read_trees
@@ -126,7 +126,7 @@ def test_threads_change_no_bit(large):
     prepared = PairTrees.of(booster, n_items)
     tables = []
     for n_jobs in (1, 2, 3, None):
-        with computing(n_jobs):
+        with computing_with(n_jobs):
             tables.append(predict_all_pairs(prepared, x, n_items))
     for table in tables[1:]:
         np.testing.assert_array_equal(table, tables[0])
@@ -186,7 +186,7 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     prepared = PairTrees.of(booster, n_items)
     predict_all_pairs(prepared, x[:10], n_items)
     tracemalloc.start()
-    with computing(1):
+    with computing_with(1):
         table = predict_all_pairs(prepared, x, n_items)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, RandomSearch, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
@@ -38,7 +38,7 @@ def test_the_same_whatever_the_threads(draw_rows):
     for tune in ({"n_estimators": 3, "num_leaves": 4}, {"n_estimators": 3, "num_leaves": 4, "extra_trees": True}):
         predictions = []
         for n_jobs in (1, 2):
-            with computing(n_jobs):
+            with computing_with(n_jobs):
                 booster = train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(0))
             predictions.append(booster.predict(rows.features))
         np.testing.assert_array_equal(*predictions)

@@ -15,11 +15,10 @@ from dmlrank.exceptions import (
     DmlrankError,
     DmlrankWarning,
     JudgeError,
-    OptionTypeError,
     OutcomeError,
 )
 from dmlrank.nuisance.verdicts import judge_columns, read_verdicts
-from dmlrank.options import Options
+from dmlrank.options import Options, in_objects
 
 FORMULA = "winner ~ x | model_a + model_b"
 MODELS = ["m0", "m1", "m2"]
@@ -41,7 +40,11 @@ def battles(n=60, seed=0):
 def read(judge, frame, position_bias=True, context=("question",), categories=None):
     data = preferences_of(
         take_rows(
-            FORMULA, frame, caller_environment(None, 0), Options.of(context=context), optional=judge_columns(judge)
+            FORMULA,
+            frame,
+            caller_environment(None, 0),
+            Options.of(in_objects({"context": context})),
+            optional=judge_columns(judge),
         )
     )
     data = data if position_bias else data.unordered()
@@ -52,42 +55,30 @@ def as_probabilities(labels):
     return np.stack([(labels == name).to_numpy(float) for name in ("model_a", "model_b", "tie")], axis=1)
 
 
-def table_of(frame):
-    table = np.full((len(frame), 3, 3, 3), np.nan)
-    codes = [frame[column].map(MODELS.index) for column in ("model_a", "model_b")]
-    table[np.arange(len(frame)), *codes] = as_probabilities(frame["verdict"])
-    return table
-
-
 @pytest.mark.parametrize("position_bias", [True, False])
-@pytest.mark.parametrize(
-    "kind", ["column", "probabilities", "frame", "frame of probabilities", "array", "function", "named"]
-)
+@pytest.mark.parametrize("kind", ["column", "probabilities", "frame", "frame of probabilities"])
 def test_every_source_is_the_same_arrays(kind, position_bias):
     frame = battles()
     frame[["p_a", "p_b", "p_tie"]] = as_probabilities(frame["verdict"])
     long = frame[["question", "model_a", "model_b"]]
     judge = {
-        "column": "verdict",
+        "column": ("verdict",),
         "probabilities": ("p_a", "p_b", "p_tie"),
         "frame": long.assign(winner=frame["verdict"]).sample(frac=1.0, random_state=1),
         "frame of probabilities": long.join(frame[["p_tie", "p_b", "p_a"]]),
-        "array": table_of(frame),
-        "function": lambda contexts, models: table_of(contexts) if list(models) == MODELS else None,
-        "named": (("gpt", "verdict"),),
     }[kind]
-    (expected, _), (got, _) = (read(one, frame, position_bias) for one in ("verdict", judge))
+    (expected, _), (got, _) = (read(one, frame, position_bias) for one in (("verdict",), judge))
     for name in ("context", "first", "second", "y", "flipped"):
         np.testing.assert_array_equal(getattr(got.cells, name), getattr(expected.cells, name))
     for name in ("features", "shares", "label"):
         np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
-    assert got.names == (("gpt",) if kind == "named" else ("verdict",) if kind == "column" else ("judge",))
+    assert got.names == (("verdict",) if kind == "column" else ("judge",))
     assert not got.covers_all_pairs
 
 
 def test_what_is_read_stands_where_it_was_said():
     frame = battles()
-    verdicts, data = read("verdict", frame)
+    verdicts, data = read(("verdict",), frame)
     assert len(verdicts.cells) == len(frame)
     assert int((~verdicts.labelled).sum()) == int(frame["winner"].isna().sum())
     for row in range(len(frame)):
@@ -104,7 +95,7 @@ def test_without_order_a_verdict_is_flipped_with_its_pair_and_features_stay_as_s
     turned = frame.rename(columns={"model_a": "model_b", "model_b": "model_a"})
     other = {"model_a": "model_b", "model_b": "model_a"}
     turned = turned.assign(**{name: turned[name].replace(other) for name in ("winner", "verdict")})
-    (one, _), (two, _) = read("verdict", frame, False), read("verdict", turned, False)
+    (one, _), (two, _) = read(("verdict",), frame, False), read(("verdict",), turned, False)
     np.testing.assert_array_equal(one.cells.y, two.cells.y)
     np.testing.assert_array_equal(one.cells.flipped, ~two.cells.flipped)
     np.testing.assert_array_equal(one.shares, two.shares[:, :, [1, 0, 2]])
@@ -148,23 +139,11 @@ def test_soft_verdicts_become_centred_log_probabilities():
     np.testing.assert_allclose(verdicts.cells.y, soft)
 
 
-def test_numbers_that_are_no_probabilities_are_features_without_a_ranking():
-    frame = battles()
-    numbers = np.random.default_rng(1).normal(size=(60, 3, 3, 4))
-    verdicts, data = read(numbers, frame)
-    assert verdicts.covers_all_pairs
-    assert verdicts.features.shape == (360, 4)
-    assert np.isnan(verdicts.shares).all()
-    with pytest.raises(JudgeError):
-        verdicts.as_votes(data)
-    assert read(numbers[..., 0], frame)[0].features.shape == (360, 1)
-
-
 def test_kinds_of_ties_that_humans_do_not_have_are_spread():
     frame = battles()
     four = frame["winner"].replace("tie", "tie (bothbad)")
     four[four.eq("tie (bothbad)") & (np.arange(60) % 4 == 0)] = "tie"
-    verdicts, data = read("verdict", frame.assign(winner=four))
+    verdicts, data = read(("verdict",), frame.assign(winner=four))
     assert data.categories == ("first", "second", "both_good", "both_bad")
     tied = (frame["verdict"] == "tie").to_numpy()
     np.testing.assert_array_equal(verdicts.cells.y[tied], np.tile([0, 0, 0.5, 0.5], (tied.sum(), 1)))
@@ -173,15 +152,11 @@ def test_kinds_of_ties_that_humans_do_not_have_are_spread():
 @pytest.mark.parametrize(
     ("change", "judge", "error"),
     [
-        (lambda f: f.assign(verdict=f["verdict"].where(f["winner"].notna(), None)), "verdict", JudgeError),
-        (lambda f: f.assign(verdict=f["verdict"].where(f["winner"].isna(), None)), "verdict", JudgeError),
-        (lambda f: f.assign(verdict=None), "verdict", JudgeError),
-        (lambda f: f, "verdit", ColumnError),
-        (lambda f: f.assign(verdict="good"), "verdict", OutcomeError),
-        (lambda f: f, np.zeros((60, 2, 2, 3)), JudgeError),
-        (lambda f: f, np.full((60, 3, 3, 3), np.inf), JudgeError),
-        (lambda f: f, 3, JudgeError),
-        (lambda f: f, object(), OptionTypeError),
+        (lambda f: f.assign(verdict=f["verdict"].where(f["winner"].notna(), None)), ("verdict",), JudgeError),
+        (lambda f: f.assign(verdict=f["verdict"].where(f["winner"].isna(), None)), ("verdict",), JudgeError),
+        (lambda f: f.assign(verdict=None), ("verdict",), JudgeError),
+        (lambda f: f, ("verdit",), ColumnError),
+        (lambda f: f.assign(verdict="good"), ("verdict",), OutcomeError),
         (lambda f: f, pd.DataFrame({"question": ["q0"], "model_a": ["m0"]}), ColumnError),
         (
             lambda f: f,

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.smooth import PenalisedSearch
@@ -88,7 +88,7 @@ def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monke
     problem = PairChoiceLikelihood(rows, truth.share)
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
-    with computing(2):
+    with computing_with(2):
         value, gradient = problem.loss(flat)
     np.testing.assert_allclose(gradient, approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6), atol=1e-3)
     assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
@@ -222,7 +222,7 @@ def test_all_that_threads_give_to_lightgbm_asks_for_the_same_number_of_its_threa
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, np.random.default_rng(6)), data.x, "cv")
     folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
     rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
-    with computing(2):
+    with computing_with(2):
         boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
     assert len(numbers) > N_FOLDS
     assert set(numbers) == {1}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing
+from dmlrank._utils.computation import computing_with
 from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
 from dmlrank.nuisance.propensity_model import pair_choice
@@ -286,7 +286,7 @@ def test_a_single_chunk_of_tables_is_computed_in_the_calling_thread():
         return np.ones((len(chunk), 3, 3)) * chunk[:, :, None]
 
     x = np.arange(10.0)[:, None]
-    with computing(2):
+    with computing_with(2):
         entries = pair_entries(table, x, np.zeros(10, dtype=int), np.ones(10, dtype=int), 3)
     np.testing.assert_array_equal(entries, x[:, 0])
     assert threads == [threading.get_ident()]

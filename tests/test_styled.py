@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dmlrank as dr
-from dmlrank.datasets import Styled
+from .styled import Styled
 
 
 @pytest.mark.parametrize("nonlinearity", [0.0, 1.0])
@@ -35,18 +34,3 @@ def test_at_linear_log_odds_the_slopes_are_the_coefficients():
     assert truth.equal.sum() == pytest.approx(0)
     no_style = Styled(0.0, 0.0).truth("borda")
     np.testing.assert_allclose(no_style.equal, no_style.averaged)
-
-
-def test_battles_of_equal_style_approach_the_preference_at_no_difference():
-    styled = Styled(header_effect=0.0, n_items=2)
-    narrow = styled.truth("bt", dr.BalancedStyle("~ log_length", within=0.01)).equal
-    np.testing.assert_allclose(narrow, styled.truth("bt").equal, atol=1e-4)
-
-
-def test_wrong_arguments_are_refused():
-    with pytest.raises(dr.exceptions.OptionError, match="nonlinearity"):
-        Styled(nonlinearity=2.0)
-    with pytest.raises(dr.exceptions.OptionError, match="functional"):
-        Styled().truth("dominance")
-    with pytest.raises(dr.exceptions.OptionTypeError, match="BalancedStyle"):
-        Styled().truth("bt", "~ log_length")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy
 from scipy.special import expit, logit, softmax
-
-from .._utils.argument_checks import check_type
-from ..data.arrays import FloatArray
-from ..exceptions import check_choice
-from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
-from ..options import BalancedStyle
-from .simulators import Rng, check_between, check_count, generator
 
 # Coefficients by model; with more models they repeat. The model with the longest answers is not the strongest one.
 _STRENGTH = (0.6, 0.1, -0.2, -0.5)
@@ -31,14 +23,10 @@ _FEATURE_NODES, _LENGTH_NODES = 8, 32
 _REACH = 7.0
 
 
-# Probabilities, style differences and preferences of a pair on a grid.
-_PairGrid: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-
-
 class StyleTruth(NamedTuple):
     """True scores and slopes of a simulator.
 
-    equal: Scores at equal style, or of battles of equal style, by model.
+    equal: Scores at equal style by model.
     averaged: Scores averaged over style by model: the link of the preference m is averaged over style.
     """
 
@@ -53,7 +41,7 @@ class Styled:
 
     The features x_0 and x_1 of a prompt are uniform on [0, 1]. The log length of an answer is normal, with a mean that
     depends on model and prompt; its number of headers has a Poisson distribution. With the style differences
-    log_length, d_1, and headers, d_2 (:func:`dmlrank.style_columns`), the preference for the answer shown first is
+    log_length, d_1, and headers, d_2 (:func:`dmlrank.data.style_columns`), the preference for the answer shown first is
 
     .. math:: \operatorname{logit} m = h_j(x) - h_k(x) + \beta_1 (1 + \kappa (x_1 - 1/2)) g(d_1) + \beta_2 d_2, \qquad
               g(d) = (1 - \kappa) d + \kappa \tanh(2 d)
@@ -70,14 +58,6 @@ class Styled:
         Share of ties among close battles, t, from 0 to 1.
     n_items : int
         Number of models, K.
-
-    Examples
-    --------
-    >>> battles = Styled().sample(500, rng=0)
-    >>> list(battles)
-    ['x0', 'x1', 'model_a', 'model_b', 'winner', 'log_length', 'headers']
-    >>> Styled().truth("bt").slopes.round(3).to_dict()
-    {'log_length': 0.8, 'headers': 0.5}
     """
 
     length_effect: float = 0.8
@@ -87,35 +67,14 @@ class Styled:
     tie_share: float = 0.2
     n_items: int = 4
 
-    def __post_init__(self) -> None:
-        check_between(self.length_effect, "length_effect")
-        check_between(self.header_effect, "header_effect")
-        check_between(self.nonlinearity, "nonlinearity", 0.0, 1.0)
-        check_between(self.tie_share, "tie_share", 0.0, 1.0)
-        check_count(self.n_items, "n_items", smallest=2)
-
     @property
-    def models(self) -> tuple[str, ...]:
+    def models(self):
         """Names of the models."""
         return tuple(f"model_{j + 1}" for j in range(self.n_items))
 
-    def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
-        """Draw battles, one for each prompt.
-
-        Parameters
-        ----------
-        n : int
-            Number of prompts.
-        rng : int, Generator or None
-            Seed of the draws.
-
-        Returns
-        -------
-        DataFrame
-            One row per battle: features, models, winner (``model_a``, ``model_b`` or ``tie``) and style columns.
-        """
-        check_count(n, "n")
-        random = generator(rng)
+    def sample(self, n, rng=0):
+        """Draw n battles, one for each prompt: features, models, winner and style columns."""
+        random = np.random.default_rng(rng)
         x = random.uniform(size=(n, 2))
         rows, (first, second) = np.arange(n), np.triu_indices(self.n_items, 1)
         popularity = np.resize(_POPULARITY, self.n_items) * (2 * x[:, [0]] - 0.5)
@@ -136,32 +95,16 @@ class Styled:
         columns = {"x0": x[:, 0], "x1": x[:, 1], "model_a": names[j], "model_b": names[k], "winner": winner}
         return pd.DataFrame(columns | {"log_length": log_length, "headers": headers})
 
-    def truth(self, functional: str = "bt", adjust: BalancedStyle | None = None) -> StyleTruth:
-        """Compute true scores and slopes by quadrature.
-
-        Parameters
-        ----------
-        functional : {"bt", "borda"}
-            The functional of the scores.
-        adjust : BalancedStyle, optional
-            Computes the scores of battles of equal style. By default, the scores at equal style in log_length and
-            headers are computed.
-
-        Returns
-        -------
-        StyleTruth
-            Scores, averaged scores and slopes. The slopes do not depend on ``adjust``.
-        """
-        check_choice(functional, ("bt", "borda"), "functional")
-        check_type("adjust", adjust, BalancedStyle | None, "BalancedStyle(...) and None")
+    def truth(self, functional="bt"):
+        """Compute true scores of "bt" or "borda", and slopes, by quadrature."""
         nodes, weights = np.polynomial.legendre.leggauss(_FEATURE_NODES)
         nodes, weights = (nodes + 1) / 2, weights / 2
         x, weight = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2), np.outer(weights, weights).reshape(-1)
-        link = cast("Callable[[FloatArray], FloatArray]", logit if functional == "bt" else np.asarray)
+        link = logit if functional == "bt" else np.asarray
         # The mean link, (P, x), and the mean style, (P, x, 2), of every pair and context; the slopes are of both.
         cross, variance, mean_link, mean_style = np.zeros(2), np.zeros((2, 2)), [], []
         for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True):
-            law, style, m = self._pair(x, int(j), int(k), None)
+            law, style, m = self._pair(x, j, k)
             mean_link.append((law * link(m)).sum(axis=1))
             mean_style.append(np.einsum("xs,xsr->xr", law, style))
             apart, weighted = style - mean_style[-1][:, None], weight[:, None] * law
@@ -169,26 +112,12 @@ class Styled:
             variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
         beta = np.linalg.solve(variance, cross)
         averaged = self._scores(functional, np.stack(mean_link) @ weight)
-        at_equal_style = self._scores(functional, (np.stack(mean_link) - np.stack(mean_style) @ beta) @ weight)
-        equal = at_equal_style if adjust is None else weight @ self._balanced(functional, x, adjust)
+        equal = self._scores(functional, (np.stack(mean_link) - np.stack(mean_style) @ beta) @ weight)
         models = pd.Index(self.models)
         slopes = pd.Series(beta, index=["log_length", "headers"])
         return StyleTruth(pd.Series(equal, index=models), pd.Series(averaged, index=models), slopes)
 
-    def _balanced(self, functional: str, x: FloatArray, adjust: BalancedStyle) -> FloatArray:
-        """Return the scores of battles of equal style in every context of the grid, (x, K)."""
-        columns = [("log_length", "headers").index(name) for name in adjust.columns]
-        mu = np.zeros((len(x), self.n_items, self.n_items, 2))
-        for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True):
-            law, style, m = self._pair(x, int(j), int(k), adjust.within if "log_length" in adjust.columns else None)
-            weighted = law * adjust.vote_weights(style[..., columns].reshape(-1, len(columns))).reshape(law.shape)
-            share = (weighted * m).sum(axis=1) / weighted.sum(axis=1)
-            mu[:, j, k], mu[:, k, j] = np.stack([share, 1 - share], 1), np.stack([1 - share, share], 1)
-        weights = CategoryWeights.half(2)
-        scorer: Functional = BradleyTerry(weights) if functional == "bt" else Borda(weights)
-        return scorer.value(mu)
-
-    def _scores(self, functional: str, values: FloatArray) -> FloatArray:
+    def _scores(self, functional, values):
         """Return scores, (K,), from mean link values of all pairs, (P,)."""
         matrix = np.zeros((self.n_items, self.n_items))
         first, second = np.triu_indices(self.n_items, 1)
@@ -196,15 +125,14 @@ class Styled:
         matrix[first, second], matrix[second, first] = values - centre, centre - values
         return centre + matrix.sum(axis=1) / (self.n_items - (functional == "borda"))
 
-    def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _PairGrid:
+    def _pair(self, x, j, k):
         """Return probabilities of s style differences of a pair, the differences, and its preferences.
 
         Shapes: x (x, 2), probabilities (x, s), differences of log_length and headers (x, s, 2), preferences (x, s).
         """
         strength, mean, rate = self._answers(x)
         centre, spread = mean[:, j] - mean[:, k], np.sqrt(2) * _LENGTH_NOISE
-        low = centre - _REACH * spread if limit is None else np.full(len(x), -limit)
-        high = centre + _REACH * spread if limit is None else np.full(len(x), limit)
+        low, high = centre - _REACH * spread, centre + _REACH * spread
         nodes, weights = np.polynomial.legendre.leggauss(_LENGTH_NODES)
         length = low[:, None] + (high - low)[:, None] * (nodes + 1) / 2
         length_law = weights / 2 * (high - low)[:, None] * scipy.stats.norm.pdf(length, centre[:, None], spread)
@@ -224,41 +152,16 @@ class Styled:
         n = len(x)
         return law.reshape(n, -1), style.reshape(n, -1, 2), m.reshape(n, -1)
 
-    def _preference(self, base: FloatArray, x1: FloatArray, length: FloatArray, headers: FloatArray) -> FloatArray:
+    def _preference(self, base, x1, length, headers):
         """Return m for differences of the strengths, a feature, and both style differences."""
         kappa = self.nonlinearity
         curve = (1 - kappa) * length + kappa * np.tanh(2 * length)
         slope = self.length_effect * (1 + kappa * (x1 - 0.5))
-        return np.asarray(expit(base + slope * curve + self.header_effect * headers))
+        return expit(base + slope * curve + self.header_effect * headers)
 
-    def _answers(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _answers(self, x):
         """Return strengths, mean log lengths of the answers, and mean numbers of headers, (n, K) each."""
         slopes = np.resize(np.array(_STRENGTH_SLOPES), (self.n_items, 2))
         strength = np.resize(_STRENGTH, self.n_items) + (x - 0.5) @ slopes.T
         mean_length = np.resize(_LENGTH, self.n_items) * (0.6 + 0.8 * x[:, [0]])
         return strength, mean_length, np.resize(_HEADER_RATE, self.n_items) * (0.5 + x[:, [1]])
-
-
-def simulate_styled(n: int = 3000, *, rng: Rng = None, **parameters: float) -> pd.DataFrame:
-    """Simulate battles whose votes follow length and headers of the answers.
-
-    Parameters
-    ----------
-    n : int
-        Number of prompts, with one battle each.
-    rng : int, Generator or None
-        Seed of the draws.
-    **parameters : float
-        Parameters of :class:`Styled`.
-
-    Returns
-    -------
-    DataFrame
-        One row per battle, see :meth:`Styled.sample`.
-
-    Examples
-    --------
-    >>> simulate_styled(100, rng=0).shape
-    (100, 7)
-    """
-    return Styled(**parameters).sample(n, rng)  # type: ignore[arg-type]

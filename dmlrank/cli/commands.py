@@ -1,0 +1,482 @@
+"""The commands; their options have the names and the values of the arguments of the Python API."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import scipy
+
+import dmlrank as dr
+
+from .._utils.argument_checks import check_whole
+from .._utils.atomic_write import write_file
+from .._utils.computation import collected_warnings, warn
+from ..data.derived_pairs import DerivedPairs
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names, require_columns, take_columns
+from ..exceptions import OptionError
+from ..options import DEFAULT_START
+from . import arguments as words
+from . import gate
+from . import write_files as files
+from .recognise_input import Request, read_request
+from .write_files import Said
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..results.comparison import Comparison
+
+_DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
+_DEMO_PROMPTS = 4000
+# Characters in a line of the printed table of scores by group, beyond which its columns follow below; and intervals
+# from which on its figure is a heat map.
+_GROUPS_WIDTH, _MOST_INTERVALS = 100, 40
+_FUNCTIONALS = ("bt", "borda", "rank_centrality")
+# A budget that pays for every label.
+_ANY_BUDGET = 1e12
+# What --set knows of a fit and of a plan beside the options of dml_rank().
+_OF_FIT = ("bootstrap", "cost", "pairs", "sensitivity")
+_OF_PLAN = ("against", "from_scratch", "newdata", "std_error")
+# Options that name a file to write.
+_WRITTEN = ("out", "report", "reversals", "changes")
+_INDEPENDENT = "no prompt is in two of the results, such as those of two months: test changes between them"
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command, with the function that carries it out; ends where words cannot be parsed."""
+    parser, commands = words.build_parser(_RUNS)
+    if arguments and arguments[0] in commands:
+        return commands[arguments[0]].parse(arguments[1:])
+    parser.parse_args(arguments[:1])
+    parser.error("give a command first")
+
+
+def _add_demo_options(demo: argparse.ArgumentParser) -> None:
+    words.add_option(demo, "functional", "kind of scores (default bt)", "NAME")
+    words.add_option(demo, "rng", "seed of all draws (default 0)", "SEED", type=int)
+    words.add_outputs(demo, title=False, report="a page, one HTML file (needs Jinja2)")
+
+
+def _demo(given: argparse.Namespace) -> Said:
+    """Fit a simulated arena, print the summary, and write the page if it is wanted."""
+    files.check_outputs({"report": given.report}, [], "page")
+    seed = given.rng or 0
+    battles = dr.datasets.simulate_arena(_DEMO_PROMPTS, rng=seed)
+    functional = given.functional or "bt"
+    results = dr.dml_rank(_DEMO_FORMULA, battles, functional=functional, context="question_id", rng=seed)
+    text = f"{_DEMO_PROMPTS:,} simulated battles: {_DEMO_FORMULA}\n\n{results.summary()}"
+    return files.write_all(text, [], {}, [(given.report, results.report)])
+
+
+def _add_check_options(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command)
+    words.add_fit_options(command, checked=True)
+    words.add_outputs(command, "check", title=False, report="the check as a page, one HTML file (needs Jinja2)")
+
+
+def _check(given: argparse.Namespace) -> Said:
+    """Check a file, print the report, and return the exit code of a fit: whether it would end with an error."""
+    _check_outputs(given, "check")
+    found = read_request(given).call(dr.check)
+    formats: dict[str, files.Write] = {
+        ".txt": lambda path: write_file(path, f"{found}\n"),
+        ".html": found.report,
+        ".json": lambda path: files.write_json(path, files.content_of_check(found)),
+    }
+    said = files.write_all(found, given.out, formats, [(given.report, found.report)])
+    is_error = bool(found.errors) and not said.error
+    return Said(found, f"a fit would end with an error: {found.errors[0]}") if is_error else said
+
+
+def _add_fit_command(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command)
+    words.add_fit_options(command)
+    words.add_view_options(command)
+    words.add_row_options(command)
+    kinds = command.add_mutually_exclusive_group()
+    words.add_option(kinds, "slim", "show the short table for publication: rank set, model, score, interval and votes")
+    sentences = "print a few sentences for those who decide in place of the table; files still have the table"
+    words.add_option(kinds, "verdict", sentences)
+    words.add_outputs(command, "result", report="a page for publication, one HTML file (needs Jinja2)")
+
+
+def _fit(given: argparse.Namespace) -> Said:
+    """Fit a file, write what is asked for and print the summary."""
+    pairs = next((text[6:] for text in given.set or () if text.startswith("pairs=")), None)
+    _check_outputs(given, pairs=pairs)
+    _check_shown(given)
+    request = read_request(given, further=_OF_FIT)
+    own = request.own
+    results = _at_looks(_fitted(request, given), given)
+    view = results.bootstrap(own["bootstrap"]) if own.get("bootstrap") else results
+    # Scores by group have the same tables, figures and page.
+    groups = view.by(*given.by) if given.by else None
+    shown = view if groups is None else groups
+    pareto = view.pareto(own["cost"]) if own.get("cost") else None
+    rows: dict[str, Any] = {"models": given.models, "top": given.top}
+    summary = view.summary(slim=bool(given.slim), **rows)
+    tables: list[object] = [summary, *(part for part in (results.judge, results.style) if part is not None)]
+    draw: Callable[[], Axes] = shown.plot
+    if groups is not None:
+        summary = groups.summary(**rows)
+        tables.append(summary.as_text(_GROUPS_WIDTH))
+        if len(groups.joint.estimate) >= _MOST_INTERVALS:
+            draw = partial(groups.plot, "heat_map")
+    if pareto is not None:
+        of_costs = pareto.summary(**rows)
+        tables.append(of_costs)
+        endings = {Path(path).suffix.lower() for path in given.out or ()}
+        if groups is None:
+            summary, draw = of_costs, pareto.plot
+        elif without := endings - {".txt", ".json"}:
+            warn(f"the {' and '.join(sorted(without))} file has no costs; without --by, tables and figures have them")
+        if ".json" in endings:
+            warn("a page made from the .json file has no costs; --report writes a page that has")
+    if own.get("sensitivity"):
+        tables.append(results.sensitivity())
+    text = "\n\n".join(map(str, tables))
+    if given.verdict:
+        parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
+        text = "\n\n".join(part.verdict(top=given.top) for part in parts)
+        if groups is not None and len(groups) > 1:
+            text = f"{len(groups)} groups were tested, each at {100 * results.estimates.alpha:g} %.\n\n{text}"
+
+    def write_json(path: str) -> None:
+        content = json.loads(results.to_json() or "")
+        content["models"] = files.rows_of_models(view, pareto)
+        content |= {} if groups is None else {"groups": groups.tidy()}
+        files.write_json(path, content)
+
+    def write_csv(path: str) -> None:
+        files.write_table(path, files.rows_of_models(view, pareto) if groups is None else groups.tidy())
+
+    others: list[tuple[str | None, files.Write]] = [
+        (pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
+        (given.report, partial(shown.report, pareto=pareto, title=given.title)),
+    ]
+    formats = files.formats_of(text, summary, write_csv, write_json, draw)
+    return files.write_all(text, given.out, formats, others)
+
+
+def _add_design_options(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command)
+    words.add_fit_options(command)
+    budget = (
+        "largest cost of all labels together; or with --set std_error=S the smallest budget with at most this standard "
+        "error. Further options of a plan, such as costs and one_pair, are given by --set"
+    )
+    words.add_option(command, "budget", budget, "B", type=float)
+    top = "plan for the differences among the N best models, and those that decide which these are; 1: who is first"
+    words.add_option(command, "top", top, "N", type=int)
+    candidate = "of scores: a model without a score that is to be run, by default to compare it with the best one"
+    words.add_option(command, "candidate", candidate, "MODEL")
+    words.add_outputs(command, "plan", title=False)
+
+
+def _design(given: argparse.Namespace) -> Said:
+    """Fit a file, plan what to label next, and print the plan's summary."""
+    from ..planning.plan_options import PlanOptions
+    from ..report.statements import runs_or_prompts
+
+    _check_outputs(given, "plan")
+    of_plan = [field.name for field in fields(PlanOptions) if field.name != "budget"]
+    request = read_request(given, further=[*of_plan, *_OF_PLAN])
+    own, costs = request.own, request.own.get("costs", 1)
+    std_error, against = own.pop("std_error", None), own.pop("against", None)
+    if (given.budget is None) == (std_error is None):
+        raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
+    if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):
+        raise OptionError(f"std_error={std_error!r} is no number above 0; give one, in the unit of the scores")
+    if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
+        raise OptionError(
+            f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
+            f"together: for {100 * given.budget:g} % of 10,000 runs give --budget {10_000 * given.budget:g}"
+        )
+    purposes = {
+        "contrasts": own.pop("contrasts", None),
+        "--top": None if given.top is None else dr.planning.Top(given.top),
+        "against": None if against is None else dr.planning.Against(str(against)),
+    }
+    wanted = {name: value for name, value in purposes.items() if value is not None}
+    if len(wanted) > 1:
+        raise OptionError(f"{' and '.join(wanted)} are both given, and each is what a plan is for; leave one out")
+    results = _fitted(request, given)
+    pictures = [path for path in given.out or () if Path(path).suffix.lower() in files.FIGURES]
+    if pictures and results.estimates.are_means:
+        raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
+    plan = results.design(
+        _ANY_BUDGET if given.budget is None else given.budget,
+        contrasts=next(iter(wanted.values()), None),
+        newdata=request.new,
+        candidate=given.candidate,
+        progress=bool(given.progress),
+        **own,
+    )
+    if std_error is not None:
+        try:
+            plan = plan.for_width(2 * float(scipy.stats.norm.isf(0.025)) * std_error, 0.05, "none")
+        except OptionError as error:
+            gain = " ".join(runs_or_prompts(results.estimates))
+            text = f"{error} (with std_error={std_error:g} an interval of 95 % has this width). {gain}"
+            raise OptionError(text.strip()) from None
+    text = str(plan.summary(results.estimates.alpha))
+    if results.estimates.are_means:
+        text += f"\n{_how_to_fit(given, request, plan)}"
+    formats: dict[str, files.Write] = dict.fromkeys((".csv", ".json"), partial(plan.export, rng=request.options["rng"]))
+    formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
+    return files.write_all(text, given.out, formats, [])
+
+
+def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.Plan) -> str:
+    """Say how the runs of a plan for scores are fitted, in one line."""
+    from ..fit.direct_fits import FEWEST_PROMPTS
+    from ..planning.plan_summary import thin_models
+
+    is_alone = request.own.get("from_scratch")
+    rows = "their rows alone, those without a model too" if is_alone else "their rows and those of this file"
+    options = request.as_words("context", "run", "groups", "weights", "tasks")
+    options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
+    path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
+    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.specification, plan.solution) else ""
+    command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
+    hint = "" if path else " (write the plan with --out plan.json)"
+    return f"To fit the runs, when RUNS has {rows}: {command}{hint}"
+
+
+def _add_compare_options(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command, "results stored with fit --out; or a formula and files, each of which is fitted")
+    words.add_option(command, "names", "heads of the columns", "NAME", several=True)
+    words.add_option(command, "independent", _INDEPENDENT)
+    words.add_fit_options(command, without=["functional"])
+    functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
+    words.add_option(command, "functional", functionals, "NAME", several=True)
+    words.add_row_options(command)
+    words.add_outputs(
+        command,
+        "result",
+        reversals="pairs that results rank in opposite orders, with tests, as CSV",
+        changes="changes of scores from the first result, with simultaneous intervals, as CSV",
+        report="a page with all results, one HTML file (needs Jinja2)",
+    )
+
+
+def _compare(given: argparse.Namespace) -> Said:
+    """Compare stored results, fits of files or functionals of one fit, and print the table."""
+    _check_outputs(given)
+    _check_shown(given)
+    if given.formula is not None or given.scores:
+        comparison = _compared_fits(given)
+    else:
+        words.refuse_fit_options(given)
+        if len(given.files) < 2:
+            advice = "give two or more stored results (fit --out), or a formula and a file"
+            raise OptionError(f"compare was given {given.files}; {advice}")
+        comparison = _compared_files(given)
+    summary = comparison.summary(models=given.models, top=given.top)
+    formats = files.formats_of(
+        summary,
+        summary,
+        lambda path: files.write_table(path, comparison.tidy()),
+        lambda path: files.write_json(path, files.content_of_comparison(comparison)),
+        comparison.plot,
+    )
+    others: list[tuple[str | None, files.Write]] = [
+        (given.reversals, lambda path: files.write_table(path, comparison.reversals())),
+        (given.changes, lambda path: files.write_table(path, comparison.changes())),
+        (given.report, partial(comparison.report, title=given.title)),
+    ]
+    return files.write_all(summary, given.out, formats, others)
+
+
+def _compared_fits(given: argparse.Namespace) -> Comparison:
+    """Compare fits of several files, or a fit of the first functional to one file with its updates to the others."""
+    from ..results.comparison import named_results
+
+    functionals, paths = given.functional or [], given.files
+    if len(paths) > 1:
+        if len(functionals) > 1:
+            raise OptionError(
+                f"--functional has {' '.join(functionals)} and compare was given {len(paths)} files; give one "
+                f"functional, or one file"
+            )
+        given.functional = functionals[0] if functionals else None
+        names, results = _names_of(given), []
+        for name, path in zip(names, paths, strict=False):
+            with collected_warnings() as found:
+                results.append(_fitted(read_request(given, [path]), given))
+            for warning in found:
+                warn(f"{name}: {warning}")
+        return named_results(names, results, independent=given.independent)
+    if given.independent:
+        raise OptionError(
+            "--independent is about different prompts, but compare was given one file to fit; leave the option out, or "
+            "give several files"
+        )
+    functionals = functionals or list(_FUNCTIONALS)
+    if len(set(functionals)) < max(2, len(functionals)):
+        raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
+    given.functional = functionals[0]
+    results = [_fitted(read_request(given), given)]
+    results += [results[0].update(functional=functional) for functional in functionals[1:]]
+    return named_results(given.names or functionals, results)
+
+
+def _names_of(given: argparse.Namespace) -> Sequence[str]:
+    """Return the names of results: those that are given, those of the files, or whole paths where file names repeat."""
+    stems = [Path(path).stem for path in given.files]
+    return given.names or (stems if len(set(stems)) == len(stems) else given.files)
+
+
+def _compared_files(given: argparse.Namespace) -> Comparison:
+    """Compare stored results."""
+    from ..results.comparison import named_results
+
+    results = [dr.read_json(path) for path in given.files]
+    return named_results(_names_of(given), results, independent=given.independent)
+
+
+def _add_report_options(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command, "results stored with fit --out; several stand side by side, in tabs")
+    words.add_option(command, "out", "the page, one HTML file", "OUT", required=True)
+    words.add_option(command, "independent", _INDEPENDENT)
+    words.add_option(command, "names", "names of several results (default: of their files)", "NAME", several=True)
+    words.add_outputs(command)
+
+
+def _report(given: argparse.Namespace) -> Said:
+    """Write a page from stored results, and print its path."""
+    files.check_outputs({"out": given.out}, given.files, "page")
+    if len(given.files) > 1:
+        return Said(_compared_files(given).report(given.out, title=given.title))
+    result = dr.read_json(given.files[0])
+    if given.names:
+        raise OptionError("--names names several results; give --title for the page of one result")
+    if given.independent:
+        raise OptionError("--independent is about several results, but report was given one; leave the option out")
+    return Said(result.report(given.out, title=given.title))
+
+
+def _add_gate_options(command: argparse.ArgumentParser) -> None:
+    words.add_inputs(command, "a result stored with fit --out; or a formula and files, which are one table; or logs")
+    words.add_fit_options(command, without=["alpha"])
+    words.add_option(command, "candidate", "the model that may replace the baseline", "MODEL", required=True)
+    words.add_option(command, "baseline", "the model that the candidate is compared with", "MODEL", required=True)
+    margin = "how much below the baseline the candidate may be, in the unit of the scores; 0: not at all"
+    words.add_option(command, "margin", margin, "D", type=float, required=True)
+    words.add_option(command, "level", "confidence of a decision (default 0.95)", "P", type=float)
+    words.add_view_options(command)
+    words.add_option(command, "json", "print the decision and its figures as JSON")
+
+
+def _gate(given: argparse.Namespace) -> Said:
+    """Print whether a candidate is at least as good as a baseline, and return the exit code that says so."""
+    level = 0.95 if given.level is None else given.level
+    question = (given.candidate, given.baseline, given.margin, level)
+    gate.check_gate(*question)
+    _check_shown(given)
+    request = None
+    if given.formula is None and not given.scores and len(given.files) == 1 and _is_stored(given.files[0]):
+        words.refuse_fit_options(given)
+        results = dr.read_json(given.files[0])
+    else:
+        request = read_request(given)
+        if "alpha" in request.options:
+            raise OptionError("the confidence of a gate is that of its decision; give --level, and leave alpha out")
+        request.options["alpha"] = round(1 - level, 12)
+        results = _fitted(request, given, models=question[:2])
+
+    def decide(results: dr.RankResults) -> Mapping[str, object]:
+        results = _at_looks(results, given)
+        return gate.decide_by_group(results, given.by, *question) if given.by else gate.decide(results, *question)
+
+    decision = decide(results)
+    if (request is None or "missing" not in request.options) and gate.lost_runs(results, question[:2]):
+        counted, lowest = None, 0.0
+        if request is not None:
+            outcome = parse_formula(request.formula).outcome
+            lowest = float(take_columns(request.frame, [outcome])[outcome].min())
+            request.options["missing"] = lowest
+            with collected_warnings():
+                counted = decide(_fitted(request, given))
+        decision = gate.with_lost_runs(decision, counted, lowest)
+    return Said(
+        json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
+    )
+
+
+def _is_stored(path: str) -> bool:
+    """Return whether a path is to be read as a stored result."""
+    from ..storage.json_format import FORMAT
+
+    place = Path(path)
+    return place.suffix == ".json" and not (place.is_file() and FORMAT not in place.read_text(errors="replace")[:99])
+
+
+# --- what commands share ----------------------------------------------------------------------------------------------
+
+
+def _check_outputs(given: argparse.Namespace, out: str = "result", **further: str | None) -> None:
+    """Check before a fit that the files of a command can be written, and that a title is that of a page."""
+    outputs = {name: getattr(given, name) for name in _WRITTEN if hasattr(given, name)}
+    files.check_outputs(outputs | further, [*given.files, *(getattr(given, "judge", None) or ())], out)
+    if getattr(given, "title", None) is not None and given.report is None:
+        raise OptionError("--title is the title of the page of --report; give --report FILE.html, too")
+
+
+def _check_shown(given: argparse.Namespace) -> None:
+    """Check, before anything is computed, what can be judged without the data of rows, groups and looks."""
+    if getattr(given, "top", None) is not None:
+        check_whole("top", given.top, 1)
+    if getattr(given, "models", None):
+        from ..report.fit_summary import choose_models
+
+        choose_models(given.models, range(len(given.models)), given.models)
+    if getattr(given, "start", None) is not None and given.planned is None:
+        raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
+    if getattr(given, "by", None) and given.planned is not None:
+        raise OptionError("--by and --planned are both given, but groups hold for one look only; leave one of them out")
+
+
+def _at_looks(results: dr.RankResults, given: argparse.Namespace) -> dr.RankResults:
+    """Return a result, at a look of several where --planned says so."""
+    return results if given.planned is None else results.sequential(given.planned, given.start or DEFAULT_START)
+
+
+def _fitted(request: Request, given: argparse.Namespace, models: Sequence[str] = ()) -> dr.RankResults:
+    """Return the fit of what was read; with ``models``, means of complete scores are those of these models alone."""
+    options, rows, parts = request.options, request.frame, parse_formula(request.formula)
+    options.setdefault("rng", 0)
+    if getattr(given, "by", None) and not isinstance(rows, DerivedPairs):
+        require_columns(given.by, column_names(rows), "by()")
+    if getattr(given, "models", None) and request.models and not isinstance(rows, DerivedPairs):
+        from ..report.fit_summary import choose_models
+
+        choose_models(request.models, range(len(request.models)), given.models)
+    # Scores of other models predict those that were not drawn.
+    is_complete = "propensity" not in options and not isinstance(options.get("missing"), float)
+    is_of_means = not parts.second and options.get("functional") in (None, "mean")
+    if models and is_complete and is_of_means and isinstance(rows, pd.DataFrame) and set(models) <= set(request.models):
+        # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
+        is_other = ~rows[parts.first].astype(str).isin(models)
+        request.frame = rows.assign(**{name: rows[name].mask(is_other) for name in (parts.first, parts.outcome)})
+    return request.call(dr.dml_rank)
+
+
+_RUNS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], Said]]] = {
+    "demo": (_add_demo_options, _demo),
+    "check": (_add_check_options, _check),
+    "fit": (_add_fit_command, _fit),
+    "design": (_add_design_options, _design),
+    "compare": (_add_compare_options, _compare),
+    "report": (_add_report_options, _report),
+    "gate": (_add_gate_options, _gate),
+}
