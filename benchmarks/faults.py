@@ -349,7 +349,7 @@ def interrupted_command(moment: float) -> str:
         outputs = ["r.json", "r.csv", "r.html", "r.tex"]
         for name in outputs:
             Path(name).write_text("old")
-        words = ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--n-jobs", "2"]
+        words = ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--set", "n_jobs=2"]
         said = os.open("said", os.O_RDWR | os.O_CREAT)
         before = os.dup(2), os.dup(1)
         os.dup2(said, 2)
@@ -399,7 +399,7 @@ def write_cases() -> Iterator[Case]:
             "fit",
             FORMULA,
             str(file),
-            *["--set", "min_labels=1", "--set", "n_folds=2", "--n-jobs", "1", "--rng", "0"],
+            *["--set", "min_labels=1", "--set", "n_folds=2", "--set", "n_jobs=1", "--rng", "0"],
             "--out",
         ]
 
@@ -485,7 +485,7 @@ def starved(megabytes: int, *, in_command: bool) -> str:
         limit = pages * resource.getpagesize() + megabytes * 2**20
         unlimited = resource.getrlimit(resource.RLIMIT_AS)
         # One thread: where the memory does not suffice for a new thread, Python's own Thread.start waits for ever.
-        words = ["--set", "min_labels=1", "--set", "n_folds=2", "--set", "tune=none", "--n-jobs", "1"]
+        words = ["--set", "min_labels=1", "--set", "n_folds=2", "--set", "tune=none", "--set", "n_jobs=1"]
         stream, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
         resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
         try:

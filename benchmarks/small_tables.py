@@ -1,56 +1,62 @@
-"""Which simultaneous intervals hold for small tables of scores: 20 to 200 prompts, 2 to 20 models.
+"""Which simultaneous intervals hold for small tables of scores, and how often a gate passes a release at its margin.
 
-``python benchmarks/small_tables.py run --samples 1000`` simulates every cell of the study and writes coverage and mean
-half-width of every method to ``benchmarks/results/small_tables.csv``. ``tables`` prints, for every method, how often it
-holds, and its width where it does, and writes docs/results/small_tables.csv.
+``python benchmarks/small_tables.py run --samples 300`` simulates every cell of the study and writes coverage, mean
+half-width and the misses of each side of every method to ``benchmarks/results/small_tables.csv``; ``clusters`` adds
+fits with clusters and tasks; ``tables`` prints, for every method, how often it holds, and its width where it does, and
+writes docs/results/small_tables.csv. ``gate`` writes docs/results/gate_exact.csv: the exact probability that a release
+at the margin passes, by enumeration over prompts lost and won.
 
-Scores are 0/1 (with one or three runs a prompt) or continuous (beta). Models are correlated by a normal copula. All
-methods are functions of the table alone, written out here, so that they can be compared without the package.
-
-Methods for all differences of models at once, or all means: ``normal`` and ``t`` are max-t with normal and Student's
-quantiles, ``bootstrap t`` is the studentised bootstrap. ``dmlrank`` is the rule of the package: Student's quantiles and
-an allowance in the covariance. ``bonett-price`` is the adjusted Wald interval of Bonett and Price (2012), ``logit t`` a
-t interval on the logit scale, ``wilson`` is for means of 0/1 runs: what the package evalstats (0.3) recommends for
-0/1 and for other bounded scores, here with Sidak's bound. ``tango`` is Tango's score interval (two models).
+Scores are 0/1 (with one or three runs a prompt) or continuous (beta). Models are correlated by a normal copula. Means
+are alike, rare, or mixed from .02 to .98. Methods for all differences of models at once, or all means: ``normal`` and
+``t`` are max-t with normal and Student's quantiles, ``dmlrank`` is the rule of the package. ``bonett-price`` is the
+adjusted Wald interval of Bonett and Price (2012), ``logit t`` a t interval on the logit scale, ``wilson`` is for means:
+what the package evalstats (0.3) recommends for 0/1 and for other bounded scores, here with Sidak's bound, as
+``clopper`` (Clopper and Pearson 1934). ``tango`` is Tango's score interval, ``newcombe`` method 10 of Newcombe (1998),
+both for two models.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit
+from scipy.special import expit, gammaln, logit
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
+import dmlrank as dr
+from dmlrank.inference.score_limits import Moments, Side
+from dmlrank.options import in_objects
+
 RESULTS = Path(__file__).parent / "results" / "small_tables.csv"
 TABLE = Path(__file__).parents[1] / "docs" / "results" / "small_tables.csv"
-SIZES = (20, 30, 50)
-MODELS = (2, 5, 10, 20)
-# Student's quantiles end at 100 prompts, the allowance does not.
-LARGER_SIZES, FEWER_MODELS = (100, 200), (2, 5)
+GATE_TABLE = Path(__file__).parents[1] / "docs" / "results" / "gate_exact.csv"
+SIZES = (20, 60, 200, 1000)
+MODELS = (2, 4, 12)
 KINDS = ("binary", "three runs", "continuous")
-MEANS = (0.5, 0.9, 0.97)
-CORRELATIONS = (0.0, 0.5, 0.9)
+# A mean of zero stands for means from .02 to .98.
+MEANS = (0.02, 0.35, 0.75, 0.98, 0.0)
+CORRELATIONS = (0.25, 0.8)
 LEVEL = 0.95
 DRAWS = 1000
-RULE_OF_THREE = (3 / norm.isf(0.025)) ** 2
 Array = np.ndarray
 
 
 def means_of(k: int, mean: float) -> Array:
-    """Return the true means of k models, whose log-odds are evenly spread by 1 around that of the mean."""
+    """Return the true means of k models, whose log-odds are evenly spread by 1 around that of the mean, or mixed."""
+    if mean == 0:
+        return expit(np.linspace(logit(0.02), logit(0.98), k))
     return expit(logit(mean) + np.linspace(-0.5, 0.5, k))
 
 
-def tables(kind: str, n: int, k: int, mean: float, rho: float, samples: int, rng: np.random.Generator) -> Array:
+def tables(kind: str, n: int, k: int, means: Array, rho: float, samples: int, rng: np.random.Generator) -> Array:
     """Return simulated mean scores of prompts and models, (samples, n, k)."""
-    means = means_of(k, mean)
     shared, own = rng.normal(size=(samples, n, 1)), rng.normal(size=(samples, n, k))
     latent = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
     if kind == "continuous":
@@ -73,18 +79,37 @@ def typical_squares(d: Array) -> tuple[Array, Array]:
     return (square**2).sum(axis=(1, 2)), square.sum(axis=(1, 2))
 
 
-def allowance(y: Array) -> Array:
-    """Return what the package adds to the covariance of the means of tables, (samples, k, k)."""
-    _, n, k = y.shape
-    parts = [typical_squares(y[:, :, :j] - y[:, :, [j]]) for j in range(1, k)]
-    gaps = tuple(sum(part[i] for part in parts) for i in (0, 1))
-    own, common = (
-        np.divide(fourth, square, out=np.zeros(len(y)), where=square > 0)
-        for fourth, square in (gaps, typical_squares(y - np.median(y, axis=1, keepdims=True)))
+def unseen(y: Array) -> tuple[Array, Array, Array]:
+    """Return the lowest and the highest mean score of an unseen prompt, (samples, k), and the size of a difference."""
+    middle = np.median(y, axis=1)
+    fourth, square = typical_squares(y - middle[:, None])
+    own = np.sqrt((fourth + 0.05) / (square + 0.05))
+    parts = [typical_squares(y[:, :, :j] - y[:, :, [j]]) for j in range(1, y.shape[2])]
+    fourth, square = (sum(part[i] for part in parts) for i in (0, 1))
+    pair = np.sqrt(np.divide(fourth, square, out=own**2, where=square > 0))
+    return np.maximum(middle - own[:, None], 0), np.minimum(middle + own[:, None], 1), pair
+
+
+def of_package(y: Array, c: Array, target: str, normal: Array) -> tuple[Array, Array]:
+    """Return the limits of the rule of the package, (samples, m), of scores from 0 to 1."""
+    samples, n, k = y.shape
+    low, high, pair = unseen(y)
+    critical = max_t(covariances(y) + np.eye(k) * (pair**2 / (2 * n**2))[:, None, None], c, normal)[1]
+    d = y @ c.T
+    centre = d.mean(axis=1)
+    powers = [((d - centre[:, None]) ** power).mean(axis=1).ravel() for power in (2, 3, 4)]
+    is_difference = np.full(samples * len(c), target == "differences")
+    if target == "differences":
+        high = np.repeat(pair, len(c))
+        low = -high
+    moments = Moments(np.full(samples * len(c), float(n)), centre.ravel(), *powers)
+    least = np.full(samples * len(c), -1.0 if target == "differences" else 0.0)
+    sides = (
+        Side.of(moments, low.ravel(), high.ravel(), is_difference, least),
+        Side.of(moments.mirrored(), -high.ravel(), -low.ravel(), is_difference, np.full(samples * len(c), -1.0)),
     )
-    # Without any deviation, scores are 0 or 1 in this study.
-    own, common = (np.where(a > 0, a, np.where(b > 0, b, 1.0)) for a, b in ((own, common), (common, own)))
-    return (own[:, None, None] * np.eye(k) / 2 + (RULE_OF_THREE - 0.5) * common[:, None, None]) / n**2
+    z = np.repeat(critical, len(c))
+    return sides[0].limit(z).reshape(samples, -1), -sides[1].limit(z).reshape(samples, -1)
 
 
 def contrasts(k: int, target: str) -> Array:
@@ -112,20 +137,6 @@ def student_value(critical: Array, df: int) -> Array:
     return student.isf(norm.sf(critical), df)
 
 
-def bootstrap_t(y: Array, c: Array, rng: np.random.Generator, draws: int = 299) -> tuple[Array, Array]:
-    """Return standard errors and critical values of the studentised bootstrap of prompts."""
-    se = np.sqrt(np.maximum(np.einsum("mk,skl,ml->sm", c, covariances(y), c), 0.0))
-    n, critical = y.shape[1], np.empty(len(y))
-    for s in range(len(y)):
-        d = y[s] @ c.T
-        again = d[rng.integers(n, size=(draws, n))]
-        spread = again.std(axis=1) / np.sqrt(n)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.abs(again.mean(axis=1) - d.mean(axis=0)) / spread
-        critical[s] = np.quantile(np.where(spread > 1e-12, z, 0.0).max(axis=1), LEVEL)
-    return se, critical
-
-
 def sidak(m: int) -> float:
     """Return the level of each of m intervals."""
     return 1 - LEVEL ** (1 / m)
@@ -144,6 +155,32 @@ def wilson(y: Array, m: int) -> tuple[Array, Array]:
     n, p, z = y.shape[1], y.mean(axis=1), norm.isf(sidak(m) / 2)
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     return centre, z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+
+
+def clopper_pearson(y: Array, tail: float) -> tuple[Array, Array]:
+    """Return Clopper and Pearson's limits of means of scores of 0 and 1, (samples, k)."""
+    n = y.shape[1]
+    x = y.sum(axis=1)
+    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
+    return low, np.where(x < n, beta.isf(tail, x + 1, np.maximum(n - x, 1)), 1.0)
+
+
+def newcombe(y: Array) -> tuple[Array, Array]:
+    """Return Newcombe's limits (method 10) of the difference of two paired proportions, (samples, 1)."""
+    n, p = y.shape[1], y.mean(axis=1)
+    centre, half = wilson(y, 1)
+    below, above = p - (centre - half), centre + half - p
+    a, d = ((y == value).all(axis=2).sum(axis=1).astype(float) for value in (1, 0))
+    b, c = ((y[:, :, 0] > y[:, :, 1]).sum(axis=1), (y[:, :, 0] < y[:, :, 1]).sum(axis=1))
+    size = np.sqrt((a + b) * (c + d) * (a + c) * (b + d))
+    product_ = a * d - b * c
+    phi = np.divide(
+        np.where(product_ > n / 2, product_ - n / 2, np.minimum(product_, 0)), size, out=0 * size, where=size > 0
+    )
+    gap = p[:, 0] - p[:, 1]
+    low = below[:, 0] ** 2 - 2 * phi * below[:, 0] * above[:, 1] + above[:, 1] ** 2
+    high = above[:, 0] ** 2 - 2 * phi * above[:, 0] * below[:, 1] + below[:, 1] ** 2
+    return (gap - np.sqrt(np.maximum(low, 0)))[:, None], (gap + np.sqrt(np.maximum(high, 0)))[:, None]
 
 
 def logit_t(y: Array, c: Array, *, differences: bool) -> tuple[Array, Array]:
@@ -182,27 +219,17 @@ def tango(y: Array) -> tuple[Array, Array]:
     return limits[0][:, None], limits[1][:, None]
 
 
-def limits_of(
-    y: Array, kind: str, target: str, rng: np.random.Generator, slow: int
-) -> Iterator[tuple[str, Array, Array]]:
-    """Yield the name of every method and its limits, (samples, m); slow methods take the first ``slow`` samples."""
+def limits_of(y: Array, kind: str, target: str) -> Iterator[tuple[str, Array, Array]]:
+    """Yield the name of every method and its limits, (samples, m)."""
     _, n, k = y.shape
     c, cov = contrasts(k, target), covariances(y)
     normal = np.random.default_rng(1).normal(size=(DRAWS, k))
     centre = y.mean(axis=1) @ c.T
-
-    def around(se: Array, critical: Array) -> tuple[Array, Array]:
-        return centre[: len(se)] - critical[:, None] * se, centre[: len(se)] + critical[:, None] * se
-
     se, critical = max_t(cov, c, normal)
-    yield "normal", *around(se, critical)
-    yield "t", *around(se * np.sqrt(n / (n - 1)), student_value(critical, n - 1))
-    yield "bootstrap t", *around(*bootstrap_t(y[:slow], c, rng))
-    se, critical = max_t(cov + allowance(y), c, normal)
-    yield (
-        "dmlrank",
-        *(around(se * np.sqrt(n / (n - 1)), student_value(critical, n - 1)) if n < 100 else around(se, critical)),
-    )
+    yield "normal", centre - critical[:, None] * se, centre + critical[:, None] * se
+    half = (student_value(critical, n - 1) * np.sqrt(n / (n - 1)))[:, None] * se
+    yield "t", centre - half, centre + half
+    yield "dmlrank", *of_package(y, c, target, normal)
     if target == "differences":
         if kind != "continuous":
             middle, half = bonett_price(y, c)
@@ -211,32 +238,119 @@ def limits_of(
             yield "logit t", *logit_t(y, c, differences=True)
         if kind == "binary" and k == 2:
             yield "tango", *tango(y)
+            yield "newcombe", *newcombe(y)
     elif kind != "continuous":
         middle, half = wilson(y, k)
         yield "wilson", middle - half, middle + half
+        if kind == "binary":
+            yield "clopper", *clopper_pearson(y, sidak(k) / 2)
     else:
         yield "logit t", *logit_t(y, c, differences=False)
 
 
 def cell(kind: str, n: int, k: int, mean: float, rho: float, samples: int) -> list[dict[str, object]]:
-    """Return coverage and half-widths of all methods in one cell."""
-    rng = np.random.default_rng([KINDS.index(kind), n, k, round(100 * mean), round(100 * rho)])
-    y = tables(kind, n, k, mean, rho, samples, rng)
+    """Return coverage, misses below and above, and half-widths of all methods in one cell."""
+    rng = np.random.default_rng([56, KINDS.index(kind), n, k, round(100 * mean), round(100 * rho)])
+    y = tables(kind, n, k, means_of(k, mean), rho, samples, rng)
     rows: list[dict[str, object]] = []
     for target in ("differences", "means"):
         truth = contrasts(k, target) @ means_of(k, mean)
-        for name, lower, upper in limits_of(y, kind, target, rng, slow=min(samples, 200)):
-            covers = ((lower <= truth + 1e-12) & (truth - 1e-12 <= upper)).all(axis=1)
-            half = float((upper - lower).mean() / 2)
+        for name, lower, upper in limits_of(y, kind, target):
+            misses = [(lower > truth + 1e-12).any(axis=1), (truth - 1e-12 > upper).any(axis=1)]
             key = {"kind": kind, "n": n, "models": k, "mean": mean, "correlation": rho, "target": target}
-            rows.append(key | {"method": name, "samples": len(covers), "coverage": covers.mean(), "half_width": half})
+            key |= {"method": name, "samples": samples, "coverage": 1 - np.logical_or(*misses).mean()}
+            half = float((upper - lower).mean() / 2)
+            rows.append(key | {"above": misses[0].mean(), "below": misses[1].mean(), "half_width": half})
     return rows
+
+
+def cluster_cells(samples: int) -> Iterator[dict[str, object]]:
+    """Yield coverage and half-widths of fits with 20 and 60 clusters of 1 to 8 prompts, and with equal tasks."""
+    for units, kind, mean in product((20, 60), ("clusters", "tasks"), (0.5, 0.9, 0.98)):
+        rng = np.random.default_rng([57, units, round(100 * mean), len(kind)])
+        size = 1 + np.arange(units) % 8 if kind == "clusters" else np.array([5, units - 5, 2 * units])
+        code, k, covers, half = np.repeat(np.arange(len(size)), size), 3, [], []
+        options = {"weights": dr.EqualTasks("unit")} if kind == "tasks" else {}
+        if kind == "clusters":
+            options = {"cov_type": "cluster", "cov_kwds": {"groups": "unit"}}
+        for _ in range(samples):
+            shared = rng.normal(size=(len(size), 1))[code] * (kind == "clusters")
+            latent = np.sqrt(0.3) * shared + np.sqrt(0.7 if kind == "clusters" else 1) * rng.normal(size=(len(code), k))
+            y = (latent < norm.ppf(mean)).astype(float)
+            prompt, model = (place.ravel() for place in np.indices(y.shape))
+            table = pd.DataFrame(
+                {"prompt": prompt, "model": model.astype(str), "unit": code[prompt], "score": y.ravel()}
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                res = dr.dml_rank("score ~ 1 | model", table, **in_objects({"context": "prompt", "rng": 0, **options}))
+            pairs, limits = res.t_test_pairwise().result_frame, res.conf_int()
+            covers.append([(limits["lower"] <= mean).all() and (limits["upper"] >= mean).all()])
+            covers[-1].append((pairs["conf_low"] <= 0).all() and (pairs["conf_high"] >= 0).all())
+            half.append([(limits["upper"] - limits["lower"]).mean(), (pairs["conf_high"] - pairs["conf_low"]).mean()])
+        for place, target in enumerate(("means", "differences")):
+            key = {"kind": kind, "n": units, "models": k, "mean": mean, "correlation": 0.3, "target": target}
+            key |= {"method": "dmlrank", "samples": samples, "coverage": np.mean(covers, axis=0)[place]}
+            yield key | {"above": np.nan, "below": np.nan, "half_width": np.mean(half, axis=0)[place] / 2}
+
+
+def gate_sizes(n: int, level: float, won: float, margins: Array) -> dict[str, float]:
+    """Return the largest probability, over margins, that a release at its margin passes, by method.
+
+    A prompt is lost with probability margin + ``won`` and won with probability ``won``; all outcomes are enumerated.
+    """
+    most = n if n <= 60 else int(n * (margins.max() + won) + 8 * np.sqrt(n * (margins.max() + won)) + 8)
+    lost, gained = (part.ravel() for part in np.meshgrid(np.arange(most + 1), np.arange(most + 1 if won else 1)))
+    is_possible = lost + gained <= n
+    lost, gained = lost[is_possible], gained[is_possible]
+    mean = (gained - lost) / n
+    share = (gained + lost) / n
+    z = norm.isf(level)
+    raw = [share, mean, share]
+    moments = Moments(
+        np.full(len(mean), float(n)),
+        mean,
+        raw[0] - mean**2,
+        raw[1] - 3 * mean * raw[0] + 2 * mean**3,
+        raw[2] - 4 * mean * raw[1] + 6 * mean**2 * raw[0] - 3 * mean**4,
+    )
+    one = np.ones(len(mean))
+    side = Side.of(moments, -one, one, one > 0, -one)
+    limits = {
+        "dmlrank": side.limit(z),
+        "normal": mean - z * np.sqrt((share - mean**2) / n),
+        "bonett-price": (gained - lost) / (n + 2)
+        - z * np.sqrt((share * n + 2) / (n + 2) ** 2 - (mean * n) ** 2 / (n + 2) ** 3),
+    }
+    largest = dict.fromkeys(limits, 0.0)
+    for margin in margins:
+        log_p = np.array([np.log(margin + won), np.log(won) if won else 0.0, np.log1p(-margin - 2 * won)])
+        probability = multinomial_log(lost, gained, n, log_p)
+        for name, limit in limits.items():
+            largest[name] = max(largest[name], float(probability[limit > -margin].sum()))
+    return largest
+
+
+def multinomial_log(lost: Array, gained: Array, n: int, log_p: Array) -> Array:
+    """Return the probabilities of numbers of prompts lost and won."""
+    rest = n - lost - gained
+    coefficient = gammaln(n + 1) - gammaln(lost + 1) - gammaln(gained + 1) - gammaln(rest + 1)
+    return np.exp(coefficient + lost * log_p[0] + gained * log_p[1] + rest * log_p[2])
+
+
+def gate() -> pd.DataFrame:
+    """Return the exact size of the gate over sixty margins, by number of prompts, level and share of prompts won."""
+    rows = []
+    for n, level, won in product((20, 50, 100, 170, 300, 500, 1000), (0.05, 0.025), (0.0, 0.005, 0.02)):
+        margins = np.linspace(0.005, 0.3, 60)
+        rows.append({"n": n, "level": level, "won": won} | gate_sizes(n, level, won, margins))
+    return pd.DataFrame(rows)
 
 
 def cells() -> Iterator[tuple[str, int, int, float, float]]:
     """Yield the cells of the study."""
-    for models, sizes in ((MODELS, SIZES), (FEWER_MODELS, LARGER_SIZES)):
-        for k, kind, n, mean, rho in product(models, KINDS, sizes, MEANS, CORRELATIONS):
+    for k, kind, n, mean, rho in product(MODELS, KINDS, SIZES, MEANS, CORRELATIONS):
+        if k < max(MODELS) or n < max(SIZES):
             yield kind, n, k, mean, rho
 
 
@@ -272,19 +386,25 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     best = rows[rows["coverage"] >= 0.93].groupby(keys)["half_width"].min().rename("best").reset_index()
     rows = rows.merge(best, on=keys, how="left")
     rows = rows.assign(ratio=rows["half_width"] / rows["best"])
-    rows = rows.assign(prompts=np.where(rows["n"] < min(LARGER_SIZES), "20 to 50", "100 and 200"))
-    grouped = rows.groupby(["prompts", "target", "kind", "method"])
+    grouped = rows.groupby(["n", "target", "kind", "method"])
     return grouped.apply(figures_of, include_groups=False).round(3).reset_index()
 
 
 def main() -> int:
     """Run the study or print and write its table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "tables"))
-    parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("what", choices=("run", "clusters", "tables", "gate"))
+    parser.add_argument("--samples", type=int, default=400)
     given = parser.parse_args()
     if given.what == "run":
         run(given.samples)
+    elif given.what == "clusters":
+        rows = pd.DataFrame(cluster_cells(given.samples))
+        rows.to_csv(RESULTS, mode="a", header=not RESULTS.exists(), index=False, float_format="%.5g")
+    elif given.what == "gate":
+        figures = gate()
+        figures.to_csv(GATE_TABLE, index=False, float_format="%.4g")
+        print(figures.to_string(index=False))
     else:
         figures = summary(pd.read_csv(RESULTS))
         figures.to_csv(TABLE, index=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -15,12 +17,14 @@ from ._utils.computation import Report, computing_with, one_thread
 from .data.formula.features import caller_environment
 from .data.formula.parse import criteria_of
 from .data.pairs_from_scores import read_scores
+from .exceptions import OptionTypeError, nearest
 from .fit.estimators import options_for
 from .fit.state import Source
 from .functionals import Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .options import (
+    OPTIONS,
     Average,
     CovarianceKeywords,
     CovType,
@@ -31,13 +35,32 @@ from .options import (
     Missing,
     Options,
     Pairs,
+    in_its_place,
 )
 from .planning.plan import Plan
 from .results.comparison import criteria_of_results
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _with_hints(function: F) -> F:
+    """Let a function say where an option stands that it was given by its own name, such as ``min_labels=5``."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in given:
+            if name not in known:
+                place = f"; write {in_its_place(name)}" if name in OPTIONS else nearest(name, known)
+                raise OptionTypeError(f"{function.__name__}() has no argument {name!r}{place}")
+        return function(*args, **given)
+
+    return cast(F, call)
+
+
+@_with_hints
 def dml_rank(
     formula: str,
     data: object,
@@ -50,6 +73,8 @@ def dml_rank(
     categories: Mapping[Any, str | float] | None = None,
     missing: Missing = "raise",
     run: str | None = None,
+    lower_is_better: bool = False,
+    bounds: tuple[float, float] | None = None,
     weights: str | EqualTasks | ArrayLike | None = None,
     judge: object = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
@@ -109,6 +134,12 @@ def dml_rank(
         and of which are missing ("model"), or the number that a missing score counts as.
     run : str, optional
         In a table of scores, the column that tells the runs of a prompt and model apart, so that duplicates are found.
+    lower_is_better : bool
+        Whether the model with the lowest mean score is the best, as for error rates or seconds: the first in ranks, the
+        verdict, the page and the gate. Means and differences keep the unit and the sign of the scores.
+    bounds : tuple of two floats, optional
+        Smallest and largest possible score, for limits of means: ``(1, 10)`` for grades of which only 6 to 9 occur. By
+        default 0 and 1 where all scores lie between, otherwise the smallest and the largest score.
     weights : str, EqualTasks or array, shape (n,), optional
         Weights of the prompts in the target population, E[w F(mu(X))] / E[w]: a column, or a number per prompt in order
         of first appearance; :class:`EqualTasks` lets all tasks count the same.
@@ -173,7 +204,7 @@ def dml_rank(
     'gpt-4'
     """
     given = {name: value for name, value in locals().items() if name not in _OF_THE_CALL}
-    options, environment = Options.of(given), caller_environment(env, depth=1)
+    options, environment = Options.of(given), caller_environment(env, depth=2)
     with computing_with(options.n_jobs, progress):
         criteria = {}
         for name, text in criteria_of(formula).items():
@@ -190,6 +221,7 @@ def dml_rank(
 _OF_THE_CALL = frozenset(["formula", "data", "progress", "env"])
 
 
+@_with_hints
 def check(
     formula: str,
     data: object,
@@ -258,7 +290,7 @@ def check(
     given = {name: value for name, value in locals().items() if name not in _OF_THE_CALL}
     has_clusters = bool(CovarianceKeywords.of(cov_kwds).groups)
     options = Options.of({**given, "cov_type": "cluster" if has_clusters else "robust"})
-    environment = caller_environment(env, depth=1)
+    environment = caller_environment(env, depth=2)
     with one_thread():
         data = read_scores(formula, data, context=options.context, run=options.run)
         return inspect_data(Source(formula, data, environment), options_for(data, options, {}))

@@ -198,6 +198,19 @@ def _yes_no_or_word(text: str) -> bool | str:
     return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
 
 
+def _as_bounds(bounds: object) -> tuple[float, float] | None:
+    """Return the smallest and the largest possible score as numbers; None for those of the data."""
+    given = [real_number(end) for end in bounds] if isinstance(bounds, tuple | list) else []
+    numbers = [end for end in given if end is not None and np.isfinite(end)]
+    if bounds is None:
+        return None
+    if not len(numbers) == len(given) == 2 or not numbers[0] < numbers[1]:
+        raise OptionError(
+            f"bounds={bounds!r} is not allowed: it is (smallest, largest possible score), such as (1, 10)"
+        )
+    return numbers[0], numbers[1]
+
+
 def _number_or_word(text: str, kind: type[float] = float) -> float | str:
     """Return the number that a text of the command line holds, or any other word as it is, which is checked later."""
     try:
@@ -448,7 +461,7 @@ class EqualTasks:
 
     has the variance s_t^2 within the task, with divisor n_t - 1, and S, the mean of the s_t^2 with weights 1 - 1 / n_t.
     A small task, which tells next to nothing of its own variance, borrows from the others so; with tasks of one size
-    the sum is that of the s_t^2. Degrees of freedom are Satterthwaite's.
+    the sum is that of the s_t^2. A prompt that is not seen, which limits allow for, may be one of the smallest task.
 
     Tasks that stand for further tasks are clusters: ``cov_type="cluster", cov_kwds={"groups": column}``. With these or
     any other clusters, the deviations from the score, n / (T n_t) (Y - theta), are added up by cluster, and so contain
@@ -542,6 +555,24 @@ class Options:
         ),
         metavar="COLUMN",
     )
+    # On the command line lower_is_better is about the comparisons of --scores, too, which it turns round.
+    lower_is_better: bool = _option(
+        False,
+        "whether the model with the lowest mean score is the best",
+        check=check_flag,
+        used_by=("means",),
+        metavar="yes|no",
+        parse=_yes_no_or_word,
+    )
+    bounds: Any = _option(
+        None,
+        "smallest and largest possible score, such as 1,10 (default: 0,1 where all scores lie between, otherwise the "
+        "smallest and the largest score)",
+        convert=_as_bounds,
+        used_by=("means",),
+        metavar="LOW,HIGH",
+        parse=lambda text: tuple(_number_or_word(part) for part in text.split(",")),
+    )
     weights: Any = _option(
         None,
         "weights of prompts in the target population",
@@ -587,7 +618,7 @@ class Options:
             lambda value: isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto"),
             "True, False and 'auto'",
         ),
-        used_by=_WITH_FIRST_STAGES,
+        used_by=(*_WITH_FIRST_STAGES, "bt_mle"),
         metavar="auto|yes|no",
         parse=_yes_no_or_word,
     )

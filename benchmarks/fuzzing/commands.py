@@ -13,6 +13,7 @@ import numpy as np
 
 import dmlrank as dr
 from dmlrank.cli.main import main
+from dmlrank.options import in_objects
 
 from .arenas import FORMULA, draw_arena, plain_options
 from .draws import ODD_NAMES, Generator, choice
@@ -67,7 +68,7 @@ def same_as_api(rng: Generator, watch: Watch, folder: str) -> None:
             words += ["--groups", *([groups] if isinstance(groups, str) else groups)]
         elif value is not None:
             words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    expected = watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, n_jobs=1, **options)
+    expected = watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, **in_objects({"n_jobs": 1, **options}))
     status, _, err = run(watch, words)
     watch.require((status == 0) == (expected is not None), f"dmlrank {words}", f"status {status} {err}, API {expected}")
     if expected is None:
@@ -93,21 +94,14 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
             propensity="marginal",
         ).to_json(stored)
     flags = (
-        "--functional", "--context", "--propensity", "--estimator", "--judge", "--judge-as",
-        "--adjust",
-        "--learner", "--set", "n_folds=--set", "n_rep=--position-bias", "--graph", "--set", "min_labels=--component",
-        "--edge-weights", "--weights", "--category-weights", "--prompts", "--floor", "--subsample", "--cov-type",
-        "--groups",
-        "--categories", "--missing", "--votes", "--alpha", "--rng", "--n-jobs", "--progress", "--tune",
-        "--judge", "--by", "--method", "--models", "--top", "--slim", "--budget", "--set", "criterion=--contrasts",
-        "--against",
-        "--set", "costs=--set", "min_propensity=--one-pair", "--set", "explore=--from-scratch", "--new", "--names",
-        "--independent", "--title",
-        "--scores", "--margin", "--set", "lower_is_better=yes", "--pairs", "--ranks", "--out",
-        "--average", "--nonsense", "-h", "--", "-",
+        "--functional", "--context", "--propensity", "--estimator", "--judge", "--adjust", "--position-bias",
+        "--weights", "--groups", "--categories", "--missing", "--alpha", "--rng", "--progress", "--by", "--models",
+        "--top", "--slim", "--budget", "--std-error", "--candidate", "--names", "--independent", "--title", "--scores",
+        "--out", "--average", "--set", "--set", "--nonsense", "-h", "--", "-",
     )  # fmt: skip
     values = (
-        "borda", "bt", "prompt", "x", "g", "topic", "verdict", "importance", "auto", "yes", "no", "1", "2", "0", "-1",
+        "borda", "bt", "n_folds=2", "graph=complete", "min_labels=-1", "tune=none", "x=",
+        "prompt", "x", "g", "topic", "verdict", "importance", "auto", "yes", "no", "1", "2", "0", "-1",
         "0.5", "nan",
         "inf", "1e400", "9" * 5000, "", " ", "tie=tie", "=", "a=b=c", "0.5=tie", "all", "largest", "counts",
         "cluster", "robust", "fixed",

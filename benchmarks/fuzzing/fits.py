@@ -35,7 +35,9 @@ def suitable(rng: Generator, watch: Watch, folder: str) -> None:
         options["estimator"] = choice(rng, ["bt_mle", "bt_contextual"])
     elif rng.random() < 0.1:
         options |= {"estimator": "plugin"}
-    results = watch.ask("dml_rank", dr.dml_rank, f"winner ~ {features} | model_a + model_b", arena.frame, **options)
+    results = watch.ask(
+        "dml_rank", dr.dml_rank, f"winner ~ {features} | model_a + model_b", arena.frame, **in_objects(options)
+    )
     if results is None:
         return
     check_result(watch, results)
@@ -54,7 +56,7 @@ def odd_options(rng: Generator, watch: Watch, folder: str) -> None:
         options[name] = choice(rng, usual) if rng.random() < 0.3 else junk(rng)
     options = {name: value for name, value in options.items() if name not in _LONG or not _takes_long(name, value)}
     formula = FORMULA if rng.random() < 0.7 else "winner ~ x | model_a + model_b"
-    results = watch.ask("dml_rank", dr.dml_rank, formula, arena.frame, **options)
+    results = watch.ask("dml_rank", lambda: dr.dml_rank(formula, arena.frame, **in_objects(options)))
     if results is not None and rng.random() < 0.5:
         check_result(watch, results)
 
@@ -102,15 +104,20 @@ def odd_formulas(rng: Generator, watch: Watch, folder: str) -> None:
     options = {"propensity": "marginal", "min_labels": 1, "n_folds": 2, "rng": 0, "n_jobs": 1, "tune": TREES}
     asked = choice(rng, ["fit", "check", "propensity", "by", "adjust"])
     if asked == "fit":
-        watch.ask("dml_rank", dr.dml_rank, formula, frame, **options)
+        watch.ask("dml_rank", dr.dml_rank, formula, frame, **in_objects(options))
     elif asked == "check":
         watch.ask("check", dr.check, formula, frame)
     elif asked == "propensity":
         options |= {"propensity": "~ " + formula.split("~")[-1].split("|")[0]}
-        watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, **options)
+        watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, **in_objects(options))
     elif asked == "adjust":
         watch.ask(
-            "dml_rank", dr.dml_rank, FORMULA, frame, adjust="~ " + formula.split("~")[-1].split("|")[0], **options
+            "dml_rank",
+            dr.dml_rank,
+            FORMULA,
+            frame,
+            adjust="~ " + formula.split("~")[-1].split("|")[0],
+            **in_objects(options),
         )
     else:
         results = dr.dml_rank("winner ~ x + C(g) | model_a + model_b", frame, **in_objects(options))
@@ -159,7 +166,7 @@ def written_out(rng: Generator, watch: Watch, folder: str) -> None:
         places = [int(prompt[1:]) for prompt in frame["prompt"].drop_duplicates()]
         options["mu"] = mu[places]
         options["propensity"] = "pi" if isinstance(options["propensity"], str) else propensity[places]
-    results = watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, **options)
+    results = watch.ask("dml_rank", lambda: dr.dml_rank(FORMULA, frame, **in_objects(options)))
     if results is None:
         return
     expected = phi.mean(axis=0)
@@ -230,7 +237,7 @@ def likelihood(rng: Generator, watch: Watch, folder: str) -> None:
     groups = choice(rng, [None, "topic"])
     if groups:
         options |= {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
-    results = watch.ask("dml_rank", dr.dml_rank, FORMULA, arena.frame, **options)
+    results = watch.ask("dml_rank", dr.dml_rank, FORMULA, arena.frame, **in_objects(options))
     if results is None:
         return
     check_result(watch, results)

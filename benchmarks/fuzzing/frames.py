@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank.options import in_objects
 
 from .answers import check_result
 from .draws import Generator, choice
@@ -129,7 +130,7 @@ def odd_frames(rng: Generator, watch: Watch, folder: str) -> None:
     frame, (formula, options) = random_frame(rng), random_call(rng)
     before = frame.copy(deep=True)
     data = another_kind(rng, frame)
-    results = watch.ask("dml_rank", dr.dml_rank, formula, data, **options)
+    results = watch.ask("dml_rank", dr.dml_rank, formula, data, **in_objects(options))
     pd.testing.assert_frame_equal(frame, before)
     if results is not None:
         check_result(watch, results)

@@ -245,7 +245,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
                 _FORMULA,
                 arena.frame,
                 functional=made,
-                min_labels=1,
+                pairs=dr.Pairs(min_labels=1),
                 rng=0,
                 n_jobs=1,
                 propensity="marginal",

@@ -26,11 +26,13 @@ LOG_OPTIONS = {
 # Options of a fit that are options of the command line, too; of these, the subcommand check has the first four.
 _NAMED = (
     *("context", "missing", "run", "position_bias"),
-    *("functional", "estimator", "average", "adjust", "weights", "judge", "propensity", "alpha", "rng", "n_jobs"),
+    *("functional", "estimator", "average", "adjust", "weights", "judge", "propensity", "alpha", "rng"),
 )
 _CHECKED = _NAMED[:4]
 # Keywords of pairs_from_scores() that --set knows where --scores is given.
 SCORE_OPTIONS = ("margin", "lower_is_better")
+# Keywords of read_log() that --set knows.
+LOG_KEYWORDS = ("task", "skip_damaged")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False, "none": None, "null": None}
 # What is never changed by reading: names of files are the bytes that the shell has passed.
 _PATHS = ("inputs", "out", "report", "changes", "reversals")
@@ -271,7 +273,7 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
             raise OptionError("--tasks and --weights are both given, and both are weights of prompts; leave one out")
         options["weights"] = EqualTasks(given.tasks)
     own: dict[str, Any] = {}
-    known = [*OPTIONS, *(SCORE_OPTIONS if given.scores else ()), *further]
+    known = [*OPTIONS, *(SCORE_OPTIONS if given.scores else ()), *LOG_KEYWORDS, *further]
     for text in given.set or ():
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -281,7 +283,8 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
             raise OptionError(f"--set knows no option {name!r}; allowed: {listed(known, 99)}{nearest(name, known)}")
         if name in options or name in own:
             raise OptionError(f"{name} was given twice; give it once")
-        (own if name in (*further, *SCORE_OPTIONS) else options)[name] = _value_of(name, value)
+        is_own = name in (*further, *LOG_KEYWORDS) or (given.scores and name in SCORE_OPTIONS)
+        (own if is_own else options)[name] = _value_of(name, value)
     return options, own
 
 

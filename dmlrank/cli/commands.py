@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -374,6 +374,10 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     words.add_option(command, "margin", margin, "D", type=float, required=True)
     words.add_option(command, "level", "confidence of a decision (default 0.95)", "P", type=float)
     words.add_view_options(command)
+    lost = (
+        "what runs that the candidate or the baseline lost count: bounds (a decision has to hold with any score, the "
+    )
+    words.add_option(command, "lost", lost + "default), left-out, or lowest", choices=gate.LOST)
     words.add_option(command, "json", "print the decision and its figures as JSON")
 
 
@@ -398,16 +402,30 @@ def _gate(given: argparse.Namespace) -> Said:
         results = _at_looks(results, given)
         return gate.decide_by_group(results, given.by, *question) if given.by else gate.decide(results, *question)
 
-    decision = decide(results)
-    if (request is None or "missing" not in request.options) and gate.lost_runs(results, question[:2]):
-        counted, lowest = None, 0.0
-        if request is not None:
-            outcome = parse_formula(request.formula).outcome
-            lowest = float(take_columns(request.frame, [outcome])[outcome].min())
-            request.options["missing"] = lowest
-            with collected_warnings():
-                counted = decide(_fitted(request, given))
-        decision = gate.with_lost_runs(decision, counted, lowest)
+    def with_lost_at(of_candidate: str, of_baseline: str) -> Mapping[str, object]:
+        """Return the decision where lost runs of the two models have the lowest or the highest score of the data."""
+        assert request is not None
+        parts, table = parse_formula(request.formula), take_columns(request.frame, column_names(request.frame))
+        ends = [float(table[parts.outcome].min()), float(table[parts.outcome].max())]
+        if request.options.get("lower_is_better"):
+            ends.reverse()
+        scores = dict(zip(("lowest", "highest"), ends, strict=True))
+        of_models = {question[0]: scores[of_candidate], question[1]: scores[of_baseline]}
+        columns = (parts.first, parts.outcome, request.options.get("run"))
+        filled = gate.with_lost_as(table, request.options.get("context", ()), columns, of_models)
+        with collected_warnings():
+            return decide(_fitted(replace(request, frame=filled), given))
+
+    decision, how = decide(results), given.lost or "bounds"
+    lost = gate.lost_runs(results, question[:2]) if request is None or "missing" not in request.options else {}
+    if lost and how == "lowest" and request is not None:
+        decision = with_lost_at("lowest", "lowest")
+    elif lost and how != "left-out":
+        ends = () if request is None else (with_lost_at("lowest", "highest"), with_lost_at("highest", "lowest"))
+        decision = gate.with_lost_runs(decision, ends, lost)
+    if lost and how != "bounds":
+        counted = "are left out" if how == "left-out" else "count as the lowest score"
+        decision = {**decision, "text": f"{decision['text']}; lost runs {counted}", "lost_runs": lost}
     return Said(
         json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
     )

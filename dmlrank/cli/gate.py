@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from .._utils.argument_checks import check_alpha, place_of
-from ..data.read_votes import UNEQUAL_GAPS
 from ..exceptions import OptionError
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EXIT_CODES = {"pass": 0, "worse": 3, "not decided": 4}
 # Decimals with which a limit next to the margin is shown, at most.
 _MOST_DIGITS = 9
+# What the runs that the candidate or the baseline lost count.
+LOST = ("bounds", "left-out", "lowest")
 
 
 def check_gate(candidate: str, baseline: str, margin: float, level: float) -> None:
@@ -45,28 +47,65 @@ def _check_margin(e: Estimates, margin: float) -> None:
         )
 
 
-def lost_runs(results: RankResults, models: tuple[str, ...]) -> str:
-    """Return the fit's warning that one of these models lost another share of its runs than others; empty without."""
-    found = [text for text in results.diagnostics.warnings if text.startswith(UNEQUAL_GAPS)]
-    return next((text for text in found if any(f"{model} " in text for model in models)), "")
+def lost_runs(results: RankResults, models: Sequence[str]) -> dict[str, int]:
+    """Return the number of lost runs of each of two models that lost some; empty where gaps have another reason."""
+    counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
+    return {model: counts[model] for model in models if counts.get(model)}
+
+
+def with_lost_as(
+    table: pd.DataFrame, prompt: Sequence[str], columns: tuple[str, str, str | None], scores: Mapping[str, float]
+) -> pd.DataFrame:
+    """Return the runs of some models with a score for each lost run of a model; ``columns``: model, score and run.
+
+    A run is lost where its row has no score, or where a model has fewer rows on a prompt than another of the models has
+    there and than it has on other prompts.
+    """
+    model, score, run = columns
+    names = table[model].astype(str).str.strip()
+    is_own = names.isin([*scores])
+    others, table, names = table[~is_own], table[is_own], names[is_own]
+    value = names.map(dict(scores))
+    parts = [others, table.assign(**{score: table[score].where(table[score].notna(), value)})]
+    counts = table.groupby([table[name] for name in prompt] + [names], sort=False).size().unstack(fill_value=0)
+    by_prompt = counts.max(axis=1)
+    first_rows = table.drop_duplicates([*prompt]).set_index([*prompt], drop=False)
+    for name in counts.columns.astype(str):
+        n_further = np.minimum(by_prompt, counts[name].max()) - counts[name]
+        rows = first_rows.loc[n_further.index[np.repeat(np.arange(len(n_further)), n_further)]]
+        further = {model: table[model][names == name].iloc[0], score: scores[name]}
+        if run is not None:
+            further[run] = [f"lost {number}" for number in range(len(rows))]
+        parts.append(rows.assign(**further))
+    joined = pd.concat(parts, ignore_index=True)
+    return joined if run is None else joined.assign(**{run: joined[run].astype(str)})
 
 
 def with_lost_runs(
-    decision: Mapping[str, object], counted: Mapping[str, object] | None, lowest: float
+    decision: Mapping[str, object], bounds: Sequence[Mapping[str, object]], lost: Mapping[str, int]
 ) -> Mapping[str, object]:
-    """Return a decision without lost runs, or none where that which counts them differs or is not known."""
-    if counted is not None and counted["decision"] == decision["decision"]:
-        text = f"{decision['text']}; the decision is the same where they count as {lowest:g}"
+    """Return the decision that holds whatever lost runs count; ``decision`` leaves them out.
+
+    ``bounds`` are the decision with the candidate's lost runs at the worst and the baseline's at the best score, and
+    the other way round; empty where the runs are not known.
+    """
+    said = f"lost runs: {' and '.join(f'{n:,} of {model}' for model, n in lost.items())}"
+    short = [str(each["text"]).partition("; ")[0] for each in (decision, *bounds)]
+    found = "not decided"
+    if not bounds:
+        text = f"not decided: {said}, and the decision may depend on what they count; left out, {short[0]}; a stored "
+        text += "result has no runs to count: give the formula and the file, or --lost left-out"
+    elif bounds[0]["decision"] == "pass" or bounds[1]["decision"] == "worse":
+        holding = bounds[0] if bounds[0]["decision"] == "pass" else bounds[1]
+        found = str(holding["decision"])
+        same = decision if decision["decision"] == found else holding
+        text = f"{same['text']}; {said}; the decision holds whatever they count"
     else:
-        short = [str(each["text"]).partition("; ")[0] for each in (decision, counted) if each]
-        text = "not decided: models lost different shares of their runs, and the decision may depend on what these "
-        text += f"count; left out, {short[0]}"
-        if counted:
-            text += f"; as {lowest:g}, {short[1]}; say with --missing which holds ({lowest:g}, or drop)"
-        else:
-            text += "; a stored result has no runs to count: give the formula and the file"
-        decision = {**decision, "decision": "not decided"}
-    return {**decision, "text": text, "lost_runs_count_as": lowest if counted else None, "lost_runs_counted": counted}
+        text = f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, {short[1]}; at their "
+        text += f"best, {short[2]}; say with --lost what they count"
+    worst, best = bounds if bounds else (None, None)
+    more = {"lost_runs": lost, "lost_runs_at_worst": worst, "lost_runs_at_best": best}
+    return {**decision, "decision": found, "text": text, **more}
 
 
 def decide_by_group(
@@ -88,17 +127,19 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     """Return the decision of a gate with its figures and one line of text.
 
     The candidate passes where the lower confidence limit of candidate - baseline is above -margin, and is worse where
-    the upper limit is below it. Each limit holds by itself with probability ``level``. Only one of the two claims can
-    be wrong, so that a wrong decision has probability 1 - level at most.
+    the upper limit is below it; where the lowest score is the best, of baseline - candidate. Each limit holds by itself
+    with probability ``level``. Only one of the two claims can be wrong, so that a wrong decision has probability
+    1 - level at most.
     """
     from ..inference.bootstrap_and_max_t import differences
+    from ..inference.score_limits import fewest_units
     from ..report.statements import POWER, data_wanted, functional_unit, scores_there
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)
     places = [np.array([place_of(e.models, name)]) for name in (candidate, baseline)]
-    gap = float(e.estimate[places[0]][0] - e.estimate[places[1]][0])
-    std_error = float(differences(e.covariance.widened, *places).std_error[0])
+    gap = float(e.merit[places[0]][0] - e.merit[places[1]][0])
+    std_error, plain = (float(differences(part, *places).std_error[0]) for part in (e.covariance.widened, e.covariance))
     figures: dict[str, object] = {
         "candidate": candidate,
         "baseline": baseline,
@@ -106,12 +147,13 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         "level": level,
         "difference": gap,
         "scores": functional_unit(e),
-        "std_error": std_error,
+        "std_error": plain,
     }
     if not std_error > 0:
         same = f"the difference of {candidate} and {baseline} is {gap:g} on all prompts, and says nothing about others"
         return figures | {"decision": "not decided", "text": f"not decided: {same}"}
-    above, below = (results.t_test((candidate, baseline), delta=-margin, side=side) for side in ("larger", "smaller"))
+    pair = (candidate, baseline) if e.sign > 0 else (baseline, candidate)
+    above, below = (results.t_test(pair, delta=-margin, side=side) for side in ("larger", "smaller"))
     low, high = float(above.conf_int(alpha)[0, 0]), float(below.conf_int(alpha)[0, 1])
     p_pass, p_worse = float(above.pvalue), float(below.pvalue)
     digits = decimals(np.array([std_error]), fewest=fewest_decimals(e.scale.natural))
@@ -119,6 +161,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         digits += 1
     shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
     least = f"{baseline} - {margin:g}" if margin else baseline
+    least += " (the lowest is the best, and a lower score counts as a gain)" * (e.sign < 0)
     about, confidence = f"difference {shown['gap']}", f"with {100 * level:.4g} % confidence"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
@@ -133,7 +176,13 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
         text += f"{confidence}{looks}"
         wanted = (above.alternative.critical(alpha) + float(scipy.stats.norm.ppf(POWER))) * std_error
         more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
-        text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more else ""
+        text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""
+        if e.covariance.means is not None and margin and not looks:
+            unit, n_units = "clusters" if e.description.clusters else "prompts", e.covariance.means.parts[0].n
+            # What one unseen unit adds to the variance is the square of its size over the number of units.
+            fewest = fewest_units(margin, alpha, n_units * float(np.sqrt(std_error**2 - plain**2)))
+            if fewest > n_units:
+                text += f"; this margin needs {fewest:,} {unit}, even if none of them is lost ({n_units:,.0f} so far)"
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
     unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
     of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""

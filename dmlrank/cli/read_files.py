@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import codecs
+import csv
 import gzip
 import io
 import json
@@ -10,7 +12,8 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -18,13 +21,13 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..data.arrays import arrow_module, name_of
+from ..data.arrays import MISSING_WORDS, NUMBER, arrow_module, name_of, number_in_cell
 from ..data.columns import CodedColumn
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
 from ..datasets.log_files import expanded
-from ..exceptions import DataError, OptionError, listed, nearest
+from ..exceptions import DataError, OptionError, listed, nearest, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,14 +56,7 @@ _LARGEST_EXPANDED = 2**28
 # The first bytes of compressed files, and of parquet and Arrow files.
 _MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
-# A number as csv files have it. One that begins with a zero, such as 007, is a name.
-_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|infinity)", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d+")
-# Words that stand for a missing number in a column of numbers. In a column of text they are text.
-_NO_NUMBER = frozenset(
-    ("NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "None", "NaN", "nan", "-NaN", "-nan")
-)
-_NAN = frozenset(("NaN", "nan"))
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
 # What pandas says of columns of numbers.
@@ -216,9 +212,9 @@ def _format_of(content: bytes) -> str:
 def _parsed(content: bytes, file_format: str) -> Frame:
     """Return the frame of a file's bytes."""
     if file_format.startswith("csv"):
-        return _cells(content, "\t" if "tabs" in file_format else ",")
+        return _cells(content, "tabs" in file_format)
     if file_format == "JSON":
-        return _records(content.decode("utf-8-sig"))
+        return _records(_decoded(content)[0])
     arrow_module(f"{file_format} files")
     from pyarrow import BufferReader, feather, parquet
 
@@ -226,15 +222,69 @@ def _parsed(content: bytes, file_format: str) -> Frame:
     return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
 
 
-def _cells(content: bytes, separator: str) -> pd.DataFrame:
-    """Return the cells of a csv file as text, missing where empty; the first row names the columns."""
+def _cells(content: bytes, has_tabs: bool) -> pd.DataFrame:
+    """Return the cells of a csv file as text, missing where empty; the first row names the columns.
+
+    The separator is the one that the header has, and that the next rows have as often; a file of spreadsheets may name
+    it in a first line ``sep=;``. Beside semicolons or tabs, numbers may have a decimal comma.
+    """
+    text, encoding = _decoded(content)
+    told = re.match(r"sep=(.)\r?\n", text)
+    text = text[told.end() :] if told else text
+    lines = [line for line in text.split("\n", 6)[:6] if line.strip()]
+    if not lines:
+        raise ValueError("it is empty")
+    separator = told[1] if told else "\t" if has_tabs and "\t" in lines[0] else _separator(lines)
     as_text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "na_values": [""]}
-    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", **as_text)
+    table = pd.read_csv(io.StringIO(text), sep=separator, **as_text)
     head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
     twice = [name for name in head if head.count(name) > 1]
     if twice:
         raise ValueError(f"there are several columns named {twice[0]!r}; every column needs a name of its own")
-    return table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
+    table = table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
+    with_commas = [] if separator == "," else [name for name in head if _has_decimal_commas(table[name])]
+    table = table.assign(**{name: table[name].str.replace(",", ".") for name in with_commas})
+    seen = [f"the separator {separator!r}"] * (separator != "," and not has_tabs)
+    seen += [f"decimal commas in {listed(with_commas)}"] * bool(with_commas) + [encoding] * (encoding != "utf-8")
+    if seen:
+        print(f"dmlrank: the csv file was read with {', '.join(seen)}", file=sys.stderr)
+    return table
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """Return the text of a file and its encoding: UTF-8, UTF-16 with its mark, or the one of older spreadsheets."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16"), "utf-16"
+    if b"\0" in content[:1000]:
+        raise ValueError("it has NUL characters, as UTF-16 without a mark has; save it as csv UTF-8")
+    for encoding in ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return content.decode(encoding).removeprefix("\ufeff"), encoding
+    raise ValueError("its encoding is neither UTF-8 nor Windows' cp1252; save it as csv UTF-8")
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """Return the separator of lines of csv; raise where the header leaves it open."""
+    found = {}
+    for mark in ",;\t|":
+        with suppress(csv.Error):
+            rows = list(csv.reader(lines, delimiter=mark))
+            found[mark] = len(rows[0]) if all(len(row) == len(rows[0]) for row in rows) else 1
+    likely = [mark for mark, n in found.items() if n > 1]
+    if len(likely) > 1:
+        seen = " or ".join(f"{mark!r} ({found[mark]} columns)" for mark in likely)
+        raise ValueError(
+            f"its separator may be {seen}; the header is {shown(lines[0], 80)}: save it as csv with commas, or name "
+            f"the separator in a first line such as 'sep=;'"
+        )
+    return likely[0] if likely else ","
+
+
+def _has_decimal_commas(column: pd.Series) -> bool:
+    """Return whether a column of strings holds numbers with decimal commas, and nothing else."""
+    words = [word.strip() for word in column.dropna().unique()]
+    known = [word for word in words if word.casefold() not in MISSING_WORDS]
+    return any("," in word for word in known) and all(NUMBER.fullmatch(word.replace(",", ".", 1)) for word in known)
 
 
 def _records(text: str) -> pd.DataFrame:
@@ -331,28 +381,28 @@ class ColumnRoles:
             elif name in self.labels or (self.is_of_verdicts and not category_of_column(name)):
                 # Labels are numbers where every label is one and none names a model.
                 sides = [cells[model].dropna() for model in self.models if model in cells.columns]
-                models, numbers = set().union(*(side.unique() for side in sides)), numbers_or_text(column, _NAN)
+                models, numbers = set().union(*(side.unique() for side in sides)), numbers_or_text(column)
                 is_name = numbers.dtype.kind in "iuf" and any(
                     word in models and float(word) not in (0, 1) for word in column.dropna().unique()
                 )
                 columns[name] = _as_text(column) if is_name else numbers
             else:
-                columns[name] = numbers_or_text(column, _NO_NUMBER)
+                columns[name] = numbers_or_text(column)
         return pd.DataFrame(columns, index=cells.index)
 
 
-def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> pd.Series:
-    """Convert a column of strings to whole numbers, floats or truth values where every cell is one of these.
+def numbers_or_text(column: pd.Series) -> pd.Series:
+    """Convert strings to whole numbers, floats or truth values where every cell is one of these, or is missing.
 
-    Floats are those that Python reads, to the last bit. A whole number beyond 64 bits, or that begins with a zero, is
-    text, and so is the whole column.
+    In a column of text, words for a missing number are text. Floats are those that Python reads, to the last bit. A
+    whole number beyond 64 bits, or that begins with a zero, is text, and so is the whole column.
     """
     # Each different word is converted once. Missing cells have the code -1, which selects the last entry of the table.
     codes, levels = pd.factorize(column)
     words = [str(level).strip() for level in levels]
-    present = {word for word in words if word and word not in missing}
+    present = {word for word in words if word.casefold() not in MISSING_WORDS}
     is_truth = bool(present) and present <= _TRUTH.keys()
-    if not is_truth and not all(_NUMBER.fullmatch(word) for word in present):
+    if not is_truth and not all(NUMBER.fullmatch(word) for word in present):
         return _as_text(column)
     is_whole = not is_truth and bool(present) and all(_WHOLE.fullmatch(word) for word in present)
     if is_whole and not all(_INT64.min <= int(word) <= _INT64.max for word in present):
@@ -388,22 +438,50 @@ def _as_text(column: pd.Series) -> pd.Series:
 # --- benchmark scores -----------------------------------------------------------------------------------------------
 
 
+def _no_model(column: pd.Series, name: str) -> str:
+    """Return why a column of a wide table holds no scores of a model; empty where most of its cells are numbers."""
+    values, others = [], []
+    for cell in column:
+        try:
+            values.append(number_in_cell(cell))
+        except ValueError as error:
+            others.append(str(error))
+    if len(others) > len(values) or any(isinstance(cell, bool) for cell in column):
+        return f"it holds {shown(others[0], 40)}" if others else "it holds true and false"
+    if name.startswith("Unnamed: ") or not name.strip():
+        return "it has no name"
+    if len(values) > 2 and (np.diff(values) == 1).all():
+        return "it counts the rows"
+    # Of a model that solves all, or none, the scores are 1, or 0.
+    is_constant = len(values) > 2 and len(set(values)) == 1 and values[0] not in (0, 1)
+    return "it is the same in every row" if is_constant else ""
+
+
 def one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tuple[pd.DataFrame, str, str, str]:
     """Turn a table with a column for every model into one with a row per score; return its three columns, too."""
     available = column_names(frame)
     require_columns([prompt], available, "--scores")
     table = take_columns(frame, available)
     kept = [name for name in available if name == prompt or name in others]
-    models = [name for name in available if name not in kept]
-    no_scores = [name for name in models if pd.api.types.infer_dtype(table[name], skipna=True) not in _NUMBERS]
-    if no_scores or len(models) < 2:
-        found = (
-            f"{listed(no_scores)} hold something else" if no_scores else f"the models are {listed(models) or 'none'}"
-        )
+    said = f"--scores {prompt} says that every other column is a model with its scores"
+    advice = "name the columns of the prompt, the model and the score, where a row is one score"
+    models, left_out = [], {}
+    for name in available:
+        if name not in kept and (why := _no_model(table[name], name)):
+            left_out[name] = why
+        elif name not in kept:
+            models.append(name)
+    if len(models) >= 2 and set(map(name_of, table[prompt].dropna())) == set(models):
         raise DataError(
-            f"--scores {prompt} says that every other column is a model with its scores, but {found}; leave out "
-            f"columns that are no models, or name the columns of prompt, model and score, where a row is one score"
+            f"{said}, but the rows are the same models as the columns: this is a square table of wins. Turn it into a "
+            f"row for each pair with the wins of both models, and fit 'wins_a + wins_b ~ 1 | model_a + model_b'"
         )
+    if left_out:
+        named = ", ".join(f"{name!r} ({why})" for name, why in left_out.items())
+        print(f"dmlrank: columns that are no models are left out: {named}", file=sys.stderr)
+    print(f"dmlrank: {len(models)} models were read: {listed(models, 20)}", file=sys.stderr)
+    if len(models) < 2:
+        raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
     repeated = table.duplicated([prompt])
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])
@@ -412,4 +490,4 @@ def one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tup
         next(f"{name}{'_' * n}" for n in range(99) if f"{name}{'_' * n}" not in available)
         for name in ("model", "score")
     )
-    return table.melt(kept, models, var_name=model, value_name=score).astype({score: float}), prompt, model, score
+    return table.melt(kept, models, var_name=model, value_name=score), prompt, model, score

@@ -23,7 +23,7 @@ from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import OptionError, listed
 from ..options import EqualTasks, in_objects, one_by_one
-from .arguments import LOG_OPTIONS, SCORE_OPTIONS, VOTES_FORMULA, api_options
+from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, VOTES_FORMULA, api_options
 from .plain_formula import check_plain
 from .read_files import (
     ColumnRoles,
@@ -162,6 +162,7 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
             f"as 'logs/*.eval'; a table needs a formula first, such as {VOTES_FORMULA}"
         )
     path, chosen = paths[0], {name: getattr(given, name) for name in LOG_OPTIONS}
+    chosen |= {name: request.own[name] for name in LOG_KEYWORDS if name in request.own}
     found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
         from ..storage.json_format import FORMAT

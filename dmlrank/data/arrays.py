@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from types import ModuleType
@@ -24,6 +25,22 @@ AnyArray: TypeAlias = NDArray[Any]
 _CHUNK_NUMBERS = 2**21
 
 
+def number_in_cell(cell: object) -> float:
+    """Return the number in a cell, NaN where it is missing; raise :class:`ValueError` for anything else."""
+    if isinstance(cell, str):
+        word = cell.strip()
+        if word.casefold() in MISSING_WORDS:
+            return float("nan")
+        if NUMBER.fullmatch(word):
+            return float(word)
+        raise ValueError(word)
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return float("nan")
+    if isinstance(cell, int | float | np.number | np.bool_):
+        return float(cell)
+    raise ValueError(shown(cell, 80))
+
+
 def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multiple_of: int = 1) -> Iterator[slice]:
     """Yield slices of the rows of a matrix, (n_rows, width), each with up to so many numbers in all."""
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of
@@ -40,6 +57,11 @@ Variable: TypeAlias = pd.Series | AnyArray
 
 # The kinds that ``pandas.api.types.infer_dtype`` returns for columns of numbers only.
 NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+
+# Cells in lower case that stand for a missing value, in columns of scores and of votes.
+MISSING_WORDS = frozenset({"", "-", "n/a", "na", "nan", "null", "none", "<na>", "#n/a", "#na", "-nan"})
+# A number as files have it. One that begins with a zero, such as 007, is a name.
+NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity)", re.I)
 
 # Floats hold every whole number up to this one exactly.
 LARGEST_EXACT = 2**53

@@ -69,6 +69,8 @@ class Rows:
         """Whether each row has an outcome, (rows,): a label, a probability of the formula, or a derived comparison."""
         if self.derived is not None:
             return self.derived.has_comparison
+        if not self.formula.outcomes:
+            return np.ones(len(self.table), dtype=bool)
         return np.logical_or.reduce([self.roles[name].codes >= 0 for name in self.formula.outcomes])
 
     def only(self, is_used: BoolArray) -> Rows:
@@ -260,7 +262,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
         columns = list(formula.probabilities)
         votes = votes[rows.table[columns].iloc[votes].notna().to_numpy().all(axis=1)]
         found = {"improper": improper_probabilities(rows.table[columns].iloc[votes].infer_objects())}
-    elif len(votes):
+    elif len(votes) and formula.outcome:
         pairs = ComparedItems(first[votes], second[votes], names)
         found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, rows.options.categories)
     else:
@@ -271,15 +273,14 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     for kind, mask in refused.items():
         if mask.any():
             title, advice = _REFUSED[kind]
-            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[formula.outcomes[0]].only(mask)
+            named = formula.outcomes[0] if formula.outcomes and kind != "same" else formula.first
+            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[named].only(mask)
             if kind == "unknown":
                 counts = np.bincount(column.codes, minlength=len(column.levels))
                 labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
                 further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
                 found_rows = f"{', '.join(labels[:_MOST_NAMED])}{further}"
             else:
-                if kind == "same":
-                    column = rows.roles[formula.first].only(mask)
                 level = column.levels[column.codes[0]]
                 cell = repr(level) if isinstance(level, str) else name_of(level)
                 if kind == "improper":

@@ -295,7 +295,7 @@ class DerivedPairs:
         on a prompt. Its level is shared by all pairs of models, because the model that lacks fewest is found in the
         data.
         """
-        if self.runs is None:
+        if self.runs is None or len(self.models) == 1:
             return ""
         expected, lost = self.runs.expected.sum(axis=0), self.runs.n_missing
         share, n_models = lost.sum(axis=0) / expected, len(self.models)

@@ -386,7 +386,7 @@ def count_copies(frame: object, outcomes: Sequence[str]) -> int:
     frame = frame if isinstance(frame, pd.DataFrame) else take_columns(frame, column_names(frame))
     rows, number, n_repeated = np.arange(len(frame)), np.zeros(len(frame), dtype=np.uint64), 0
     for name in sorted(frame, key=lambda name: str(name) in outcomes):
-        if str(name) == outcomes[0]:
+        if [str(name)] == list(outcomes[:1]):
             n_repeated = len(rows) - len(np.unique(number))
         with suppress(TypeError):
             codes = pd.util.hash_pandas_object(frame[name].iloc[rows], index=False).to_numpy(dtype=np.uint64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -22,7 +23,7 @@ from ..exceptions import (
     nearest,
     shown,
 )
-from .arrays import BoolArray, FloatArray, IntArray, name_of, too_large_error
+from .arrays import MISSING_WORDS, BoolArray, FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
@@ -31,6 +32,14 @@ Meaning: TypeAlias = str | float
 # with keys of type object would refuse a mapping with keys of type str.
 Categories: TypeAlias = Mapping[Any, Meaning]
 
+# The kind of outcomes whose two columns of items say who won and who lost, and not who was shown first; at least so
+# many votes have to be decided for the same column before it is taken for that of the winner.
+WINNERS = "winners"
+_FEWEST_DECIDED = 10
+# The kind of outcomes that are columns of numbers of votes, one for each category.
+COUNTS = "counts"
+# Words that say of a column that it counts, beside a word that says what.
+_COUNTING = frozenset(("win", "wins", "won", "n", "number", "of", "count", "counts", "votes"))
 # Rounding may change a probability by this much.
 _ROUNDING = 1e-6
 # Prefixes before the name of a category in the name of a column of probabilities; docs/data.md lists them.
@@ -42,8 +51,6 @@ _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 # A label of this meaning is no vote: the row is a prompt without a vote.
 _MISSING = "missing"
-# Words in lower case that pandas.read_csv reads as missing values.
-_READ_AS_MISSING = frozenset({"n/a", "na", "nan", "null", "none", "<na>", "#n/a", "#na", "-nan"})
 
 # Spellings in public preference data, in lower case with one underscore between words; docs/data.md lists them.
 SPELLINGS = {
@@ -56,7 +63,35 @@ SPELLINGS = {
 _MEANING_OF_WORD: dict[Hashable, str] = {
     word: meaning for meaning, words in SPELLINGS.items() for word in words.split()
 }
-_MEANING_OF_NUMBER: dict[Hashable, str] = {1: "first", 0: "second"}
+
+
+def _vocabulary(first: str, second: str, tie: str) -> dict[Hashable, str]:
+    """Return the meanings of the words of a vocabulary of results."""
+    sides = {"first": first, "second": second, "tie": tie}
+    return {word: meaning for meaning, words in sides.items() for word in words.split()}
+
+
+# A column of labels is read by a vocabulary that has all of them, and only if no other one reads them otherwise.
+_VOCABULARIES: tuple[dict[Hashable, str], ...] = (
+    _MEANING_OF_WORD,
+    {1: "first", 0: "second"},
+    _vocabulary("h home home_win", "a away away_win", "d draw"),
+    _vocabulary("w win won", "l loss lost lose", "d draw t tie tied"),
+    _vocabulary("1-0", "0-1", "1/2-1/2 1/2 \u00bd-\u00bd \u00bd 0.5-0.5"),
+    _vocabulary("1", "2", "x tie draw"),
+    _vocabulary("chosen", "rejected", "tie"),
+    _vocabulary("true", "false", ""),
+)
+# What an error proposes: these, and what numbers are likely to mean, which nothing reads.
+_LIKELY: tuple[dict[Hashable, str], ...] = (
+    *_VOCABULARIES,
+    {1: "first", 0: "tie", -1: "second"},
+    {1: "first", 0.5: "tie", 0: "second"},
+    {1: "first", 2: "second"},
+)
+
+# Labels that an error lists.
+_MOST_LABELS = 20
 
 M = TypeVar("M", str, Meaning | None)
 
@@ -70,7 +105,7 @@ class Outcomes:
     y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
     labels: Each label, or each column of probabilities, with its meaning.
     kind: What the outcome column or columns hold, or what the labels are derived from. Labels are grades if at least
-        one of them is worth a share of a win.
+        one of them is worth a share of a win, and winners if every vote that is no tie is for the same column.
     """
 
     categories: tuple[str, ...]
@@ -94,17 +129,22 @@ class ComparedItems:
         return {self.names[place] for place in np.flatnonzero(count).tolist()}
 
 
-def without_missing(winner: CodedColumn, categories: Categories | None) -> CodedColumn:
-    """Return labels of which those that ``categories=`` calls missing are missing."""
-    named = [label for label, meaning in (categories or {}).items() if isinstance(meaning, str) and meaning == _MISSING]
-    if not named:
-        return winner
+def without_missing(winner: CodedColumn, categories: Categories | None, models: Iterable[Hashable] = ()) -> CodedColumn:
+    """Return labels of which those are missing that ``categories=`` calls so, and words for a missing value.
+
+    Such a word is a label where ``categories=`` gives it another meaning, or where it is the name of a model.
+    """
+    meanings = {name_of(label).strip().casefold(): meaning for label, meaning in (categories or {}).items()}
+    is_missing = {text: isinstance(meaning, str) and meaning == _MISSING for text, meaning in meanings.items()}
+    names = {name_of(model).strip().casefold() for model in models}
     texts = [name_of(level).strip().casefold() for level in winner.levels]
     # pandas reads some words as missing values, which is what they mean here.
-    known = [*texts, *(_READ_AS_MISSING if (winner.codes < 0).any() else ())]
+    known = [*texts, *(MISSING_WORDS if (winner.codes < 0).any() else ())]
+    named = [label for label in categories or {} if is_missing[name_of(label).strip().casefold()]]
     _warn_of_absent(named, known, winner.levels)
-    wanted = {name_of(label).strip().casefold() for label in named}
-    is_vote = np.array([text not in wanted for text in texts], dtype=bool)
+    is_vote = np.array([not is_missing.get(text, text in MISSING_WORDS - names) for text in texts], dtype=bool)
+    if is_vote.all():
+        return winner
     place = np.where(is_vote, np.cumsum(is_vote) - 1, -1)
     return CodedColumn(np.append(place, -1)[winner.codes], winner.levels[is_vote])
 
@@ -146,7 +186,8 @@ def read_labels(
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
     meanings = _level_meanings(levels, user_meanings, items)
     if meanings is not None and _UNKNOWN in meanings:
-        raise _unknown_labels_error(levels, meanings, items, user_meanings)
+        counts = np.bincount(winner.codes, minlength=len(levels))
+        raise _unknown_labels_error(dict(zip(levels, counts.tolist(), strict=True)), meanings, items, user_meanings)
     # The command line names a label as text and, where it can be one, as a number.
     _warn_of_absent(user_meanings, map(name_of, levels), levels)
     if meanings is None:
@@ -154,17 +195,20 @@ def read_labels(
             p = column.to_numpy(dtype=float)
         except OverflowError:
             raise too_large_error(column.name) from None
+        first, second = _ends(p.min(), p.max())
+        p = 2 - p if second else p
         is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
         if is_outside.any():
-            row, value = column.index[is_outside][0], p[is_outside][0]
-            hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
+            row, value, low, high = column.index[is_outside][0], p[is_outside][0], p.min(), p.max()
+            hint = "; divide percentages by 100" if 10 < high <= 100 and low >= 0 else ""
+            hint = "; where they go from -1 to 1, (p + 1) / 2 is a preference" if -1 <= low < 0 and high <= 1 else hint
             raise OutcomeError(
                 f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
                 f"other than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; "
                 f"say what labels mean with categories={{number: meaning}}, each one of {listed(MEANINGS)}"
             )
         p = np.clip(p, 0.0, 1.0)
-        read_as = (("1", "first"), ("0", "second"))
+        read_as = ((f"{first}", "first"), (f"{second}", "second"))
         return Outcomes(MEANINGS[:2], np.stack([p, 1 - p], axis=1), read_as, "preferences")
     meanings = _read_ties_as_both_good(levels, meanings, user_meanings)
     y_of_level = np.zeros((len(levels), len(MEANINGS)))
@@ -193,15 +237,25 @@ def read_labels(
         for meaning in meanings
     ]
     labels = tuple(zip(map(name_of, levels), texts, strict=True))
-    kind = "grades" if any(isinstance(meaning, float) for meaning in meanings) else "labels"
+    kind, decided = (
+        "grades" if any(isinstance(meaning, float) for meaning in meanings) else "labels",
+        y[:, :2].sum(axis=0),
+    )
+    if kind == "labels" and decided.min() == 0 and decided.max() >= _FEWEST_DECIDED:
+        kind = WINNERS
     return Outcomes(tuple(MEANINGS[number] for number in present), y.take(present, axis=1), labels, kind)
 
 
-def read_probabilities(table: pd.DataFrame, categories: Categories | None = None) -> Outcomes:
-    """Read votes that are columns of probabilities, (v, C); a tie whose probability is always zero is no category."""
+def read_probabilities(
+    table: pd.DataFrame, categories: Categories | None = None, items: Sequence[str] = ()
+) -> Outcomes:
+    """Read votes that are columns of probabilities, (v, C); a tie whose probability is always zero is no category.
+
+    Columns may be named by those of the two items, as ``home_wins`` for the item ``home``.
+    """
     user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
-    meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
+    meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings, items), user_meanings)
     for name, column in table.items():
         if column.dtype.kind not in "biuf":
             raise OutcomeError(
@@ -222,7 +276,8 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
     probabilities = dict(zip(meanings, (p / p.sum(axis=1, keepdims=True)).T, strict=True))
     present = tuple(m for m in MEANINGS if m in probabilities and (m in MEANINGS[:2] or probabilities[m].any()))
     y = np.stack([probabilities[meaning] for meaning in present], axis=1)
-    return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
+    are_counts = not any(map(is_named_probability, names)) and bool(((p == 0) | (p == 1)).all())
+    return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), COUNTS if are_counts else "probabilities")
 
 
 def unreadable_labels(
@@ -233,7 +288,8 @@ def unreadable_labels(
     meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
     if meanings is None:
         # Comparisons of integers have no limit; a conversion to float would fail where an integer is too large.
-        is_outside = [not -_ROUNDING <= level <= 1 + _ROUNDING for level in levels]
+        second = _ends(min(levels), max(levels))[1]
+        is_outside = [not -_ROUNDING <= (2 - level if second else level) <= 1 + _ROUNDING for level in levels]
         return {"outside": np.array(is_outside, dtype=bool)[winner.codes]}
     is_unknown, is_model = (
         np.array([meaning == kind for meaning in meanings], dtype=bool)[winner.codes] for kind in (_UNKNOWN, None)
@@ -241,6 +297,14 @@ def unreadable_labels(
     winning_item = winner.places({name: place for place, name in enumerate(pairs.names)})
     is_third = is_model & (winning_item != pairs.first) & (winning_item != pairs.second)
     return {"unknown": is_unknown, "third": is_third}
+
+
+def _ends(lowest: float, highest: float) -> tuple[int, int]:
+    """Return the numbers by which preferences say that the first and that the second item wins.
+
+    These are 1 and 0, or 1 and 2 where all numbers lie between these, as AlpacaEval has them.
+    """
+    return (1, 2) if lowest >= 1 - _ROUNDING and 1 + _ROUNDING < highest <= 2 + _ROUNDING else (1, 0)
 
 
 def improper_probabilities(table: pd.DataFrame) -> BoolArray:
@@ -252,7 +316,9 @@ def improper_probabilities(table: pd.DataFrame) -> BoolArray:
     return ~((probabilities.min(axis=1) >= -_ROUNDING) & sums_to_one)
 
 
-def _column_meanings(names: Sequence[str], user_meanings: Mapping[Hashable, Meaning]) -> list[str]:
+def _column_meanings(
+    names: Sequence[str], user_meanings: Mapping[Hashable, Meaning], items: Sequence[str]
+) -> list[str]:
     """Return the category whose probability each column holds."""
     for name, worth in user_meanings.items():
         if isinstance(worth, float):
@@ -260,7 +326,16 @@ def _column_meanings(names: Sequence[str], user_meanings: Mapping[Hashable, Mean
                 f"categories gives {name!r} the worth {worth:g}, but there are several columns left of ~, which hold "
                 f"probabilities of categories; allowed are {listed(MEANINGS)}. Worths are for one column of labels"
             )
-    meanings = {name: str(user_meanings.get(name) or category_of_column(name) or _UNKNOWN) for name in names}
+    of_items: dict[Hashable, str] = {
+        _word_of_column(item): meaning for item, meaning in zip(items, MEANINGS, strict=False)
+    }
+    word_of = {name: _word_of_column(name) for name in names}
+    readings = [one | of_items for one in _VOCABULARIES if all(word in one | of_items for word in word_of.values())]
+    meanings = {}
+    for name, word in word_of.items():
+        read_as = {one[word] for one in readings}
+        guessed = read_as.pop() if len(read_as) == 1 else category_of_column(name)
+        meanings[name] = str(user_meanings.get(name) or guessed or _UNKNOWN)
     unknown = [name for name, meaning in meanings.items() if meaning == _UNKNOWN]
     if unknown:
         words = [f"p_{word}" for word in _MEANING_OF_WORD]
@@ -283,6 +358,18 @@ def _column_meanings(names: Sequence[str], user_meanings: Mapping[Hashable, Mean
                 f"column: leave the others out, or say what they hold with {_categories_template(columns)}"
             )
     return list(meanings.values())
+
+
+def is_named_probability(name: str) -> bool:
+    """Return whether the name of a column says that it holds probabilities, or the winner, of a category."""
+    return _folded_words(name).startswith(PREFIXES)
+
+
+def _word_of_column(name: str) -> str:
+    """Return what a column's name says without words for counting: ``home`` of ``home_wins``, ``tie`` of ``ties``."""
+    parts = re.findall(r"[^\W\d_]+|\d+", _folded_words(name))
+    rest = [part for part in parts if part not in _COUNTING] or parts
+    return {"ties": "tie", "draws": "draw", "wins": "win", "losses": "loss"}.get("_".join(rest), "_".join(rest))
 
 
 def category_of_column(name: str) -> str | None:
@@ -342,27 +429,49 @@ def _level_meanings(
 
     Return None in place of the list where the labels are preferences: numbers, some of them neither whole nor models.
     """
-    spelt = [level for level in levels if level not in user_meanings]
-    if len(spelt) == len(levels) and all(isinstance(level, int | float | np.number) for level in levels):
+    guessed = [level for level in levels if level not in user_meanings]
+    if len(guessed) == len(levels) and all(isinstance(level, int | float | np.number) for level in levels):
         fractions = [n for n in levels if isinstance(n, float | np.floating) and not float(n).is_integer()]
         if any(name_of(number) not in items for number in fractions):
             return None
-    are_numbers = all(isinstance(level, _NUMBERS) and level in (0, 1) for level in spelt)
-    spellings = _MEANING_OF_NUMBER if are_numbers else _MEANING_OF_WORD
+    spelt = [level for level in guessed if name_of(level) not in items]
+    # Where the caller gives one number a meaning, the others have none of their own.
+    gives_number = any(isinstance(level, _NUMBERS) for level in levels if level in user_meanings)
+    known = [] if gives_number and any(isinstance(level, _NUMBERS) for level in spelt) else _readings(spelt)
+    if len(spelt) < len(guessed):  # Beside names of models, letters and numbers say nothing.
+        known = [one for one in known if one is _MEANING_OF_WORD]
+    words = {_word(level) for level in guessed}
+    spellings = [one for one in _VOCABULARIES if words <= one.keys() and {*map(one.get, words)} & {"first", "second"}]
     meanings: list[Meaning | None] = []
     for level in levels:
+        is_model, word = name_of(level) in items, _word(level)
+        spelling = next((one[word] for one in (_MEANING_OF_WORD, *spellings) if word in one), None)
         if level in user_meanings:
             meanings.append(user_meanings[level])
-            continue
-        meaning = spellings.get(_folded_words(level) if isinstance(level, str) else level)
-        is_model = name_of(level) in items
-        if is_model and meaning:
+        elif is_model and spelling:
             raise OutcomeError(
-                f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
-                f"spelling, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
+                f"the label {level!r} is a known spelling of {spelling!r} and also the name of a model; if it is the "
+                f"spelling, pass categories={{{level!r}: {spelling!r}}}, if it is the model, rename the model"
             )
-        meanings.append(None if is_model else meaning or _UNKNOWN)
+        else:
+            read_as = {one[word] for one in known if word in one and not is_model}
+            meanings.append(None if is_model else read_as.pop() if len(read_as) == 1 else _UNKNOWN)
     return meanings
+
+
+def _readings(labels: Sequence[Hashable]) -> list[dict[Hashable, str]]:
+    """Return the vocabularies that have all of these labels, or, if none has, those of words that have most."""
+    n_known = [sum(_word(label) in one for label in labels) for one in _VOCABULARIES]
+    if max(n_known) < len(labels):
+        n_known[1] = 0
+    return [one for one, n in zip(_VOCABULARIES, n_known, strict=True) if n == max(n_known) > 0]
+
+
+def _word(label: Hashable) -> Hashable:
+    """Return a label as vocabularies have it: a word by its letters and digits, anything else as it is."""
+    if not isinstance(label, str):
+        return label
+    return _folded_words(label) if any(letter.isalpha() for letter in label) else label.strip()
 
 
 def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
@@ -374,37 +483,42 @@ def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_
 
 
 def _unknown_labels_error(
-    levels: Sequence[Hashable], meanings: Sequence[Meaning | None], items: set[str], user_meanings: Categories
+    counts: Mapping[Hashable, int], meanings: Sequence[Meaning | None], items: set[str], user_meanings: Categories
 ) -> OutcomeError:
-    """Return the error about labels without a meaning, and how ``categories=`` gives them one."""
+    """Return the error about labels without a meaning: all labels with their counts, and a complete ``categories=``."""
+    levels = list(counts)
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
-    has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
-    if user_meanings and all(isinstance(level, _NUMBERS) for level in levels) and has_fractions:
-        return OutcomeError(
-            f"categories names {listed(user_meanings)}, and {listed(unknown)} are no known labels; leave it out "
-            f"to read all numbers as preferences in [0, 1], or give every label a meaning: {listed(MEANINGS)}"
-        )
-    if all(isinstance(level, _NUMBERS) for level in levels):
-        return OutcomeError(
-            f"the labels are the numbers {', '.join(map(str, levels))}; 1 (the model shown first wins) and 0 (the "
-            f"second wins) have a meaning of their own only where no other whole number occurs; say what each number "
-            f"means with {_categories_template(unknown)}, each meaning one of {listed((*MEANINGS, _MISSING))}"
-        )
+    proposed = {level: user_meanings[level] for level in levels if level in user_meanings}
+    others = [level for level in levels if name_of(level) not in items or level in user_meanings]
+    exchanged = {"first": "second", "second": "first"}
+    turned = [{word: exchanged.get(meaning, meaning) for word, meaning in one.items()} for one in _LIKELY]
+    for one in (*_LIKELY, *turned):
+        reading = {level: one.get(_word(level)) for level in others}
+        if None not in reading.values() and all(reading[level] == proposed[level] for level in proposed):
+            proposed = {level: str(meaning) for level, meaning in reading.items()}
+            break
+    found = ", ".join(f"{shown(level)} {counts[level]:,}" for level in levels[:_MOST_LABELS])
+    found += f" and {len(levels) - _MOST_LABELS} more" if len(levels) > _MOST_LABELS else ""
     # A short word is near to too many labels: 'n/a' does not mean 'a'.
     words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]
     hint = nearest(unknown[0], words) if isinstance(unknown[0], str) else ""
+    is_complete = len(proposed) == len(others)
     return OutcomeError(
-        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
-        f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
-        f"preferences between these; say what others mean with {_categories_template(unknown)}, each meaning "
-        f"one of {listed((*MEANINGS, _MISSING))}, or for grades a number: the share of a win for the model shown first"
+        f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found, with their numbers: "
+        f"{found}). Labels are read only if one vocabulary has all of them: model_a, model_b, tie, both_bad; H, D, A; "
+        f"W, D, L; 1-0, 0-1, 1/2; 1, X, 2; chosen, rejected; true, false; models' names; the numbers 1 and 0 alone, "
+        f"or preferences between these. Say what all labels mean with {_categories_template(others, proposed)}"
+        f"{', if this is right' if is_complete else ''}: each is one of {listed((*MEANINGS, _MISSING))}, or for grades "
+        f"a number, the share of a win for the model shown first"
     )
 
 
-def _categories_template(labels: Sequence[Hashable]) -> str:
+def _categories_template(labels: Sequence[Hashable], proposed: Mapping[Hashable, Meaning] | None = None) -> str:
     """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them."""
-    written = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
-    return "categories={" + ", ".join(f"{label!r}: ..." for label in written) + "}"
+    meanings = [repr(proposed[label]) if proposed and label in proposed else "..." for label in labels[:_MOST_LABELS]]
+    written = [label.item() if isinstance(label, np.generic) else label for label in labels[:_MOST_LABELS]]
+    pairs = zip(written, meanings, strict=True)
+    return "categories={" + ", ".join(f"{label!r}: {meaning}" for label, meaning in pairs) + "}"
 
 
 # --- how much a category counts ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -11,14 +12,19 @@ import pandas as pd
 
 from .._utils.argument_checks import check_flag, check_text, check_whole, number_in
 from .._utils.declared_types import checked
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, check_choice, listed
-from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, check_choice, listed, shown
+from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs, Runs
 from .equal_values import value_codes
-from .formula.parse import SHAPE_OF_SCORES, parse_formula
-from .frames import column_names, require_columns, take_columns
+from .formula.parse import SHAPE_OF_SCORES, Formula, parse_formula
+from .frames import column_names, is_partitioned, require_columns, take_columns
+from .outcomes import is_named_probability
 
+# The largest size of a score, and the least spread of scores relative to it, with which variances can be computed.
+_LARGEST_SIZE, _LEAST_SPREAD = 1e70, 1e-10
+# Votes that the columns of a table of counts may stand for.
+_MOST_COUNTED = 50_000_000
 # Grades of inspect_ai.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
@@ -92,7 +98,7 @@ def pairs_from_scores(
     check_flag("lower_is_better", lower_is_better)
     prompts = _named(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
-    values = _numbers(table[score], score, "score")
+    values = _numbers(table[score], score, "score", table[model])
     values = -values if lower_is_better else values
     pairs = _derive(table, values, prompts=prompts, annotators=(), model=model, number=score)
     return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
@@ -140,7 +146,7 @@ def pairs_from_rankings(
     Raises
     ------
     DataError
-        If a ranking has a model twice, ranks are not numbers, or the rankings are those of "best of K".
+        If a ranking has a model twice, ranks are not numbers or begin below 1, or the rankings are "best of K".
     MissingDataError
         If ranks are missing.
 
@@ -157,13 +163,19 @@ def pairs_from_rankings(
     prompts = _named(prompt, "prompt")
     annotators = () if annotator is None else _named(annotator, "annotator")
     table = _take(frame, [*prompts, *annotators, model, rank])
-    ranks = _numbers(table[rank], rank, "rank")
+    ranks = _numbers(table[rank], rank, "rank", table[model])
     n_missing = int(np.isnan(ranks).sum())
     if n_missing:
         raise MissingDataError(
             f"column {rank!r} has {n_missing} missing ranks; a ranking of which only the best places are known cannot "
             f"be used, because how good the answers are then decides which pairs are compared. Leave out the rows of "
             f"models that were not part of a ranking; give models that share the last place the same rank"
+        )
+    if ranks.min() < 1:
+        raise DataError(
+            f"column {rank!r} has the rank {ranks.min():g} ({int((ranks < 1).sum()):,} ranks below 1), and ranks begin "
+            f"at 1, the best answer. Where larger numbers are better, such as 1 for the best and 0 for others, they "
+            f"are scores: pairs_from_scores(..., score={rank!r}); where ranks count from 0, add 1"
         )
     derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank)
     rankings = derived.values[np.isfinite(derived.values).sum(axis=1) >= 3]
@@ -194,14 +206,17 @@ def with_read_grades(table: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], run: str | None) -> object:
-    """Return the scores that a formula with one item column describes; the data themselves for any other formula."""
+    """Return the scores that a formula with one item column describes, and the votes that a table of counts stands for.
+
+    For any other formula, the data are returned as they are.
+    """
     formula = parse_formula(formula_text)
     if isinstance(data, DerivedPairs) or not formula.of_scores:
         if run is not None and not (isinstance(data, DerivedPairs) and data.run == run):
             raise OptionError(
                 f"run={run!r} is for a table of scores, with a formula such as {SHAPE_OF_SCORES!r}; leave run= out"
             )
-        return data
+        return data if isinstance(data, DerivedPairs) or len(formula.outcomes) < 2 else _votes_of_counts(formula, data)
     if not context:
         raise OptionError(
             f"{formula_text!r} is a formula of scores: name the column, or columns, that identify prompts with context="
@@ -210,9 +225,37 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     table = with_read_grades(_take(data, names), formula.outcome)
     column = table[formula.outcome]
     # Whole numbers as floats: the level of scores counts for their mean, which is rounded in any case.
-    values = _numbers(column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score")
+    values = _numbers(
+        column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score", table[formula.first]
+    )
+    _check_size(values, formula.outcome)
     derived = _derive(table, values, prompts=context, model=formula.first, number=formula.outcome, run=run, runs=True)
     return replace(derived, rows=table)
+
+
+def _votes_of_counts(formula: Formula, data: object) -> object:
+    """Return a table with a row for each vote where columns of whole numbers count votes; else the data as they are.
+
+    Columns whose rows all sum to one, or whose names say that they hold probabilities, count none.
+    """
+    available = [] if is_partitioned(data) else column_names(data)
+    names = list(formula.outcomes)
+    if not set(names) <= set(available) or any(is_named_probability(name) for name in names):
+        return data
+    table = take_columns(data, names)
+    if any(column.dtype.kind not in "iuf" for _, column in table.items()):
+        return data
+    counts = np.nan_to_num(table.to_numpy(dtype=float))
+    if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
+        return data
+    if counts.sum() > _MOST_COUNTED:
+        raise DataError(
+            f"the columns {listed(names)} count {counts.sum():,.0f} votes, and at most {_MOST_COUNTED:,} are counted "
+            f"one by one; are these numbers of votes? Shares of votes sum to one in every row"
+        )
+    row, column = (np.repeat(place.ravel(), counts.ravel().astype(np.intp)) for place in np.indices(counts.shape))
+    votes = take_columns(data, available).iloc[row].reset_index(drop=True)
+    return votes.assign(**{name: (column == place).astype(float) for place, name in enumerate(names)})
 
 
 def further_scores(source: DerivedPairs, column: str) -> FloatArray:
@@ -221,6 +264,7 @@ def further_scores(source: DerivedPairs, column: str) -> FloatArray:
     assert rows is not None
     require_columns([column], list(rows.columns), "the arguments")
     values = _numbers(rows[column], column, "value")
+    _check_size(values, column)
     return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
 
 
@@ -285,7 +329,7 @@ def pass_at_k(
     keys = [*_named(prompt, "prompt"), model]
     table = with_read_grades(_take(frame, [*keys, score]), score)
     _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
-    values = _numbers(table[score], score, "score")
+    values = _numbers(table[score], score, "score", table[model])
     wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
     if len(wrong):
         raise DataError(f"column {score!r} holds {wrong[0]:g}; pass@k needs runs that succeed (1) or fail (0)")
@@ -340,8 +384,11 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     return table[[name for name in table.columns if name in names or not is_vector_column(table[name])]]
 
 
-def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
-    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,)."""
+def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
+    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,).
+
+    An error names the cell by its row, and by its ``model`` where this column is given.
+    """
     known = column.dropna()
     if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:
         # Only differences count, and those from the smallest number can be exact in floating point.
@@ -352,16 +399,59 @@ def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
             )
         column = (known - known.min()).astype(float).reindex(column.index)
     if column.dtype.kind not in "iufb":
-        is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
-        example = column[is_text].iloc[0] if any(is_text) else None
-        raise DataError(
-            f"column {name!r} holds {example!r}; a {kind} must be a number, or missing: turn it into numbers (win 1, "
-            f"loss 0; objects: {{'value': 1}}), or name the columns of two models where rows are votes"
-        )
+        column = _numbers_of_cells(column, name, kind, model)
     values = column.to_numpy(dtype=float)
     if np.isinf(values).any():
         raise DataError(f"column {name!r} has {int(np.isinf(values).sum())} infinite values; a {kind} must be finite")
     return values
+
+
+def _check_size(values: FloatArray, name: str) -> None:
+    """Raise where numbers are so large, so small or so far from zero that their variances are lost in rounding."""
+    known = values[~np.isnan(values)]
+    size, spread = np.abs(known).max(initial=0.0), np.ptp(known) if len(known) else 0.0
+    advice = ""
+    if size > _LARGEST_SIZE or 0 < spread < 1 / _LARGEST_SIZE:
+        advice = "divide all of them by one number, such as the largest"
+    elif 0 < spread < _LEAST_SPREAD * size:
+        advice = "subtract one number from all of them, such as the smallest"
+    if advice:
+        raise DataError(
+            f"column {name!r} holds numbers from {known.min():.6g} to {known.max():.6g}, which differ by {spread:.3g}: "
+            f"squares and fourth powers of their deviations cannot be computed; {advice}"
+        )
+
+
+def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:
+    """Return a column of numbers, texts of numbers and missing cells as floats; name another cell and a remedy."""
+    values, wrong = np.full(len(column), np.nan), []
+    for place, cell in enumerate(column):
+        try:
+            values[place] = number_in_cell(cell)
+        except (ValueError, OverflowError):
+            wrong.append(place)
+    if wrong:
+        cell = column.iloc[wrong[0]]
+        word = cell.strip() if isinstance(cell, str) else ""
+        remedy = "turn it into numbers (win 1, loss 0; objects: {'value': 1}), or name two columns of models for votes"
+        for pattern, advice in _REMEDIES.items():
+            remedy = advice if re.fullmatch(pattern, word) else remedy
+        of_model = "" if model is None else f", model {name_of(model.iloc[wrong[0]])!r}"
+        further = f" and {len(wrong) - 1:,} more such cells" if len(wrong) > 1 else ""
+        raise DataError(
+            f"column {name!r} holds {shown(cell, 80)} in row {column.index[wrong[0]]}{of_model}{further}; a {kind} "
+            f"must be a number, or missing ({listed(sorted(MISSING_WORDS), 4)}, ...): {remedy}"
+        )
+    return pd.Series(values, index=column.index, name=column.name)
+
+
+# What to do with cells that hold a number in another form.
+_REMEDIES = {
+    r"[+-]?[\d.,]+ ?%": "remove the percent signs: data[column].str.rstrip('% ').astype(float) / 100",
+    r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?": "remove the separators of thousands: data[column].str.replace(',', '')",
+    r"[+-]?\d*,\d+": "write decimals with a point: data[column].str.replace(',', '.'), or pandas.read_csv(decimal=',')",
+    r"0\d+": "a number that begins with a zero is taken for a name; convert the column if these are numbers",
+}
 
 
 def _derive(
@@ -422,7 +512,8 @@ def _derive(
         run=run,
         model=model,
     )
-    if not derived.has_comparison.any():
+    # One model alone has a mean.
+    if not derived.has_comparison.any() and not (runs and len(names) == 1 and np.isfinite(by_model).any()):
         raise DataError(
             f"no two models have a {number!r} on one prompt ({len(first_row)} prompts, {len(names)} models); models "
             f"are compared on the prompts that they share"

@@ -29,15 +29,13 @@ from .formula.features import FeatureMap, check_features, fit_features, locate_n
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
-from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
+from .outcomes import WINNERS, ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
 from .preferences import PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
 _MOST_NAMED = 5
 # A larger share of missing scores that count as a value, or of prompts that lack scores and are left out, is warned of.
 _MOST_MISSING = 0.2
-# How the warning begins that says that models lost different shares of their runs.
-UNEQUAL_GAPS = "models lack different shares of their runs"
 # Columns with these names say which prompt a vote is on.
 PROMPT_NAMES = ("prompt_id", "question_id", "prompt", "question")
 # Advice for a frame that changes between two readings.
@@ -105,8 +103,9 @@ def take_rows(
     if derived is not None:
         n_names_changed = derived.n_names_changed
     else:
-        if not formula.probabilities:
-            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories)
+        if formula.outcome and not formula.probabilities:
+            models = [level for name in formula.items for level in coded[name].levels]
+            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories, models)
         coded, n_names_changed = _with_plain_names(coded, formula)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
@@ -185,7 +184,11 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
         if formula.probabilities:
-            outcomes = read_probabilities(votes_of_rows, options.categories)
+            outcomes = read_probabilities(votes_of_rows, options.categories, formula.items)
+        elif not formula.outcome:
+            outcomes = Outcomes(
+                ("first", "second"), np.eye(2)[np.zeros_like(first)], ((formula.first, "first"),), WINNERS
+            )
         else:
             label = rows.roles[formula.outcome]
             label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
@@ -266,7 +269,7 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
     fewest = options.pairs.min_votes if options.functional == "mean" else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
-            f"{UNEQUAL_GAPS}, by more than chance: {gaps}. Runs are seldom lost at random, "
+            f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
             f"and a model that loses runs in which it fails looks better than it is: find out why they are missing. "
             f"missing=0.0 counts each as a failure; how far scores change by it says how much depends on the reason",
             kind=IntervalWarning,

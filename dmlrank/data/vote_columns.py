@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._utils.argument_checks import require_shape
-from ..exceptions import DataError, OptionError, shown
-from .arrays import BoolArray, FloatArray, IntArray
+from ..exceptions import DataError, OptionError
+from .arrays import BoolArray, FloatArray, IntArray, name_of
 from .preferences import Cells, PreferenceData
 
 # In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
@@ -18,6 +18,8 @@ _CONTEXTS = "context"
 _FEWEST_PROMPTS = 2
 # With so many prompts or clusters, or fewer, standard errors are too small on average.
 FEW_CLUSTERS = 30
+# Effective clusters below which intervals hold only roughly, and below which a fit is refused.
+FEW_EFFECTIVE, FEWEST_EFFECTIVE = 10, 3
 # The square of a weight below this number, or above its inverse, can underflow to zero or overflow to infinity.
 _TINY = 1e-100
 
@@ -75,16 +77,36 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, next(iter(by_vote.values()), None))
 
 
+def effective_clusters(cluster: IntArray) -> float:
+    """Return the number of clusters of one size with the same sum of squared shares, from the cluster of each row."""
+    sizes = np.bincount(cluster).astype(float)
+    return float(np.square(sizes.sum()) / np.square(sizes).sum())
+
+
+def require_effective_clusters(clusters: Clusters) -> None:
+    """Raise where so few clusters have most of the contexts or votes that there is no standard error."""
+    present = (clusters.of_context, clusters.second_of_context, clusters.of_vote)
+    for name, cluster in zip(clusters.names, (code for code in present if code is not None), strict=True):
+        effective = effective_clusters(cluster)
+        # A single cluster has an error of its own.
+        if effective > 1 and round(effective) < FEWEST_EFFECTIVE:
+            largest = np.bincount(cluster).max() / len(cluster)
+            raise DataError(
+                f"the clusters of {name!r} count as {effective:.1f} of one size, because the largest has "
+                f"{100 * largest:.0f} % of all, and standard errors need {FEWEST_EFFECTIVE}; give another column as "
+                f"groups, or leave cov_type out"
+            )
+
+
 def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArray:
     """Return the task of each context, (n,), numbered from 0; a fixed task needs two prompts."""
     rows = data.columns.sorted_codes(column)
     task = np.unique(data.one_per_context(rows, f"the task of weights=EqualTasks({column!r})"), return_inverse=True)[1]
     first = np.argmax(np.bincount(task)[task] == 1)
     if are_fixed and np.bincount(task)[task[first]] == 1:
-        alone = shown(data.by_context(column)[first])
         raise DataError(
-            f"weights=EqualTasks({column!r}): task {alone} has one prompt and no variance; "
-            f"join small tasks, or cluster by tasks: cov_type='cluster', cov_kwds={{'groups': {column!r}}}"
+            f"weights=EqualTasks({column!r}): task {name_of(data.by_context(column)[first])!r} has one prompt and no "
+            f"variance; join small tasks, or cluster by tasks: cov_type='cluster', cov_kwds={{'groups': {column!r}}}"
         )
     return task
 

@@ -9,6 +9,8 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,10 +18,12 @@ import numpy as np
 import pandas as pd
 
 from .._utils.declared_types import checked
+from ..data.arrays import number_in_cell
 from ..data.pairs_from_scores import GRADES
 from ..exceptions import DataError, OptionError, listed, nearest, shown
 from .log_files import (
     LOG_ENDINGS,
+    Entry,
     Record,
     ending,
     first_keys,
@@ -40,11 +44,12 @@ _VOTE_COLUMNS = ("prompt", "model_a", "model_b", "winner", "judge", "task")
 _OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms", "error"))
 # Grades, and words for right and wrong.
 _GRADES = {**GRADES, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
-# Verdicts with A first; Arena-Hard also writes B>A as A<B.
+# Verdicts on A and B; Arena-Hard's judges also write B>A as A<B, and A>B as B<A.
 _VERDICTS = {
-    **dict.fromkeys(("A>>B", "A>B"), "model_a"),
-    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B"), "model_b"),
-    **dict.fromkeys(("A=B", "B=A"), "tie"),
+    **dict.fromkeys(("A>>B", "A>B", "B<A", "B<<A", "A++", "A+", "A"), "model_a"),
+    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B", "B++", "B+", "B"), "model_b"),
+    **dict.fromkeys(("A=B", "B=A", "tie"), "tie"),
+    "N/A": None,
 }
 # The keys by which a log is recognised: of its first record, or of the whole file. The last stands beside samples.
 _KEYS: Mapping[str | None, tuple[str, ...]] = {
@@ -56,6 +61,13 @@ _KEYS: Mapping[str | None, tuple[str, ...]] = {
     "mt_bench_pair": ("question_id", "g1_winner", "g2_winner"),
     "every_eval_ever": ("evaluation_id", "sample_id"),
     None: ("evaluation_id", "evaluation_results"),
+}
+# Columns of a model's usage in a sample of inspect_ai.
+_USAGE = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "total_tokens": "total_tokens",
+    "total_cost": "cost",
 }
 # Keys of a line of lm-evaluation-harness that are no metrics.
 _NO_METRIC = {
@@ -91,8 +103,32 @@ class _Table:
         self.n_rows = 0
         self.notes: list[str] = []
         self.clusters: list[str] = []
+        # What a prompt's name stands for; the scorer, metric or filter of each task, with the first file that has it.
+        self._prompts: dict[str, tuple[str, Any]] = {}
+        self._choices: dict[tuple[str, str], tuple[str, Path]] = {}
         # Names that occur in many rows are kept once.
         self._texts: dict[str, str] = {}
+
+    def prompt(self, task: str, identifier: Any) -> str:
+        """Return the name of a prompt, its task and its identifier; refuse another prompt of the same name."""
+        name, about = self.once(f"{task}/{identifier}"), (task, identifier)
+        known = self._prompts.setdefault(name, about)
+        if known != about or type(known[1]) is not type(identifier):
+            raise DataError(
+                f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
+                f"{task!r}; read the tasks by themselves, or give the identifiers one type"
+            )
+        return name
+
+    def agree(self, option: str, task: str, chosen: str, file: Path) -> None:
+        """Refuse files of a task of which other scorers, metrics or filters are read: they cannot be compared."""
+        known, other = self._choices.setdefault((option, task), (chosen, file))
+        if known != chosen:
+            raise OptionError(
+                f"the logs of task {task!r} have different values of {option}: {known!r} in {str(other)!r} and "
+                f"{chosen!r} in {str(file)!r}, which cannot be compared; name one that all have with {option}=, or "
+                f"leave files out"
+            )
 
     def add_score(
         self,
@@ -179,8 +215,11 @@ def read_log(
     path: LogPath,
     kind: str | None = None,
     metric: str | None = None,
-    filter: str | None = None,
+    filter: str | Mapping[str, str] | None = None,
     scorer: str | None = None,
+    task: str | Sequence[str] | None = None,
+    *,
+    skip_damaged: bool = False,
 ) -> pd.DataFrame:
     """Read what an evaluation harness has written, as a table of scores or of votes.
 
@@ -201,10 +240,15 @@ def read_log(
     metric : str, optional
         The metric of lm-evaluation-harness, the score of promptfoo's ``namedScores``, or the evaluation of Every Eval
         Ever, where there are several.
-    filter : str, optional
-        The filter of lm-evaluation-harness, where there are several.
+    filter : str or mapping, optional
+        The filter of lm-evaluation-harness, where there are several; by task where they differ: ``{"gsm8k":
+        "strict-match"}``.
     scorer : str, optional
         The scorer of inspect_ai, where there are several; ``"name.key"`` for a scorer that gives several values.
+    task : str or sequence of str, optional
+        The tasks that are read, of inspect_ai, lm-evaluation-harness and Every Eval Ever; all by default.
+    skip_damaged : bool
+        Whether files that cannot be read are left out and named in the report; by default they are errors.
 
     Returns
     -------
@@ -220,9 +264,11 @@ def read_log(
     Raises
     ------
     DataError
-        If a file cannot be read, was cancelled, holds a score that is no number, or if files contradict each other.
+        If a file cannot be read, was cancelled, lacks a field, holds one of another type or a score that is no number,
+        or if files contradict each other.
     OptionError
-        If several metrics, filters or scorers are there and none is named, or if a name is unknown.
+        If several metrics, filters or scorers are there, also in different files of a task, and none is named, or if a
+        name is unknown.
     MissingExtraError
         If a file is compressed by zstandard and the package for it is not installed.
 
@@ -241,9 +287,10 @@ def read_log(
     >>> table.attrs["report"]["fit"]
     {'formula': 'score ~ 1 | model', 'context': 'prompt'}
     """
-    if kind is not None and kind not in READERS:
-        raise OptionError(f"kind={kind!r} is unknown; it is one of {listed(READERS)}{nearest(kind, READERS)}")
-    files = files_by_kind(path)
+    if kind is not None and not (isinstance(kind, str) and kind in READERS):
+        raise OptionError(f"kind={kind!r} is unknown; it is one of {listed(READERS)}{nearest(str(kind), READERS)}")
+    damaged: list[str] = []
+    files = files_by_kind(path, damaged if skip_damaged else None)
     found = [name for name in files if name]
     if kind is None and len(found) != 1:
         what = f"logs of several kinds, {listed(found)}" if found else "no log of a known kind"
@@ -256,7 +303,8 @@ def read_log(
     table = _Table(kind, used)
     others = {name: listed(map(str, group), 5) for name, group in files.items() if kind in files and name != kind}
     table.notes += [f"not used, {'logs of ' + name if name else 'no log'}: {names}" for name, names in others.items()]
-    chosen = {"metric": metric, "filter": filter, "scorer": scorer}
+    table.notes += [f"damaged and left out: {reason}" for reason in damaged]
+    chosen: dict[str, Any] = {"metric": metric, "filter": filter, "scorer": scorer, "task": task}
     reader, options = READERS[kind]
     for name, value in chosen.items():
         if value is not None and name not in options:
@@ -265,16 +313,39 @@ def read_log(
     return table.frame()
 
 
-def files_by_kind(path: LogPath) -> dict[str, list[Path]]:
-    """Return the files of a path by the kind of their log; those of no known kind are under the empty text."""
+def files_by_kind(path: LogPath, damaged: list[str] | None = None) -> dict[str, list[Path]]:
+    """Return the files of a path by the kind of their log; those of no known kind are under the empty text.
+
+    Files that cannot be read are errors, or left out where a list of ``damaged`` ones is given, which gets the reasons.
+    """
     kinds: dict[str, list[Path]] = {}
     for file in log_files(path):
-        if not file.stat().st_size:
-            raise DataError(f"{str(file)!r} is empty: its run wrote nothing; leave the file out, or run it again")
-        kind = _kind_of(file)
+        try:
+            if not file.stat().st_size:
+                raise DataError(f"{str(file)!r} is empty: its run wrote nothing; leave the file out, or run it again")
+            kind = _kind_of(file)
+            if damaged is not None:
+                _read_whole(file)
+        except DataError as error:
+            if damaged is None:
+                raise
+            damaged.append(str(error))
+            continue
         if kind is not None:
             kinds.setdefault(kind, []).append(file)
     return dict(sorted(kinds.items()))
+
+
+def _read_whole(file: Path) -> None:
+    """Raise where a file cannot be read to its end."""
+    if ending(file) == ".eval":
+        _inspect_header(file)
+        _inspect_member(file, "summaries.json")
+    elif ending(file) == ".jsonl":
+        for _ in read_lines(file):
+            pass
+    elif ending(file) == ".json":
+        read_json(file)
 
 
 def _kind_of(file: Path) -> str | None:
@@ -301,8 +372,9 @@ def _kind_of(file: Path) -> str | None:
 def _score(value: Any, where: str) -> float:
     """Return a score as a number, NaN where there is none; refuse what is no number."""
     number: Any = _GRADES.get(value, _GRADES.get(value.lower(), value)) if isinstance(value, str) else value
-    with suppress(TypeError, ValueError, OverflowError):
-        score = np.nan if value is None else float(number)
+    # Words for a missing number are missing, but an empty text is none.
+    with suppress(ValueError, OverflowError):
+        score = number_in_cell(number if number != "" else "?")
         if abs(score) != np.inf:
             return score
     raise DataError(
@@ -310,19 +382,35 @@ def _score(value: Any, where: str) -> float:
     )
 
 
-def _choose(name: str, given: str | None, there: Iterable[str], where: str, prefix: str = "") -> str:
-    """Return the name that was asked for, or the only one there is; ``prefix`` stands before names in an option."""
+def _choose(
+    name: str,
+    given: str | Mapping[str, str] | None,
+    there: Iterable[str],
+    where: str,
+    prefix: str = "",
+    task: str | None = None,
+) -> str:
+    """Return the name that was asked for, or the only one there is; ``prefix`` stands before names in an option.
+
+    With a ``task``, names may be given by task.
+    """
     names = sorted(set(there))
+    by_task = "" if task is None or not names else f"; tasks that differ: {name}={{{task!r}: {names[0]!r}, ...}}"
+    given = given.get(str(task)) if isinstance(given, Mapping) else given
     if given is not None:
         if given not in names:
-            raise OptionError(
-                f"{where} has no {name} {given!r}; it has {listed(names) or 'none'}{nearest(given, names)}"
-            )
+            hint = f"{nearest(str(given), names)}{by_task}"
+            raise OptionError(f"{where} has no {name} {given!r}; it has {listed(names) or 'none'}{hint}")
         return given
     if len(names) != 1:
         said = f"name one with {name}= (--{name}), such as {prefix + names[0]!r}" if names else "it holds none"
-        raise OptionError(f"{where} has {len(names)} values of {name}: {listed(names)}; {said}")
+        raise OptionError(f"{where} has {len(names)} values of {name}: {listed(names)}; {said}{by_task}")
     return names[0]
+
+
+def _is_wanted(task: str, wanted: str | Sequence[str] | None) -> bool:
+    """Return whether a task is among those that were asked for."""
+    return wanted is None or task in ((wanted,) if isinstance(wanted, str) else wanted)
 
 
 def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -337,60 +425,94 @@ def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
 # --- inspect_ai -------------------------------------------------------------------------------------------------------
 
 
-def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
+def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None, task: str | Sequence[str] | None) -> None:
     documents: dict[str, tuple[int, str]] = {}
     other_documents: Counter[tuple[str, str]] = Counter()
-    ages = []
+    ages, names = [], _inspect_models(files)
     for file in files:
         header = _inspect_header(file)
-        about, is_done = header.get("eval") or {}, header.get("status") == "success"
-        age = (is_done, str(about.get("created", "")), file.name, file)
-        ages.append(((str(about.get("model", "")), str(about.get("task", ""))), age, file))
+        about, is_done = header.entry("eval"), header.name_or("status", "") == "success"
+        age = (is_done, about.name_or("created", ""), file.name, file)
+        if _is_wanted(about.name("task"), task):
+            ages.append(((names[file], about.name("task")), age, file))
     logs = _newest(table, ages, "another log of {} on {} was taken, the newest complete one")
-    for (model, task), file in sorted(logs.items(), key=lambda item: item[1]):
+    for (model, of_task), file in sorted(logs.items(), key=lambda item: item[1]):
         header = _inspect_header(file)
-        found = header.get("samples") if ending(file) == ".json" else _inspect_member(file, "summaries.json")
-        samples = records_of(found or [], file)
-        status, where = str(header.get("status")), f"{str(file)!r}"
+        if ending(file) == ".json":
+            samples = header.entries("samples")
+        else:
+            found = _inspect_member(file, "summaries.json")
+            samples = Entry({"samples": found}, repr(str(file))).entries("samples")
+        status, where = header.name_or("status", "started"), f"{str(file)!r}"
         if status in ("cancelled", "started"):
             raise DataError(f"{where} was {status}, not run to its end; leave the file out, or run it again")
         if status != "success":
             table.notes.append(f"{file.name} ended with status {status!r}: samples without a score are missing")
-        about = header.get("eval") or {}
-        config, size = about.get("config") or {}, (about.get("dataset") or {}).get("samples")
-        planned = size * (config.get("epochs") or 1) if isinstance(size, int) and config.get("limit") is None else 0
+        about = header.entry("eval")
+        config, size = about.entry("config"), about.entry("dataset").whole_or("samples", 0)
+        planned = size * config.whole_or("epochs", 1) if config.fields.get("limit") is None else 0
         if len(samples) < planned:
             table.notes.append(f"{file.name} has {len(samples):,} of {planned:,} samples; the others are missing")
-        there = {name for sample in samples for name in (sample.get("scores") or {})}
+        there = {name for sample in samples for name in sample.entry("scores").fields}
         chosen, _, key_of_value = (scorer or "").partition(".")
         if scorer in there:
             chosen, key_of_value = str(scorer), ""
         if there or chosen:
             chosen = _choose("scorer", chosen or None, there, where)
-        for sample in samples:
-            name, prompt = f"{where}, sample {sample.get('id')!r}", f"{task}/{sample.get('id')}"
-            if "input" in sample:
-                document = hash(json.dumps(sample["input"], sort_keys=True))
+        for found in samples:
+            identifier = found.name("id")
+            sample, prompt = found.at(f"sample {identifier}"), table.prompt(of_task, found.fields["id"])
+            name = f"{where}, sample {found.fields['id']!r}"
+            if "input" in sample.fields:
+                document = hash(json.dumps(sample.fields["input"], sort_keys=True))
                 known, other = documents.setdefault(prompt, (document, model))
                 other_documents[model, other] += known != document
-            value = ((sample.get("scores") or {}).get(chosen) or {}).get("value")
+            value, scored = sample.entry("scores").entry(chosen).fields.get("value"), chosen
             if isinstance(value, dict):
                 part = _choose("scorer", key_of_value or None, value, f"{name}, scorer {chosen!r},", f"{chosen}.")
-                value = value[part]
+                value, scored = value[part], f"{chosen}.{part}"
+            if value is not None:
+                table.agree("scorer", of_task, scored, file)
             # A sample that met a limit is scored by the harness; one that failed is not.
-            error = sample.get("error")
+            error = sample.fields.get("error")
             score = np.nan if error else _score(value, name)
-            error = error or (sample.get("limit") if np.isnan(score) else None)
-            timing = {name: sample[name] for name in ("total_time", "limit") if name in sample}
-            further = _plain(sample.get("metadata")) | _plain(timing)
+            error = error or (sample.fields.get("limit") if np.isnan(score) else None)
+            timing = {name: sample.fields[name] for name in ("total_time", "limit") if name in sample.fields}
+            further = _plain(sample.entry("metadata").fields) | _plain(timing) | _usage(sample)
             # An error or a limit may be an object with a message or a type.
             said = (error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error
-            table.add_score(prompt, model, score, sample.get("epoch", 1), task, further, said and str(said)[:200])
+            run = sample.whole_or("epoch", 1)
+            table.add_score(prompt, model, score, run, of_task, further, said and str(said)[:200])
     table.notes += [
         f"{count:,} samples of {model!r} have another input than those of {other!r}: are the tasks of one version?"
         for (model, other), count in other_documents.items()
         if count
     ]
+
+
+def _inspect_models(files: Sequence[Path]) -> dict[Path, str]:
+    """Return the model of each file; checkpoints of one model have the arguments that differ in their names."""
+    about = {file: _inspect_header(file).entry("eval") for file in files}
+    arguments = {file: one.entry("model_args").fields for file, one in about.items()}
+    names = {}
+    for file, one in about.items():
+        model = one.name("model")
+        alike = [arguments[other] for other, two in about.items() if two.name("model") == model]
+        differs = sorted(key for key in {*chain(*alike)} if any(two.get(key) != alike[0].get(key) for two in alike))
+        said = ", ".join(f"{key}={arguments[file].get(key)}" for key in differs)
+        names[file] = f"{model} ({said})" if differs else model
+    return names
+
+
+def _usage(sample: Entry) -> dict[str, float]:
+    """Return the tokens and the costs of a sample, summed over the models that it used."""
+    usage = sample.entry("model_usage")
+    totals: dict[str, float] = {}
+    for model in usage.fields:
+        for name, column in _USAGE.items():
+            if (number := usage.entry(model).number_or(name, None)) is not None:
+                totals[column] = totals.get(column, 0) + number
+    return totals
 
 
 def _newest(table: _Table, logs: Iterable[tuple[tuple[str, str], Any, Path]], said: str) -> dict[tuple[str, str], Path]:
@@ -405,17 +527,14 @@ def _newest(table: _Table, logs: Iterable[tuple[tuple[str, str], Any, Path]], sa
     return {key: file for key, (_, file) in kept.items()}
 
 
-def _inspect_header(file: Path) -> Record:
+def _inspect_header(file: Path) -> Entry:
     """Return what a log says of itself; of a .json log this is all of it."""
     if ending(file) == ".json":
-        log = read_json(file)
-        if not isinstance(log, dict):
-            raise DataError(f"{str(file)!r} is no log of inspect_ai: it holds no JSON object")
-        return log
+        return Entry.of(read_json(file), repr(str(file)))
     header = _inspect_member(file, "header.json", "_journal/start.json")
     if header is None:
         raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
-    return {"status": "started", **header}
+    return Entry.of(header, repr(str(file)))
 
 
 def _inspect_member(file: Path, *names: str) -> Any:
@@ -432,13 +551,21 @@ def _inspect_member(file: Path, *names: str) -> Any:
 _SAMPLES_NAME = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?$")
 
 
-def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filter: str | None) -> None:
-    # What the results beside samples say of the model, and of metrics whose smaller values are better.
-    beside: dict[Path, list[Record]] = {}
+def _read_lm_eval(
+    table: _Table,
+    files: Sequence[Path],
+    metric: str | None,
+    filter: str | Mapping[str, str] | None,
+    task: str | Sequence[str] | None,
+) -> None:
+    # What the results beside samples say of the model, of a limit, and of metrics whose smaller values are better.
+    beside: dict[Path, dict[str, Entry]] = {}
     for folder in {file.parent for file in files}:
-        found = [read_json(path) for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
-        kept = ("model_name", "higher_is_better")
-        beside[folder] = [{name: value.get(name) for name in kept} for value in found if isinstance(value, dict)]
+        found = [path for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
+        beside[folder] = {
+            path.name.removeprefix("results_").split(".json")[0]: Entry.of(read_json(path), repr(str(path)))
+            for path in found
+        }
     named = []
     for file in files:
         name = _SAMPLES_NAME.match(file.name.split(".jsonl")[0])
@@ -447,40 +574,56 @@ def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filt
                 f"{file.name!r} is not named samples_TASK_DATE.jsonl, so that its task is not known; rename it"
             )
         # The model is that of the results beside the file, or of the name of its folder.
-        models = {str(value["model_name"]) for value in beside[file.parent] if value["model_name"]}
+        results, date = beside[file.parent], name["date"] or ""
+        models = {model for one in results.values() if (model := one.name_or("model_name", None))}
         model = models.pop() if len(models) == 1 else file.absolute().parent.name.replace("__", "/")
-        named.append(((model, name["task"]), name["date"] or "", file))
+        limit = results[date].entry("config").fields.get("limit") if date in results else None
+        if _is_wanted(name["task"], task):
+            named.append(((model, name["task"]), (limit is None, date), file))
     copies: dict[tuple[str, str, str], list[Any]] = {}
     hashes: dict[tuple[str, Any], tuple[str, str]] = {}
     lower: dict[str, bool] = {}
-    directions = [result.get("higher_is_better") or {} for results in beside.values() for result in results]
-    for (model, task), file in _newest(table, named, "older than another log of {} on {}").items():
-        lines, where = list(read_lines(file)), f"{str(file)!r}"
-        chosen_filter = _choose("filter", filter, {str(line.get("filter", "none")) for line in lines}, where)
-        lines = [line for line in lines if str(line.get("filter", "none")) == chosen_filter]
-        lines.sort(key=lambda line: str(line.get("doc_id")).zfill(12))
-        there = {name for line in lines for name in line.get("metrics") or set(line) - _NO_METRIC}
+    directions = [one.entry("higher_is_better") for results in beside.values() for one in results.values()]
+    said = "older than another log of {} on {}, or run with a limit"
+    for (model, of_task), file in _newest(table, named, said).items():
+        where = f"{str(file)!r}"
+        lines = [Entry(line, f"{where}, line {number}") for number, line in enumerate(read_lines(file), start=1)]
+        filters = {line.name_or("filter", "none") for line in lines}
+        chosen_filter = _choose("filter", filter, filters, where, task=of_task)
+        lines = [line for line in lines if line.name_or("filter", "none") == chosen_filter]
+        lines.sort(key=lambda line: line.name("doc_id").zfill(12))
+        metrics = [line.fields.get("metrics") or sorted(set(line.fields) - _NO_METRIC) for line in lines]
+        there = {name for names in metrics if isinstance(names, list) for name in names if isinstance(name, str)}
         chosen = _choose("metric", metric, there, where)
-        is_lower = any((of_tasks.get(task) or {}).get(chosen) is False for of_tasks in directions)
-        sign = _sign(table, chosen, lower, task, is_lower=is_lower)
+        table.agree("filter", of_task, chosen_filter, file)
+        table.agree("metric", of_task, chosen, file)
+        is_lower = any(of_tasks.entry(of_task).fields.get(chosen) is False for of_tasks in directions)
+        sign = _sign(table, chosen, lower, of_task, is_lower=is_lower)
+        seen: set[str] = set()
         for line in lines:
-            doc_key, doc = str(line.get("doc_hash", line.get("doc_id"))), (task, line.get("doc_id"))
+            doc_id = line.name("doc_id")
+            if doc_id in seen:
+                raise DataError(
+                    f"{where} has doc_id {doc_id} twice with the filter {chosen_filter!r}: filters that older versions "
+                    f"did not name, or runs that were put together, cannot be told apart; keep one line of a document"
+                )
+            seen.add(doc_id)
+            doc_key, doc = line.name_or("doc_hash", doc_id), (of_task, doc_id)
             known, other = hashes.setdefault(doc, (doc_key, model))
             if known != doc_key:
                 raise DataError(
-                    f"task {task!r}: doc_id {doc[1]} is another document for {model!r} than for {other!r} (doc_hash "
+                    f"task {of_task!r}: doc_id {doc_id} is another document for {model!r} than for {other!r} (doc_hash "
                     f"{doc_key[:12]} and {known[:12]}): read logs of one version of the task"
                 )
-            value = line.get(chosen)
+            value = line.fields.get(chosen)
             if isinstance(value, list):
                 raise DataError(f"{where}: the metric {chosen!r} is a list, not a score of one document; name another")
-            score = sign * _score(value, f"{where}, doc_id {doc[1]}")
+            score = sign * _score(value, f"{where}, doc_id {doc_id}")
             # A document that stands in the task twice counts twice, as it does in the harness's mean.
-            places = copies.setdefault((model, task, doc_key), [])
-            if doc[1] not in places:
-                places.append(doc[1])
-            copy = places.index(doc[1])
-            table.add_score(f"{task}/{doc_key}{f' #{copy + 1}' if copy else ''}", model, score, 1, task)
+            places = copies.setdefault((model, of_task, doc_key), [])
+            places.append(doc_id)
+            copy = f" #{len(places)}" if len(places) > 1 else ""
+            table.add_score(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task)
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -497,51 +640,68 @@ def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_l
 
 
 def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
-    for file, record in _records_in(files):
-        preference = record.get("preference")
+    for _, record in _entries_in(files):
+        preference = record.number_or("preference", None)
         # Older versions wrote 0 for a draw.
         preference = 1.5 if preference == 0 else None if preference != preference else preference
-        if preference is not None and not (isinstance(preference, int | float) and 1 <= preference <= 2):
-            raise DataError(f"{str(file)!r} has the preference {preference!r}; AlpacaEval's lie in [1, 2]")
+        if preference is not None and not 1 <= preference <= 2:
+            raise DataError(f"{record.where} has the preference {preference!r}; AlpacaEval's lie in [1, 2]")
         # preference - 1 is the share of a win for the second answer.
         winner = np.nan if preference is None else 2.0 - preference
-        names = ("instruction", "generator_1", "generator_2", "annotator")
-        prompt, *models, judge = (str(record.get(name)) for name in names)
-        table.add_vote(prompt, models, winner, judge, "alpaca_eval", {"dataset": record.get("dataset")})
+        prompt, *models = (record.name(name) for name in ("instruction", "generator_1", "generator_2"))
+        judge, further = record.name_or("annotator", None), {"dataset": record.name_or("dataset", None)}
+        table.add_vote(prompt, models, winner, judge, "alpaca_eval", further)
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
-    seen: dict[tuple[str, ...], Path] = {}
-    for file, record in _records_in(files):
-        prompt, *models, judge = (str(record.get(name)) for name in ("uid", "baseline", "model", "judge"))
-        other = seen.setdefault((prompt, *models, judge), file)
+    seen: dict[tuple[str | None, ...], tuple[Path, list[Any]]] = {}
+    n_again = 0
+    for file, record in _entries_in(files):
+        prompt, *models = (record.name(name) for name in ("uid", "baseline", "model"))
+        judge, games = record.name_or("judge", None), record.entries("games")
+        grades = [game.name_or("score", None) for game in games]
+        other, known = seen.setdefault((prompt, *models, judge), (file, grades))
+        if known is not grades and known == grades:
+            n_again += 1
+            continue
         if other != file:
             raise DataError(
-                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}; read one of them"
+                f"{str(file)!r} and {str(other)!r} both judge {models[1]!r} on {prompt!r}, and differ; read one of them"
             )
-        games = list(record.get("games") or [])
         # A judgment has two games; one that is not there is a missing vote.
-        for number, game in enumerate([*games, *[None] * (2 - len(games))]):
+        for number, grade in enumerate([*grades, *[None] * (2 - len(grades))]):
             # The first game shows the baseline first, the second one the model.
-            shown, grade = models if number % 2 == 0 else models[::-1], (game or {}).get("score")
-            further = {"category": record.get("category"), "grade": grade}
+            shown = models if number % 2 == 0 else models[::-1]
+            further = {"category": record.name_or("category", None), "grade": grade}
             table.add_vote(prompt, shown, _verdict(grade, file), judge, "arena_hard", further)
+    if n_again:
+        table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
 
 
 def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
     table.clusters = ["question"]
-    for file, record in _records_in(files):
-        question, turn, judge = record["question_id"], record.get("turn", 1), record.get("judge")
-        names_of_judge = ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
+    for _, record in _entries_in(files):
+        question, turn = record.name("question_id"), record.whole_or("turn", 1)
         for game, names in (("g1", ("model_1", "model_2")), ("g2", ("model_2", "model_1"))):
-            verdict = record.get(f"{game}_winner")
+            verdict = record.name_or(f"{game}_winner", None)
             labels = {names[0]: "model_a", names[1]: "model_b", "tie": "tie", "error": None, None: None}
             if verdict not in labels:
-                raise DataError(f"{str(file)!r} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}")
-            models = [str(record.get(name)) for name in names]
-            # A prompt is a turn of a question.
-            further = {"question": question, "turn": turn}
-            table.add_vote(f"{question} turn {turn}", models, labels[verdict], names_of_judge, "mt_bench", further)
+                raise DataError(
+                    f"{record.where} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
+                )
+            models, further = (
+                [record.name(name) for name in names],
+                {"question": record.fields["question_id"], "turn": turn},
+            )
+            prompt, judge = f"{question} turn {turn}", record.names("judge")
+            table.add_vote(prompt, models, labels[verdict], judge, "mt_bench", further)
+
+
+def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
+    """Yield the records of files of either kind, each with its file and its place there."""
+    for file in files:
+        for number, record in enumerate((record for _, record in _records_in([file])), start=1):
+            yield file, Entry(record, f"{str(file)!r}, record {number}")
 
 
 def _records_in(files: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
@@ -571,39 +731,49 @@ def _baseline(table: pd.DataFrame) -> str | None:
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------
 
 
-def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | None) -> None:
+def _read_every_eval_ever(
+    table: _Table, files: Sequence[Path], metric: str | None, task: str | Sequence[str] | None
+) -> None:
     table.notes.append("where the harness's own log is there, read that: Every Eval Ever has no runs")
     seen: dict[tuple[str, str, str], list[float]] = {}
     lower: dict[str, bool] = {}
-    there = {str(line.get("evaluation_name", "")) for file in files for line in read_lines(file)}
+    there = {line.name_or("evaluation_name", "") for _, line in _entries_in(files)}
     chosen = _choose("metric", metric, there, "the log")
     for file in files:
         # The file beside the samples says what the metric of an evaluation is.
         stem, marker, _ = file.name.partition("_samples.jsonl")
         beside = file.with_name(f"{stem}.json")
-        results = read_json(beside).get("evaluation_results") or [] if marker and beside.is_file() else []
-        configs = [one.get("metric_config") or {} for one in results if one.get("evaluation_name") == chosen]
-        config = configs[0] if configs else {}
-        sign = _sign(table, chosen, lower, file.name, is_lower=config.get("lower_is_better") is True)
-        judges = [judge.get("model_info") or {} for judge in (config.get("llm_scoring") or {}).get("judges") or []]
-        judge = {"judge": ", ".join(str(one.get("id") or one.get("name")) for one in judges)} if judges else {}
-        for line in read_lines(file):
-            if str(line.get("evaluation_name", "")) != chosen:
+        results = (
+            Entry.of(read_json(beside), repr(str(beside))).entries("evaluation_results")
+            if marker and beside.is_file()
+            else []
+        )
+        configs = [one.entry("metric_config") for one in results if one.name_or("evaluation_name", "") == chosen]
+        config = configs[0] if configs else Entry({}, repr(str(beside)))
+        sign = _sign(table, chosen, lower, file.name, is_lower=config.fields.get("lower_is_better") is True)
+        judges = [judge.entry("model_info") for judge in config.entry("llm_scoring").entries("judges")]
+        names = [one.name_or("id", "") or one.name("name") for one in judges]
+        judge = {"judge": ", ".join(names)} if judges else {}
+        for _, line in _entries_in([file]):
+            if line.name_or("evaluation_name", "") != chosen:
                 continue
-            result, error = line.get("evaluation") or {}, line.get("error")
-            value = result.get("score", result.get("is_correct"))
-            if value == -1 and config.get("has_unknown_level"):
+            result, error = line.entry("evaluation"), line.fields.get("error")
+            value = result.fields.get("score", result.fields.get("is_correct"))
+            if value == -1 and config.fields.get("has_unknown_level"):
                 value = None
-            model, sample = str(line.get("model_id")), str(line.get("sample_hash") or line.get("sample_id"))
+            model, sample = line.name("model_id"), line.name_or("sample_hash", "") or line.name("sample_id")
             # The task is the evaluation, after its benchmark where the identifier is BENCHMARK/MODEL/TIME.
-            about = str(line.get("evaluation_id"))
+            about = line.name("evaluation_id")
             benchmark = about.split("/")[0] if about.count("/") > 1 else ""
-            task = "/".join(dict.fromkeys(name for name in (benchmark, chosen) if name)) or about
-            score = np.nan if error else sign * _score(value, f"{str(file)!r}, sample {line.get('sample_id')!r}")
-            runs = seen.setdefault((model, task, sample), [])
+            of_task = "/".join(dict.fromkeys(name for name in (benchmark, chosen) if name)) or about
+            if not _is_wanted(of_task, task):
+                continue
+            score = np.nan if error else sign * _score(value, f"{line.where}, sample {sample!r}")
+            runs = seen.setdefault((model, of_task, sample), [])
             runs.append(score)
-            further = judge | _plain(line.get("metadata"))
-            table.add_score(f"{task}/{sample}", model, score, len(runs), task, further, error)
+            further = judge | _plain(line.entry("metadata").fields)
+            prompt, said = table.prompt(of_task, sample), str(error)[:200] if error else None
+            table.add_score(prompt, model, score, len(runs), of_task, further, said)
     repeated = [values for values in seen.values() if len(values) > 1]
     equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
     if 0 < equal < len(repeated):
@@ -618,35 +788,50 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
     runs: Counter[tuple[str, str]] = Counter()
     for file in files:
-        log = read_json(file)
-        records = records_of((log.get("results") or {}).get("results"), file)
-        task = str((log.get("config") or {}).get("description") or "promptfoo")
-        # promptIdx numbers the pairs of provider and prompt; the label is that of the prompt.
-        labels = [str((record.get("prompt") or {}).get("label"))[:80] for record in records]
-        named = {name for record in records for name in (record.get("namedScores") or {})}
+        log = Entry.of(read_json(file), repr(str(file)))
+        records = log.entry("results").entries("results")
+        task = log.entry("config").name_or("description", None) or "promptfoo"
+        # promptIdx numbers the pairs of provider and prompt; the prompt's label is by default its whole text.
+        labels = [_short(_prompt_label(record)) for record in records]
+        named = {name for record in records for name in record.entry("namedScores").fields}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
         for record, label in zip(records, labels, strict=True):
-            provider = record.get("provider") or {}
-            model = str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider)
+            if isinstance(record.fields.get("provider"), dict):
+                provider = record.entry("provider")
+                model = provider.name_or("label", None) or provider.name("id")
+            else:
+                model = record.name("provider")
             if len(set(labels)) > 1:
                 model = f"{model} x {label}"
-            prompt = table.once(f"{task}/{json.dumps(record.get('vars') or {}, sort_keys=True, ensure_ascii=False)}")
+            variables = json.dumps(record.entry("vars").fields, sort_keys=True, ensure_ascii=False)
+            prompt = table.prompt(task, variables)
             runs[prompt, model] += 1
             # Reason 1 is an assertion that failed, a score; without a reason, an error that was not graded is no score.
-            reason, is_graded = record.get("failureReason"), bool(record.get("gradingResult"))
-            failed = reason == 2 or (reason in (None, 0) and bool(record.get("error")) and not is_graded)
-            value = record.get("score") if metric is None else (record.get("namedScores") or {}).get(metric)
-            score = np.nan if failed else _score(value, f"{str(file)!r}, test {record.get('testIdx')}")
-            error = str(record.get("error") or "error")[:200] if failed else None
-            costs = {"cost": record.get("cost"), "latency_ms": record.get("latencyMs")}
-            further = _plain(record.get("namedScores")) | costs
-            table.add_score(prompt, model, score, runs[prompt, model], task, further, error)
+            reason, is_graded = record.number_or("failureReason", None), bool(record.fields.get("gradingResult"))
+            failed = reason == 2 or (reason in (None, 0) and bool(record.fields.get("error")) and not is_graded)
+            scores = record.entry("namedScores").fields
+            value = record.fields.get("score") if metric is None else scores.get(metric)
+            score = np.nan if failed else _score(value, f"{record.where}, test {record.name_or('testIdx', '?')}")
+            error = str(record.fields.get("error") or "error")[:200] if failed else None
+            costs = {"cost": record.number_or("cost", None), "latency_ms": record.number_or("latencyMs", None)}
+            table.add_score(prompt, model, score, runs[prompt, model], task, _plain(scores) | costs, error)
 
 
-# Columns that identify a vote of LMArena, and the cells of a column of 0 and 1 that mean 1.
+def _prompt_label(record: Entry) -> str:
+    """Return the label of a row's prompt; empty where it has none."""
+    prompt = record.fields.get("prompt")
+    return record.name_or("prompt", "") if not isinstance(prompt, dict) else record.entry("prompt").name_or("label", "")
+
+
+def _short(label: str) -> str:
+    """Return a label of at most 80 characters, and of longer ones the beginning with a mark that tells them apart."""
+    mark = blake2b(label.encode(), digest_size=4).hexdigest()
+    return label if len(label) <= 80 else f"{label[:70]} [{mark}]"
+
+
+# Columns that identify a vote of LMArena.
 _VOTE_IDENTIFIERS = ("question_id", "conversation_id", "evaluation_session_id", "id")
-_TRUE = ("1", "1.0", "True", "true")
 
 
 def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
@@ -660,28 +845,33 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
                 raise DataError(
                     f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"
                 )
-            identifiers = (record.get(name) for name in _VOTE_IDENTIFIERS)
-            prompt = str(next((one for one in identifiers if one is not None), number))
-            winner = record.get("winner")
+            row = Entry(record, f"{str(file)!r}, row {number}")
+            identifiers = (row.name_or(name, None) for name in _VOTE_IDENTIFIERS)
+            prompt = next((one for one in identifiers if one is not None), str(number))
+            winner = row.scalar_or_none("winner")
             if "winner" not in record:
-                winner = next((label for name, label in columns.items() if str(record.get(name)) in _TRUE), None)
+                cells = {label: _score(row.scalar_or_none(name), row.where) for name, label in columns.items()}
+                won = [label for label, cell in cells.items() if cell == 1]
+                if len(won) > 1 or not all(cell in (0, 1) or np.isnan(cell) for cell in cells.values()):
+                    raise DataError(f"{row.where} has the outcomes {cells}; one of them is 1, and the others are 0")
+                winner = won[0] if won else None
             further = {
                 name: cell for name, cell in record.items() if name not in known and not isinstance(cell, list | dict)
             }
             if "prompt" in further:
                 further["text"] = further.pop("prompt")
-            models = (record["model_a"], record["model_b"])
-            table.add_vote(prompt, models, winner, record.get("judge"), "lmarena", further)
+            models = (row.name("model_a"), row.name("model_b"))
+            table.add_vote(prompt, models, winner, row.names("judge"), "lmarena", further)
 
 
 # The reader of every kind, and the options that say what it takes.
 READERS: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
-    "inspect": (_read_inspect, ("scorer",)),
-    "lm_eval": (_read_lm_eval, ("metric", "filter")),
+    "inspect": (_read_inspect, ("scorer", "task")),
+    "lm_eval": (_read_lm_eval, ("metric", "filter", "task")),
     "alpaca_eval": (_read_alpaca_eval, ()),
     "arena_hard": (_read_arena_hard, ()),
     "mt_bench_pair": (_read_mt_bench_pair, ()),
-    "every_eval_ever": (_read_every_eval_ever, ("metric",)),
+    "every_eval_ever": (_read_every_eval_ever, ("metric", "task")),
     "promptfoo": (_read_promptfoo, ("metric",)),
     "lmarena": (_read_lmarena, ()),
 }

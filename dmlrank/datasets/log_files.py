@@ -13,26 +13,108 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
 
 from .._utils.argument_checks import check_path
-from ..exceptions import DataError, DmlrankError, MissingExtraError, failing_as, listed, nearest
+from ..exceptions import DataError, DmlrankError, MissingExtraError, failing_as, listed, nearest, shown
 
 Record: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
-# A file may expand to so many bytes, or to so many times its size where that is more; a line may have so many bytes.
-# Logs of text expand to 5 to 30 times their size; files made to fill the memory expand to 1,000 times and more.
-_LARGEST_EXPANDED, _LARGEST_RATIO, _LARGEST_LINE = 2**31, 200, 2**26
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A JSON object of a log and its place there, whose fields are read by their type.
+
+    Null is a field that is not there. Fields without a default are required.
+    """
+
+    fields: Record
+    where: str
+
+    @classmethod
+    def of(cls, value: Any, where: str) -> Entry:
+        """Return a value that has to be a JSON object."""
+        if not isinstance(value, dict):
+            raise DataError(f"{where} is {shown(value, 60)}, and must be a JSON object; leave the file out or mend it")
+        return cls(value, where)
+
+    def at(self, part: str) -> Entry:
+        """Return the same fields with a more precise place."""
+        return Entry(self.fields, f"{self.where}, {part}")
+
+    def name(self, field: str) -> str:
+        """Return a text or a number as text."""
+        if (found := self.name_or(field, None)) is None:
+            raise DataError(f"{self.where} has no {field!r}; leave the file out or mend it")
+        return found
+
+    def name_or(self, field: str, default: T) -> str | T:
+        """Return a text or a number as text."""
+        value = self._of_type(field, (str, int, float), "a text or a number")
+        return default if value is None else str(value)
+
+    def number_or(self, field: str, default: T) -> float | T:
+        """Return a number."""
+        value = self._of_type(field, (int, float), "a number")
+        return default if value is None else value
+
+    def whole_or(self, field: str, default: int) -> int:
+        """Return a whole number."""
+        value = self._of_type(field, (int,), "a whole number")
+        return default if value is None else int(value)
+
+    def scalar_or_none(self, field: str) -> Any:
+        """Return a text, a number, or true or false."""
+        value = self.fields.get(field)
+        return value if isinstance(value, bool) else self._of_type(field, (str, int, float), "a text or a number")
+
+    def entry(self, field: str) -> Entry:
+        """Return an object; an empty one where there is none."""
+        value = self._of_type(field, (dict,), "an object")
+        return Entry(value or {}, f"{self.where}, {field!r}")
+
+    def entries(self, field: str) -> list[Entry]:
+        """Return the objects of a list, empty ones for null; none where there is no list."""
+        values = self._of_type(field, (list,), "a list") or []
+        return [
+            Entry.of({} if value is None else value, f"{self.where}, {field!r} {number}")
+            for number, value in enumerate(values)
+        ]
+
+    def names(self, field: str) -> str | None:
+        """Return a text, or the texts of a list joined by a comma."""
+        value = self.fields.get(field)
+        if not isinstance(value, list):
+            return self.name_or(field, None)
+        return ", ".join(Entry({field: one}, self.where).name(field) for one in value)
+
+    def _of_type(self, field: str, types: tuple[type, ...], noun: str) -> Any:
+        value = self.fields.get(field)
+        if value is None or (isinstance(value, types) and not isinstance(value, bool)):
+            return value
+        raise DataError(
+            f"{self.where}: {field!r} is {shown(value, 60)}, and must be {noun}; leave the file out or mend it"
+        )
+
+
+# What is read as a whole may expand to so many times its size, to so many bytes at least and at most; a line may have
+# so many. Logs of text expand to 5 to 30 times their size; files made to fill the memory to 1,000 times and more.
+_LARGEST_RATIO, _LEAST_EXPANDED, _LARGEST_EXPANDED, _LARGEST_LINE = 200, 2**27, 2**29, 2**26
 LOG_ENDINGS = (".eval", ".json", ".jsonl")
 _COMPRESSIONS = (".gz", ".zst")
 # The key of an object, after the comma of the one before.
 _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 # RuntimeError: an encrypted zip file; NotImplementedError: a zip file with another compression.
-_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError, struct.error)
+# ValueError: a damaged name in a zip file, or csv that cannot be read.
+_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, struct.error, ValueError)
+# Half of a surrogate pair, as JSON writes it.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # The number of zstandard among the compressions of zip files, which Python's zipfile reads from 3.14 on.
 _ZIP_ZSTANDARD = 93
 
@@ -53,6 +135,8 @@ def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
         return sorted(files)
     if place.is_file():
         return [place]
+    if place.exists():
+        raise DataError(f"{str(path)!r} is neither a file nor a folder")
     matches = sorted(Path(match) for match in glob(str(path), recursive=True) if Path(match).is_file())
     if not matches:
         names = [other.name for other in place.parent.iterdir()] if place.parent.is_dir() else []
@@ -106,7 +190,9 @@ def read_lines(file: Path) -> Iterator[Record]:
         if start == b"[":
             yield from records_of(read_json(file), file)
             return
-        n_bytes, limit, number = 0, _limit(file.stat().st_size), 0
+        # Lines are read one by one, so that the file as a whole may be larger than the memory.
+        size = file.stat().st_size
+        n_bytes, limit, number = 0, max(_LARGEST_EXPANDED, _LARGEST_RATIO * size), 0
         while line := lines.readline(_LARGEST_LINE + 1):
             number += 1
             n_bytes += len(line)
@@ -131,7 +217,10 @@ def parsed(content: bytes, file: Path, line: int | None = None) -> Any:
     where, advice = "" if line is None else f", line {line}", "; leave the file out or mend it"
     with failing_as(DataError, f"reading {str(file)!r}{where} as JSON", (ValueError, RecursionError), advice):
         # The codec utf-8-sig is slow, and many logs have a million lines.
-        return json.loads(content.removeprefix(codecs.BOM_UTF8).decode())
+        value = json.loads(content.removeprefix(codecs.BOM_UTF8).decode())
+        if _SURROGATE.search(content):
+            json.dumps(value, ensure_ascii=False).encode()  # raises where a text has half of a pair
+        return value
 
 
 def zip_member(archive: zipfile.ZipFile, name: str, file: Path) -> bytes | None:
@@ -157,7 +246,7 @@ _TRUST = "a file that was made to fill the memory looks like this; expand it you
 
 
 def _limit(size: int) -> int:
-    return max(_LARGEST_EXPANDED, _LARGEST_RATIO * size)
+    return max(size, min(max(_LEAST_EXPANDED, _LARGEST_RATIO * size), _LARGEST_EXPANDED))
 
 
 def expanded(content: Any, size: int, file: object, smallest_limit: int | None = None) -> bytes:

@@ -2,7 +2,8 @@
 
 The model is P(j beats k | x) = sigma(r_j(x) - r_k(x)) with r_j(x) = b_j + w_j'x, where sigma is the logistic function;
 without features the scores r are the same in all contexts. Only differences between models matter, so that the
-constants b_j, and the coefficients w_j of each feature, sum to zero over the models.
+constants b_j, and the coefficients w_j of each feature, sum to zero over the models. Without features, the log-odds may
+have an effect of display order h, too: P(j beats k) = sigma(r_j - r_k + h) where j is shown first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
 from ..data.arrays import row_slices
-from ..data.graph import laplacian_inverse
+from ..data.graph import inverse_on_differences, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
 from .influence import Influence, InfluenceBlocks, add_to_rows
@@ -44,9 +45,11 @@ class BradleyTerryFit:
     centre, spread (p,): Numbers that are subtracted from the features, and by which these are divided: z = (1, (x -
         centre) / spread). Without features in the model, p is 0.
     coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero.
-    inverse (K (p + 1), K (p + 1)): Pseudo-inverse of the information of all votes on the coefficients.
+    inverse (K (p + 1), K (p + 1)): Pseudo-inverse of the information of all votes on the coefficients; with an effect
+        of display order in the model, (K + 1, K + 1), and the last row is that of the effect.
     mean_z (p + 1,): Mean of z over all contexts, those without labels included.
     log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
+    order: Effect of being shown first on the log-odds; None where it is not in the model.
     """
 
     centre: FloatArray
@@ -55,6 +58,7 @@ class BradleyTerryFit:
     inverse: FloatArray
     mean_z: FloatArray
     log_loss: float
+    order: float | None = None
 
     def z(self, x: FloatArray) -> FloatArray:
         """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""
@@ -77,12 +81,13 @@ class BradleyTerryFit:
         """Return for every labelled cell, (m,), the probability that the model shown first wins."""
         cells = data.cells
         difference = self.coefficients[cells.first] - self.coefficients[cells.second]
-        return np.asarray(expit((self.z(data.x[cells.context]) * difference).sum(axis=1)))
+        of_order = np.where(cells.flipped, -1.0, 1.0) * (self.order or 0.0)
+        return np.asarray(expit((self.z(data.x[cells.context]) * difference).sum(axis=1) + of_order))
 
     def mean_probabilities(self, x: FloatArray, n_categories: int) -> FloatArray:
         """Return the mean over contexts of the category probabilities, (K, K, C); the model has no ties.
 
-        The result has a zero diagonal.
+        Probabilities are the means over both display orders. The result has a zero diagonal.
 
         Shapes: x (n, p).
         """
@@ -90,22 +95,26 @@ class BradleyTerryFit:
         scores, n_items = self.scores_at(x if len(self.centre) else x[:1]), len(self.coefficients)
         mu = np.zeros((n_items, n_items, n_categories))
         for j in range(n_items):
-            mu[j, :, 0] = expit(scores[:, [j]] - scores).mean(axis=0)
+            for order in _orders(self.order):
+                mu[j, :, 0] += expit(scores[:, [j]] - scores + order).mean(axis=0) / len(_orders(self.order))
         mu[..., 1] = mu[..., 0].T
         mu[np.arange(n_items), np.arange(n_items)] = 0.0
         return mu
 
     def win_probability(self, x: FloatArray, item: int, opponent: int) -> tuple[FloatArray, FloatArray]:
-        """Return P(item beats opponent | x), (n,), and the derivative of its mean, (K, p + 1, 1).
+        """Return P(item beats opponent | x), (n,), the mean over both orders, and the derivative of its mean.
 
-        Shapes: x (n, p).
+        Shapes: x (n, p), derivative (K, p + 1, 1), or (K + 1, 1, 1) with an effect of display order in the model.
         """
-        z = self.z(x)
-        p = np.asarray(expit(z @ (self.coefficients[item] - self.coefficients[opponent])))
-        slope = (p * (1 - p)) @ z / len(x)
-        derivative = np.zeros((*self.coefficients.shape, 1))
+        z, orders = self.z(x), _orders(self.order)
+        by_order = [expit(z @ (self.coefficients[item] - self.coefficients[opponent]) + order) for order in orders]
+        slopes = [(p * (1 - p)) @ z / len(x) for p in by_order]
+        slope = np.mean(slopes, axis=0)
+        derivative = np.zeros((len(self.coefficients) + (self.order is not None), z.shape[1], 1))
         derivative[item, :, 0], derivative[opponent, :, 0] = slope, -slope
-        return p, derivative
+        if self.order is not None:
+            derivative[-1, :, 0] = (slopes[0] - slopes[1]) / 2
+        return np.mean(by_order, axis=0), derivative
 
     def changes(
         self,
@@ -136,9 +145,9 @@ class BradleyTerryFit:
 
         n is the number of contexts, D the derivative of the targets with respect to the coefficients, H the information
         of all votes, and s_b the gradient of the log-likelihood of the votes of block b: the sum of
-        (y - p) (e_j - e_k) z' over these votes.
+        (y - p) (e_j - e_k) z' over these votes. The gradient in an effect of display order is the sum of y - p.
 
-        Shapes: derivative (K, p + 1, d), edges (K, K).
+        Shapes: derivative (K, p + 1, d), or (K + 1, 1, d) with that in an effect of display order, edges (K, K).
         """
         cell, solved = blocks.entry_cell, self._solved(derivative)
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
@@ -146,9 +155,11 @@ class BradleyTerryFit:
         residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
         if not len(self.centre):
             # Without features, a block's gradient has K entries, and one product solves for all blocks.
-            gradient = np.zeros((len(blocks.context), data.n_items))
+            gradient = np.zeros((len(blocks.context), len(solved)))
             np.add.at(gradient, (blocks.entry_block, first), residual)
             np.add.at(gradient, (blocks.entry_block, second), -residual)
+            if self.order is not None:
+                gradient[:, -1] = np.bincount(blocks.entry_block, residual, minlength=len(gradient))
             return np.asarray(data.n_contexts * gradient @ solved[:, 0])
         total = np.zeros((len(blocks.context), solved.shape[2]))
         for part in row_slices(len(cell), solved[0].size, _CHUNK_ENTRIES):
@@ -175,19 +186,27 @@ class BradleyTerryFit:
         return Influence(self.scores_at(data.x), correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
 
     def _solved(self, derivative: FloatArray) -> FloatArray:
-        """Return H^-1 D, (K, p + 1, d)."""
+        """Return H^-1 D, (K, p + 1, d), or (K + 1, 1, d) with an effect of display order in the model."""
+        if self.order is not None and len(derivative) == len(self.coefficients):
+            derivative = np.concatenate([derivative, np.zeros_like(derivative[:1])])
         return (self.inverse @ derivative.reshape(-1, derivative.shape[2])).reshape(derivative.shape)
 
 
-def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
-    """Count the votes that each model won against each other model, (K, K), in both display orders together.
+def _orders(order: float | None) -> tuple[float, ...]:
+    """Return what the two display orders add to the log-odds."""
+    return (0.0,) if order is None else (order, -order)
+
+
+def votes_by_order(
+    data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Count the votes that model j won, and lost, against model k where j was shown first, in [j, k], (K, K) each.
 
     Shapes: edges (K, K).
     """
     cells, n_items = data.cells, data.n_items
     won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
     pair = cells.first * n_items + cells.second
-    # Tables by ordered pair (j, k): the votes that j won and lost when j was shown first.
     won, all_votes = (
         np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
         for weights in (won_as_first, cells.n_votes)
@@ -195,44 +214,67 @@ def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArr
     lost = np.maximum(all_votes - won, 0.0)
     # Whether the scores exist depends on which numbers of wins are zero, so that rounding errors are set to zero.
     lost[lost < 1e-9] = 0.0
-    return np.where(edges, won + lost.T, 0.0)
+    return np.where(edges, won, 0.0), np.where(edges, lost, 0.0)
 
 
-def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
-    """Maximise the likelihood of the model without features, which is concave.
+def fit_bradley_terry(
+    won: FloatArray, lost: FloatArray, items: Sequence[str], *, has_order: bool = False
+) -> BradleyTerryFit:
+    """Maximise the likelihood, which is concave, of the model without features, and with an effect of order if asked.
 
-    Shapes: won (K, K).
+    Shapes: won, lost (K, K), the votes that j won and lost against k where j was shown first.
 
     References
     ----------
     Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, for every division
-    of the models into two groups, some model of each group has won against a model of the other group.
+    of the models into two groups, some model of each group has won against a model of the other group. Davidson and
+    Beaver (1977), On extending the Bradley-Terry model to incorporate within-pair order effects, Biometrics 33.
     """
-    check_scores_exist(won, items)
-    total = won + won.T
+    check_scores_exist(won + lost.T, items)
+    n_items, total = len(won), won + lost
 
-    def log_likelihood(scores: FloatArray) -> float:
-        return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
+    def log_odds(place: FloatArray) -> FloatArray:
+        scores = place[:n_items]
+        return np.subtract.outer(scores, scores) + place[n_items:].sum()
 
-    def newton_step(scores: FloatArray) -> FloatArray:
-        p = expit(np.subtract.outer(scores, scores))
-        return laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
+    def log_likelihood(place: FloatArray) -> float:
+        return float((won * log_expit(log_odds(place)) + lost * log_expit(-log_odds(place))).sum())
 
-    scores = _maximise(log_likelihood, newton_step, np.zeros(len(won)))
-    if scores is None:
+    def inverse(place: FloatArray) -> FloatArray:
+        p = expit(log_odds(place))
+        weight = total * p * (1 - p)
+        of_scores, of_both = weight + weight.T, weight.sum(axis=1) - weight.sum(axis=0)
+        if not has_order:
+            return laplacian_inverse(of_scores)
+        # What is left of the information on the effect where the scores are not known.
+        if weight.sum() - of_both @ laplacian_inverse(of_scores) @ of_both <= _SMALLEST_PIVOT * weight.sum():
+            raise DataError(
+                "position_bias=True: which model was shown first follows from the pair alone, so that an effect of "
+                "display order cannot be told from the scores; show pairs in both orders, or leave position_bias= out"
+            )
+        laplacian = np.diag(of_scores.sum(axis=1)) - of_scores
+        information = np.block([[laplacian, of_both[:, None]], [of_both[None], np.array([[weight.sum()]])]])
+        return inverse_on_differences(information, n_items)
+
+    def newton_step(place: FloatArray) -> FloatArray:
+        residual = won - total * expit(log_odds(place))
+        of_scores = residual.sum(axis=1) - residual.sum(axis=0)
+        return inverse(place) @ np.append(of_scores, [residual.sum()] * has_order)
+
+    place = _maximise(log_likelihood, newton_step, np.zeros(n_items + has_order))
+    if place is None:
         raise NuisanceError(
             f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps; use "
             f"estimator='debiased' with functional='bt'"
         )
-    scores = scores - scores.mean()
-    p = expit(np.subtract.outer(scores, scores))
     return BradleyTerryFit(
         centre=np.empty(0),
         spread=np.empty(0),
-        coefficients=scores[:, None],
-        inverse=laplacian_inverse(total * p * p.T),
+        coefficients=(place[:n_items] - place[:n_items].mean())[:, None],
+        inverse=inverse(place),
         mean_z=np.ones(1),
-        log_loss=-2 * log_likelihood(scores) / float(total.sum()),
+        log_loss=-log_likelihood(place) / float(total.sum()),
+        order=float(place[-1]) if has_order else None,
     )
 
 
@@ -294,7 +336,8 @@ def fit_contextual_bradley_terry(
     Albert and Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models,
     Biometrika 71: the maximum exists where no combination of the columns separates wins from losses.
     """
-    check_scores_exist(won_votes(data, first_weights, edges), data.items)
+    won, lost = votes_by_order(data, first_weights, edges)
+    check_scores_exist(won + lost.T, data.items)
     rows = _Rows.of(data, first_weights, edges)
     _check_identified(rows, data)
     n_items, n_columns = data.n_items, rows.z.shape[1]

@@ -177,9 +177,19 @@ class CentredValues:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
         return unit_sums(self.centred, unit)
 
+    def shares_by(self, unit: IntArray) -> FloatArray:
+        """Return each unit's share of the estimates' weight, (u, d) or (u, 1); ``unit``, (n,), numbers from 0."""
+        return _shares(np.ones(len(unit)), unit)
+
     def by_context(self: T) -> T:
         """Return this object, which stores the values of every context already."""
         return self
+
+
+def _shares(weight: FloatArray, unit: IntArray) -> FloatArray:
+    """Return the share of each unit in the sum of weights, (n,), as a column, (u, 1)."""
+    total = np.bincount(unit, weight)
+    return np.asarray(total / total.sum(), dtype=float)[:, None]
 
 
 def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
@@ -278,6 +288,10 @@ class Influence(CentredValues):
         share = self.block_weight / self.block_weight.sum()
         weighted = self.weight[self.block_context, None] * self.correction
         return np.asarray(weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0))
+
+    def shares_by(self, unit: IntArray) -> FloatArray:
+        """Return each unit's share of the weight of contexts, (u, 1)."""
+        return _shares(self.weight, unit)
 
     def without_correction(self) -> Influence:
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
@@ -384,6 +398,10 @@ class CompressedInfluence:
         for part in self._parts():
             total += counts[:, part] @ self._phi_before_weighting(part)
         return total
+
+    def shares_by(self, unit: IntArray) -> FloatArray:
+        """Return each unit's share of the weight of contexts, (u, 1)."""
+        return _shares(self.weight, unit)
 
     def by_context(self) -> Influence:
         """Return the same influence with the values of every context."""
@@ -732,6 +750,14 @@ class InfluenceInGroups:
         for group, contexts in enumerate(self.contexts):
             np.add.at(sums[:, group], unit[contexts], self.centred_in(group))
         return sums.reshape(len(sums), -1)
+
+    def shares_by(self, unit: IntArray) -> FloatArray:
+        """Return each unit's share of the weight of each group's contexts, (u, G d)."""
+        shares = np.zeros((int(unit.max()) + 1, len(self.contexts)))
+        for group, (contexts, part) in enumerate(zip(self.contexts, self.parts, strict=True)):
+            own = part.shares_by(unit[contexts])
+            shares[: len(own), group] = own[:, 0]
+        return np.repeat(shares, self.n_scores, axis=1)
 
     def by_context(self) -> StackedInfluence:
         """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""

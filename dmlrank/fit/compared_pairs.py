@@ -20,6 +20,7 @@ from .._utils.computation import warn
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, losses_clause
+from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences
 from ..exceptions import (
@@ -394,6 +395,14 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
         obstacle = "learning=Learning(mu=...) has probabilities for both orders of a pair"
     elif is_of_ordered_pairs:
         obstacle = "propensity= has propensities of ordered pairs"
+    if votes.outcome_kind == WINNERS:
+        why = "every vote that is no tie is for the model in the same column: the columns say who won and who lost"
+        if not isinstance(options.position_bias, str) and options.position_bias:
+            raise OptionError(
+                f"position_bias=True is not possible: {why}, and not who was shown first. Leave it out, or name the "
+                f"columns of the models in the order in which they were shown"
+            )
+        return OrderChoice(False, min_labels, why)
     if not isinstance(options.position_bias, str):
         return OrderChoice(bool(options.position_bias), min_labels, may_be_ignored=not obstacle)
     if obstacle:

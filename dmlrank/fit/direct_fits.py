@@ -5,7 +5,6 @@ Means with missing scores have models of their own (:mod:`dmlrank.estimation.mis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,20 +23,30 @@ from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import FEW_CLUSTERS
-from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, won_votes
+from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
-from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanimous_pairs
+from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
-from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
-from .compared_pairs import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
+from ..inference.covariance import cluster_sums
+from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
+from .compared_pairs import (
+    OrderChoice,
+    Setup,
+    choose_pairs,
+    comparison_graph,
+    restrict_items,
+    set_up_likelihood,
+    votes_left_out,
+)
 from .fit_covariance import (
     crossed_cluster,
     make_covariance,
+    order_behind_lead,
     warn_of_covariance,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
@@ -61,8 +70,13 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
             f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
             f"equally; use update(estimator={estimator.name!r}, weights=None), or estimator='debiased'"
         )
-    # Maximum likelihood joins the two display orders of a pair.
-    require_mirrored_worths(options.categories)
+    has_order = not isinstance(options.position_bias, str) and bool(options.position_bias)
+    has_order = has_order and not estimator.uses_features
+    if has_order:
+        choose_pairs(data_as_read, options)  # refuses columns that are no display order
+    else:
+        # The two display orders of a pair are joined.
+        require_mirrored_worths(options.categories)
     # The votes alone decide which pairs are compared: min_labels is an option of first stages.
     graph_option = "votes" if isinstance(options.pairs.graph, str) else options.pairs.graph
     ranked = restrict_items(data_as_read, options.pairs, 1, of_votes=True)
@@ -75,11 +89,13 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
         "likelihood",
-        (data, graph_option, options.pairs.category_weights, estimator.name),
+        (data, graph_option, options.pairs.category_weights, estimator.name, has_order),
         lambda: (
             fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
             if estimator.uses_features
-            else fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
+            else fit_bradley_terry(
+                *votes_by_order(data, setup.weights.first, setup.graph.edges), data.items, has_order=has_order
+            )
         ),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
@@ -108,9 +124,11 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     warn_of_covariance(covariance, data, options)
     if not units.clusters and data.n_contexts <= FEW_CLUSTERS:
         warn_of_few_prompts(effective_contexts(influence), data.items, data.n_contexts, "", "")
-    if setup.weights.mirrored:
-        remedy = "estimator='debiased' with position_bias=True"
-        warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
+    if setup.weights.mirrored and not has_order:
+        remedy, unit = "position_bias=True, or estimator='debiased' with it,", units.of_contexts(data)
+        shares = win_share(data, setup, likelihood)
+        behind = order_behind_lead(unordered, setup.graph, influence.estimate, shares, options)
+        warn_of_uneven_orders(unordered, setup, mu, unit=unit, remedy=remedy, behind=behind)
     return FitState(
         options=options,
         source=stages.source,
@@ -135,6 +153,19 @@ def win_share(
     return Borda(setup.weights, setup.graph).value(mu[None])[0]
 
 
+def order_influence(state: FitState) -> Influence | None:
+    """Return the influence values of the effect of display order on the log-odds; None where the fit has none."""
+    likelihood = state.likelihood
+    if likelihood is None or likelihood.order is None:
+        return None
+    derivative = np.zeros((state.data.n_items + 1, 1, 1))
+    derivative[-1] = 1.0
+    edges, blocks = state.setup.graph.edges, state.units.blocks
+    correction = likelihood.corrections(derivative, state.data, state.setup.weights.first, edges=edges, blocks=blocks)
+    value = np.full((state.data.n_contexts, 1), likelihood.order)
+    return replace(state.influence.by_context(), value=value, correction=correction)
+
+
 def win_probability_influence(state: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
     """Return the influence values of P(item beats opponent) under maximum likelihood, by the delta method.
 
@@ -153,9 +184,7 @@ def win_probability_influence(state: FitState, item: int, opponent: int) -> tupl
 
 # Name under which means corrected for missing scores are kept.
 _MODELLED = "means corrected for missing scores"
-# The normal quantile of 95 % intervals. The allowance is for these, also where a result has another level.
-_Z = 1.959963984540054
-# Fewest prompts, or clusters, with which the allowance has been found to suffice.
+# Fewest prompts, or clusters, with which intervals have been found to hold.
 FEWEST_PROMPTS = 20
 # Scores with an effective number below this share of their number were drawn with very different propensities.
 _UNEVEN = 0.25
@@ -211,14 +240,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
-    value, correction, share, gap = scores.mean, np.zeros((n, data.n_items)), None, None
+    value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
         share = effective_share(means.inverse * weight[:, None])
-        if propensity is not None:
-            # A complete model has no corrections; it was not chosen by the rounds that chose among the others.
-            gap = np.maximum(1 / share - (1 / share[correction.any(axis=0)]).min(initial=np.inf), 0)
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -227,16 +253,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
         covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
-    rows, heaviest = influence.by_context(), 1.0
-    if units.task is not None:
-        # The allowance is that of one further prompt (a pseudo prompt) among n equal ones. Here it is one of the
-        # smallest task, whose two or three prompts may agree by chance, and so has the largest weight. Deviations are
-        # those from the task's mean, not enlarged by other tasks (borrow=False), which the covariance has done.
-        rows = replace(rows.within(units.task, borrow=False), weight=np.ones(n))
-        heaviest = float(weight.max() / weight.mean())
     cluster = units.clusters.of_context if units.clusters else None
-    allowance = allowance_of_means(rows.estimate, rows, cluster, share, gap) * heaviest**2
-    covariance = replace(covariance, allowance=allowance)
+    of_means = limits_of_means(influence, bounds_of(scores.mean, options.bounds), cluster, share=share, task=units.task)
+    covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
     # Some models have too few prompts for reliable intervals, and others have many more.
     n_effective = n * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
@@ -246,7 +265,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if is_thin.any():
         _warn_of_thin_models(data.items, scores.n_runs.sum(axis=0), n_effective, is_thin)
     others = np.flatnonzero(~is_thin)
-    if not FEWEST_PROMPTS <= covariance.df + 1 < FEW_UNITS:
+    if covariance.df + 1 < FEWEST_PROMPTS:
         effective, names = effective_contexts(influence)[others], [data.items[j] for j in others]
         warn_of_few_prompts(effective, names, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
@@ -294,73 +313,72 @@ def _warn_of_thin_models(
         advice += f", or leave them out: pairs=Pairs(min_votes={n_scores[few].max() + 1})"
     warn(
         f"{listed([models[j] for j in few])} {'has' if len(few) == 1 else 'have'} scores on too few prompts for "
-        f"reliable intervals, which need at least {FEWEST_PROMPTS}. The fewest, equivalent to "
-        f"{np.floor(effective[few].min()):.0f}, set the t quantiles of all intervals and tests, so that those of the "
-        f"other models are wider than their own scores would make them; {advice}",
+        f"reliable intervals, which need at least {FEWEST_PROMPTS}; the fewest are equivalent to "
+        f"{np.floor(effective[few].min()):.0f}. Their intervals and tests may not hold, and they may keep "
+        f"ranks open; {advice}",
         kind=IntervalWarning,
     )
 
 
-def allowance_of_means(
-    estimate: FloatArray,
-    influence: CentredInfluence,
+def bounds_of(scores: FloatArray, given: object = None) -> tuple[float, float]:
+    """Return the bounds of scores, NaN where there is none: 0 and 1 where all lie between, or the extreme scores."""
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    if isinstance(given, tuple):
+        if low < given[0] or high > given[1]:
+            raise OptionError(
+                f"bounds={given}: the scores lie between {low:g} and {high:g}; give bounds that contain them"
+            )
+        return given
+    return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+
+
+def limits_of_means(
+    influence: Influence,
+    bounds: tuple[float, float],
     cluster: IntArray | None,
+    *,
     share: FloatArray | None = None,
-    gap: FloatArray | None = None,
-) -> FloatArray:
-    """Return the covariance, (K, K), that intervals of means of prompts, or clusters, add to the sample's.
+    task: IntArray | None = None,
+) -> MeanScores:
+    """Return what limits of means of prompts, or clusters, need (:mod:`dmlrank.inference.score_limits`).
 
-    It vanishes beside the sample's as 1 / n. Scores near the end of their range, such as 29 of 30 solved, often have
-    far too small a sample variance, and models that agree on all prompts have none for their difference. The allowance
-    is c r^2 / n^2, in the spirit of pseudo prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c
-    is 1, one pseudo prompt on which the models differ by r; for a mean it is that of the rule of three, so that an
-    interval for 0 of n reaches 3 / n.
+    An unseen prompt has the median score of a model, less or plus a typical deviation, inside the bounds of scores. It
+    may be one of the smallest ``task``, whose prompts have the largest weight. Where scores are missing, n is the
+    effective number of prompts with scores of a model, its ``share`` of all prompts, (K,): the correction of a score,
+    S / pi (Y - m), has the size of a residual once it is multiplied by this share.
 
-    r^2, the size of a typical deviation, is sum d^4 / sum d^2, of differences between models on a prompt and of
-    deviations from a model's median. It is 1 for scores of 0 and 1, and large for skewed scores, whose sample variance
-    is least reliable. The study is in docs/validity.md.
-
-    Where scores are missing, n is the effective number of prompts with scores of a model, its ``share`` of all prompts,
-    and the correction of a score, S / pi (Y - m), is multiplied by this share, so that it has the size of a residual.
-    Where rounds have left out models, an allowance for skewed scores is added. Its ``gap`` is 1 / share less that of
-    the model that was run most often.
-
-    Shapes: estimate (K,), cluster (n,), share, gap (K,).
+    Shapes: cluster, task (n,).
     """
-    rows, _ = cluster_sums(influence, cluster)
-    share = np.ones(len(estimate)) if share is None else share
-    scores = estimate + len(rows) * rows * share
-    smallest = 1e-12 * np.abs(scores).max()
-
-    def typical_square(parts: Iterable[FloatArray]) -> float:
-        squares = fourths = 0.0
-        for part in parts:
-            square = np.square(part[np.abs(part) > smallest])
-            squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
-        return fourths / squares if squares else 0.0
-
-    gaps = typical_square(scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1]))
-    deviations = typical_square([scores - np.median(scores, axis=0)])
-    # Where no score differs from another one, only scores of 0 and 1 tell what a difference would be.
-    unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
-    own, common = gaps or deviations or unit, deviations or gaps or unit
-    allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
-    allowance = allowance / np.outer(share, share) / len(rows) ** 2
-    if gap is not None:
-        # Rounds leave out models with low scores. Where successes are rare, a score that is low by chance has too small
-        # a standard error as well, and most of those that are too low are left out, so that errors of the two limits do
-        # not balance: each has to hold by itself. Let s, the skew below, be (gap / n) sum d^3 / sum d^2, which is
-        # (1 - 2 p) gap / n for scores of 0 and 1. Wilson's limit on the side of the skew is
-        # z^2 s / 2 + z (se^2 + z^2 s^2 / 4)^(1/2) away, which is z (se^2 + t^2)^(1/2) with t, the limit below,
-        # t^2 = z^2 s^2 / 2 + z s (se^2 + z^2 s^2 / 4)^(1/2). The allowance of a contrast l is (l't)^2: it vanishes
-        # between models that were run equally often, whose skews cancel.
-        size, squares = len(rows) * rows * share, np.square(rows).sum(axis=0)
-        third, second = (size**3).sum(axis=0), np.square(size).sum(axis=0)
-        skew = np.divide(third, second, out=np.zeros(len(gap)), where=second > 0) * gap / len(rows)
-        half = _Z * np.abs(skew) / 2
-        limit = np.sign(skew) * np.sqrt(2 * half * (half + np.sqrt(squares + half**2)))
-        allowance = allowance + np.outer(limit, limit)
-    return np.asarray(allowance)
+    n = len(influence.weight)
+    rows, plain, heaviest = influence.by_context(), influence.by_context(), 1.0
+    if task is not None:
+        heaviest = float(influence.weight.max() / influence.weight.mean())
+        rows, plain = (rows.within(task, borrow=borrow) for borrow in (True, False))
+        plain = replace(plain, weight=np.ones(n))
+    share = np.ones(influence.n_scores) if share is None else share
+    sums, _ = cluster_sums(rows, cluster)
+    n_units, estimate = len(sums), influence.estimate
+    values = estimate + n_units * sums
+    typical = estimate + n_units * share * cluster_sums(plain, cluster)[0]
+    span = bounds[1] - bounds[0]
+    if task is not None and bounds != (0.0, 1.0):
+        span = max(float(np.ptp(plain.value[task == code], axis=0).max()) for code in np.unique(task))
+    # Of a cluster's sum, the range is that of one prompt in it.
+    own, pair = typical_sizes(typical, span * n_units / n)
+    middle = np.median(typical, axis=0)
+    # No unit is beyond the largest cluster with all prompts at a bound.
+    largest = 1.0 if cluster is None else float(np.unique(cluster, return_counts=True)[1].max()) * n_units / n
+    bottom, top = (estimate + largest * (end - estimate) for end in bounds)
+    each = np.ones(len(estimate))
+    return MeanScores.of(
+        values,
+        low=np.maximum(middle - own, bottom),
+        high=np.minimum(middle + own, top),
+        size=pair * each,
+        reach=heaviest / share,
+        least=bounds[0] * each,
+        most=bounds[1] * each,
+    )
 
 
 def effective_share(weight: FloatArray) -> FloatArray:
@@ -541,9 +559,10 @@ def gain_of_runs(state: FitState) -> float | None:
     assert state.data.scores is not None
     if np.isnan(state.data.scores.mean).any():
         return None
-    first, second = np.argsort(-state.influence.estimate, kind="stable")[:2]
+    sign = 1 if state.options.lower_is_better else -1
+    leading = np.argsort(sign * state.influence.estimate, kind="stable")[:2]
     contrast = np.zeros((1, state.data.n_items))
-    contrast[0, [first, second]] = 1.0, -1.0
+    contrast[0, leading] = (1.0, -1.0)[: len(leading)]
     total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
     of_runs = float(variance_from_runs(state, contrast)[0][0])
     return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 and np.isfinite(of_runs) else None

@@ -13,6 +13,7 @@ from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
 from ..data.graph import Graph, VoteCounts
+from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray
 from ..estimation.diagnostics import effective_contexts
 from ..exceptions import DmlrankWarning, IntervalWarning
@@ -20,7 +21,7 @@ from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
-from ..inference.wald import two_sided_p_values, z_statistics
+from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
@@ -29,9 +30,16 @@ from ..options import EqualTasks
 from ..tables.display_text import fixed_text
 from ..tables.summary_table import Summarised, Summary
 from .adjusted_for_style import StyleEstimates
-from .direct_fits import gain_of_runs, known_propensity
+from .direct_fits import gain_of_runs, known_propensity, order_influence
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import covariance_of, make_covariance, one_sided_models, residual_position_test, uneven_orders
+from .fit_covariance import (
+    covariance_of,
+    make_covariance,
+    one_sided_models,
+    order_behind_lead,
+    residual_position_test,
+    uneven_orders,
+)
 from .post_estimation import JudgeFigures, judge_figures
 from .state import FitState
 
@@ -66,6 +74,12 @@ class Diagnostics(Summarised):
         of this assumption); NaN where labels or their order do not vary, and for estimates without intervals.
     uneven_orders : tuple of (str, float)
         Models that are not shown first in about half of their labels, with the share, where order is ignored.
+    order_of_lead : float
+        Where most pairs were shown in one order only, of how many of 100 comparisons a model would have to win when it
+        is shown first for this alone to make the lead of the first over the second model; 0 elsewhere.
+    order_effect, order_effect_error : float
+        What being shown first adds to the log-odds of a win, and its standard error, in a fit by ``bt_mle`` with
+        ``position_bias=True``; 0 elsewhere.
     mu_floored : int
         Entries of mu that were raised to the floor, for functionals that need a floor.
     mu_entries : int
@@ -94,7 +108,7 @@ class Diagnostics(Summarised):
         Models left out by ``component=``.
     labels : tuple of (str, str)
         Each label, or column of probabilities, with the meaning that it was read as.
-    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
+    outcome_kind : {"labels", "winners", "grades", "preferences", "probabilities", "counts", "scores", "ranks"}
         Kind of outcome: labels, numbers in [0, 1], or one probability per category.
     warnings : tuple of str
         Warnings given during the fit.
@@ -153,6 +167,9 @@ class Diagnostics(Summarised):
     means_raised: int = 0
     bias_subtracted: float = 0.0
     uneven_orders: tuple[tuple[str, float], ...] = ()
+    order_of_lead: float = 0.0
+    order_effect: float = 0.0
+    order_effect_error: float = 0.0
     gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
@@ -208,8 +225,10 @@ class FitDescription:
     n_filled, filled_with: Missing scores, runs included, that count as a value (``missing=0.0``), and this value.
     equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     runs_there: How many runs of a table of scores have a score; empty where all have one, or gaps have another reason.
+    runs_lost: Lost runs of each model; empty where no run is lost, or gaps have another reason.
     score_range: Smallest and largest mean score of a model on a prompt, for means of scores; empty elsewhere.
     n_names_changed: Names of models that had outer blanks or another Unicode form than NFC.
+    lower_is_better: Whether the model with the lowest mean score is the best.
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
     """
@@ -246,8 +265,10 @@ class FitDescription:
     filled_with: float = 0.0
     equal_tasks: str = ""
     runs_there: str = ""
+    runs_lost: tuple[int, ...] = ()
     score_range: tuple[float, ...] = ()
     n_names_changed: int = 0
+    lower_is_better: bool = False
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
 
@@ -361,6 +382,21 @@ class Estimates:
         return "score" if self.are_means else "comparison" if is_derived else "vote"
 
     @property
+    def sign(self) -> int:
+        """1 where the highest score is the best, -1 where it is the lowest."""
+        return -1 if self.description.lower_is_better else 1
+
+    @property
+    def best_end(self) -> str:
+        """Which score is the best, in a word."""
+        return "highest" if self.sign > 0 else "lowest"
+
+    @property
+    def merit(self) -> FloatArray:
+        """The scores with the sign that makes the best one the largest, (d,)."""
+        return self.sign * self.estimate
+
+    @property
     def why_no_intervals(self) -> str:
         """Why there are no intervals, and which call of ``update`` gives intervals; empty where there are some."""
         return self.estimated_by.why_no_intervals or self.extrapolation
@@ -382,12 +418,17 @@ class Estimates:
         low, high = sorted(float(self.scale.of(np.array(end))) for end in self.kind.limits)
         return low, high
 
+    def inside(self, ends: FloatArray) -> FloatArray:
+        """Return limits of differences of two scores, (J,), no further from zero than scores can differ."""
+        widest = self.limits[1] - self.limits[0]
+        return np.where(np.isfinite(ends), np.clip(ends, -widest, widest), ends)
+
     def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of intervals of ``critical`` standard errors, (d,) each, within the limits of the scores."""
-        errors = self.covariance.widened.std_errors
-        half_width, limits = critical * errors if self.has_intervals else np.full_like(errors, np.nan), self.limits
-        low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))
-        return low, high
+        """Return both ends of intervals at a critical value, (d,) each, within the limits of the scores."""
+        if not self.has_intervals:
+            return np.full_like(self.estimate, np.nan), np.full_like(self.estimate, np.nan)
+        low, high = self.covariance.law(self.estimate, self.covariance.std_errors).limits(critical)
+        return np.clip(low, *self.limits), np.clip(high, *self.limits)
 
     @property
     def kind(self) -> type[Functional]:
@@ -411,20 +452,19 @@ class Estimates:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.votes.total == 0)
 
-    def against_neutral(self) -> tuple[FloatArray, FloatArray]:
-        """Return each score minus the neutral value and the standard error of its test, (d,); NaN without intervals."""
-        n_models, covariance, distance = len(self.names), self.covariance.widened, self.estimate
-        if self.neutral is None:
-            centring = np.eye(n_models) - 1 / n_models
-            distance, covariance = centring @ distance, covariance.of_combinations(centring)
-        else:
-            distance = distance - self.neutral
-        errors = covariance.std_errors
-        return distance, errors if self.has_intervals else np.full_like(errors, np.nan)
+    def neutral_statistics(self) -> FloatArray:
+        """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
+        if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
+            return np.full_like(self.estimate, np.nan)
+        if self.neutral is not None:
+            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors).statistics()
+        centring = np.eye(len(self.names)) - 1 / len(self.names)
+        errors = self.covariance.of_combinations(centring).std_errors
+        return self.covariance.law(centring @ self.estimate, errors, centring).statistics()
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
-        z = z_statistics(*self.against_neutral())
+        z = self.neutral_statistics()
         if self.sequence is not None:
             return self.sequence.boundary().p_values(z)
         return two_sided_p_values(z, self.covariance)
@@ -541,13 +581,14 @@ def _description(state: FitState) -> FitDescription:
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
     score_range = tuple[float, ...]()
-    smallest_pair = int((votes + votes.T)[state.setup.graph.edges].min())
+    edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
+    smallest_pair = one_model or int((votes + votes.T)[edges].min())
     if state.estimator is MEANS and data.scores is not None:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
-        n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[state.setup.graph.edges].min())
+        n_unlabelled, smallest_pair = 0, one_model or int((is_there.T @ is_there)[edges].min())
         score_range = (float(np.nanmin(data.scores.mean)), float(np.nanmax(data.scores.mean)))
-    n_filled, runs_there, derived = 0, "", state.source.data
+    n_filled, runs_there, runs_lost, derived = 0, "", tuple[int, ...](), state.source.data
     are_drawn = state.estimator is MEANS and not options.estimates_propensity
     if isinstance(derived, DerivedPairs) and options.estimates_propensity:
         if state.estimator is MEANS:
@@ -556,6 +597,9 @@ def _description(state: FitState) -> FitDescription:
             derived = derived.with_enough(options.pairs.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
         runs_there = derived.runs_there if isinstance(options.missing, str) else ""
+        if runs_there:
+            lost_by_model = dict(zip(derived.models, derived.n_missing.tolist(), strict=True))
+            runs_lost = tuple(lost_by_model[name] for name in data.items)
     n_same, n_elsewhere = sum(count for _, count in data.same), data.n_votes_elsewhere
     without = data.n_rows - data.n_dropped - n_same - n_elsewhere - data.n_votes
     lost = (
@@ -566,7 +610,7 @@ def _description(state: FitState) -> FitDescription:
     )
     return FitDescription(
         formula=state.source.formula,
-        outcome=state.source.formula.split("~")[0].strip(),
+        outcome=state.source.formula.split("~")[0].strip() or "none",
         context=options.context,
         n_contexts=data.n_contexts,
         n_unlabelled=n_unlabelled,
@@ -597,8 +641,10 @@ def _description(state: FitState) -> FitDescription:
         filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
         equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
         runs_there=runs_there,
+        runs_lost=runs_lost,
         score_range=score_range,
         n_names_changed=data.n_names_changed,
+        lower_is_better=options.lower_is_better and state.estimator is MEANS,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
     )
@@ -645,6 +691,16 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
         cluster_factors=_cluster_factors(state),
     )
+    if (of_order := order_influence(state)) is not None:
+        with collected_warnings():
+            order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
+        figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
+    joins_orders = likelihood is not None and likelihood.order is None and setup.weights.mirrored
+    without_order = data.unordered() if joins_orders else data
+    behind_lead = order_behind_lead(
+        without_order, setup.graph, state.influence.estimate, state.win_share, state.options
+    )
+    figures = replace(figures, order_of_lead=behind_lead[1]) if behind_lead else figures
     validity = state.validity
     if state.estimator is MEANS:
         n_effective = float(effective_contexts(state.influence).min())
@@ -686,7 +742,7 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         propensity_floored=propensity.n_floored,
         position_effect=position_effect,
         position_z=position_z,
-        uneven_orders=() if data.ordered else uneven_orders(data, setup.graph),
+        uneven_orders=() if data.ordered or data.outcome_kind == WINNERS else uneven_orders(data, setup.graph),
         mu_floored=result.n_floored,
         mu_entries=result.n_entries,
         floor=first.floor if setup.functional.interior and mean is None else 0.0,
@@ -737,5 +793,7 @@ def estimate_position_effect(state: FitState) -> tuple[float, float]:
             covariance = covariance_of(state, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
+    if state.data.outcome_kind == WINNERS:
+        return float("nan"), float("nan")
     mu, unit = state.first.one_step_result.held_out, state.units.of_contexts(state.data)
     return residual_position_test(state.data, state.setup, mu, unit)

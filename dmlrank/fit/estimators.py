@@ -76,6 +76,8 @@ class Estimator:
             if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
                 why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
+                if OPTIONS[name].used_by == ("means",):
+                    why_unused = "{option}= is for means of a table of scores (functional='mean'); leave it out"
                 raise OptionError(why_unused.format(option=name, given=in_its_place(name, value_text)))
 
     def functional(self, option: T) -> T | str:

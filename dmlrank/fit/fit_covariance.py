@@ -12,6 +12,7 @@ from .._utils.computation import collected_warnings, warn
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph
+from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
@@ -154,7 +155,7 @@ def multiplier_bootstrap(
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
-    # variance correction, unanimous pairs and the allowance.
+    # variance correction, unanimous pairs and, of means, the unseen unit.
     added = state.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
@@ -247,6 +248,8 @@ _REAL_EFFECT = 3.0
 # half by more than _UNEVEN_SHARE and by more than _UNEVEN_Z standard errors.
 _UNEVEN_SHARE = 0.1
 _UNEVEN_Z = 4.0
+# Where more than this share of the compared pairs lacks one of its orders, order may stand for quality.
+_MOST_IN_ONE_ORDER = 0.5
 # A fit warns where more than this share of a score's variance was added for unanimous pairs.
 _LARGE_SHARE = 0.5
 # Numerical tolerance for "all labels agree".
@@ -432,14 +435,64 @@ def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, u
     return float(residual.sum() / size), float(residual.sum() / std_error_of_sum)
 
 
-def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *, unit: IntArray, remedy: str) -> None:
+def order_behind_lead(
+    data: PreferenceData, graph: Graph, estimate: FloatArray, win_share: FloatArray, options: Options
+) -> tuple[float, float] | None:
+    """Return the share of pairs that lack an order, and the wins of 100 when shown first that would make the lead.
+
+    An effect d, in shares of wins, adds d / 2 times the difference between the shares in which a model is shown first
+    and second, averaged over its opponents, to its share of wins. None where order matters in the fit or has no meaning
+    by the caller's word, where most pairs were shown in both orders, and where it could not make the lead.
+    """
+    is_meaningless = not isinstance(options.position_bias, str) and not options.position_bias
+    if data.ordered or is_meaningless or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
+        return None
+    if len(estimate) != (n_items := data.n_items):
+        return None
+    first_shown, second_shown = data.cells.in_display_order
+    shown = np.bincount(first_shown * n_items + second_shown, minlength=n_items**2).reshape(n_items, n_items)
+    lacks_order = (np.minimum(shown, shown.T) == 0) & graph.edges
+    share = float(lacks_order.sum() / graph.edges.sum())
+    balance = np.where(graph.edges, (shown - shown.T) / np.maximum(shown + shown.T, 1), 0).sum(axis=1) / graph.degrees
+    leader, second = np.argsort(-estimate, kind="stable")[:2]
+    lead, tilt = win_share[leader] - win_share[second], balance[leader] - balance[second]
+    if not (share > _MOST_IN_ONE_ORDER and 0 < 2 * lead <= tilt):
+        return None
+    return share, float(50 + 100 * lead / tilt)
+
+
+def warn_of_uneven_orders(
+    data: PreferenceData,
+    setup: Setup,
+    mu: FloatArray,
+    *,
+    unit: IntArray,
+    remedy: str,
+    behind: tuple[float, float] | None,
+) -> None:
     """Warn where display order is ignored although it has an effect and some models are shown first more often.
 
-    The effect cancels in the scores of models that are shown first as often as second, and in no others.
+    The effect cancels in the scores of models that are shown first as often as second, and in no others. Where most
+    pairs were shown in one order only, the data cannot show an effect that may be there.
     """
-    if data.ordered:
+    if data.ordered or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
         return
-    z = residual_position_test(data, setup, mu, unit)[1]
+    effect, z = residual_position_test(data, setup, mu, unit)
+    if behind is not None:
+        known = "no pair was shown in both orders often enough to tell"
+        if np.isfinite(z) and z:
+            known = (
+                f"within pairs that were shown in both orders, a model wins {50 + 50 * effect:.1f} of 100 when shown "
+                f"first (standard error {50 * effect / z:.1f})"
+            )
+        warn(
+            f"{100 * behind[0]:.0f} % of the compared pairs were shown in one display order only, so that an effect "
+            f"of order cannot be told from the models' quality: if a model wins {behind[1]:.1f} of 100 when shown "
+            f"first, this alone makes the lead of the first model; {known}. Collect votes on "
+            f"these pairs in the other order, or say that order has no meaning: position_bias=False",
+            kind=IntervalWarning,
+        )
+        return
     furthest = uneven_orders(data, setup.graph)
     if not (abs(z) > _REAL_EFFECT and furthest):
         return

@@ -45,10 +45,11 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
      from their means.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)'; with G clusters phi is summed by cluster, times
-   G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12 (:mod:`dmlrank.inference.covariance`). Where
-   all tasks count the same, phi is taken less its mean in the task. With ``prompts="fixed"`` phi is the correction
-   without F(mu), and variances are at most those for new prompts. Scores that use pairs without a label have no
-   intervals, unless propensities of all pairs are supplied. To this are added, in this order:
+   G / (G - 1), and two crossed kinds of clusters give V_1 + V_2 - V_12; quantiles are those of effective clusters
+   (:mod:`dmlrank.inference.covariance`). Where all tasks count the same, phi is taken less its mean in the task. With
+   ``prompts="fixed"`` phi is the correction without F(mu), and variances are at most those for new prompts. Scores
+   that use pairs without a label have no intervals, unless propensities of all pairs are supplied. To this are added,
+   in this order:
 
    - *Unanimous pairs.* Where all l labels of a pair agree they show no variance; each gets at most the
      variance (3 / 1.96)^2 / l, less that in phi phi' (:mod:`dmlrank.estimation.unanimous_pairs`).
@@ -109,6 +110,7 @@ from .fit_covariance import (
     clustered_covariance,
     label_errors,
     make_covariance,
+    order_behind_lead,
     warn_of_covariance,
     warn_of_mean_preferences,
     warn_of_scores_outside,
@@ -151,8 +153,16 @@ def _fit_with(stages: FirstStages) -> FitState:
     first, unit = repetitions[0], inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
     mu = first.one_step_result.held_out
-    warn_of_uneven_orders(inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
     win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
+    win_share = stages.estimator.average(win_shares).estimate
+    warn_of_uneven_orders(
+        inputs.data,
+        inputs.setup,
+        mu,
+        unit=unit,
+        remedy="position_bias=True",
+        behind=order_behind_lead(inputs.data, inputs.setup.graph, influence.estimate, win_share, options),
+    )
     return FitState(
         options=options,
         source=stages.source,
@@ -161,7 +171,7 @@ def _fit_with(stages: FirstStages) -> FitState:
         setup=inputs.setup,
         units=inputs.units,
         influence=influence,
-        win_share=stages.estimator.average(win_shares).estimate,
+        win_share=win_share,
         covariance=covariance,
         kept=stages.kept,
         repetitions=repetitions,

@@ -23,9 +23,17 @@ from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
+from ..data.outcomes import COUNTS
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
-from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters, read_tasks
+from ..data.vote_columns import (
+    Clusters,
+    cluster_columns,
+    context_weights,
+    read_clusters,
+    read_tasks,
+    require_effective_clusters,
+)
 from ..estimation.bt_restricted import require_pair_propensities, restricted_score
 from ..estimation.cross_fitting import (
     CrossFittedMu,
@@ -524,7 +532,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
         optional=None if propensities is None else (*judge_columns(options.judge), *propensities),
     )
     data = preferences_of(rows, compares=not are_means)
-    counts_each = isinstance(source.data, pd.DataFrame) and not options.context
+    counts_each = isinstance(source.data, pd.DataFrame) and not options.context and data.outcome_kind != COUNTS
     if counts_each and (n_copies := count_copies(source.data, rows.formula.outcomes)):
         equal = f"{n_copies:,} row{'s equal' if n_copies > 1 else ' equals'} an earlier row in every column"
         warn(f"{equal}, and each counts as a vote; if they are copies, drop them")
@@ -542,6 +550,8 @@ def read_units(
     Maximum likelihood uses no weights. Verdicts of judges belong to no annotator.
     """
     clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
+    if clusters is not None:
+        require_effective_clusters(clusters)
     groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
     warn_of_shared_texts(data.shared_texts, groups, options.context)
     if for_first_stages and isinstance(weights, pd.Series):

@@ -13,7 +13,7 @@ from scipy.linalg import block_diag
 
 from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
-from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
+from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..estimation.influence import (
     CompressedInfluence,
     Influence,
@@ -22,12 +22,17 @@ from ..estimation.influence import (
     unit_sums,
 )
 from ..exceptions import DataError, IntervalWarning
+from .score_limits import CombinedMeans, ContrastLaw, ContrastMatrix
 
-# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's.
+# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's, but for means.
 FEW_UNITS = 100
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5
 WEBB_HINT = "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
+# Clusters count as uneven where their effective number is below this share of their number.
+_UNEVEN = 0.75
+# Smallest share of the weight outside of a cluster by which its sum is corrected.
+_SMALLEST_REST = 1e-6
 # Results of sums and differences below this share of the summed numbers count as rounding errors.
 _ROUNDING = 1e-10
 # Standard errors below this share of the largest estimate count as rounding errors of the estimate.
@@ -52,8 +57,9 @@ class Covariance:
     basis (d, r): Orthonormal columns that span the free directions; r is the structural rank.
     n_clusters: Number of clusters of each clustering; empty where contexts are independent.
     note: Remark for the reader about how the covariance was computed; may be empty.
-    df: Degrees of freedom: independent units less one. Tests of one number are normal where these are many.
-    allowance (d, d): Covariance that intervals and tests of mean scores add, and standard errors leave out.
+    df: Degrees of freedom: effective independent units less one. Tests of one number are normal where these are many.
+    means: What limits of means of scores need; None for other scores, whose limits are normal or Student's.
+    scale: What standard errors are multiplied by in intervals and tests with few units, for clusters of unequal size.
     """
 
     matrix: FloatArray
@@ -61,7 +67,8 @@ class Covariance:
     n_clusters: tuple[int, ...] = ()
     note: str = ""
     df: float = np.inf
-    allowance: FloatArray | None = None
+    means: CombinedMeans | None = None
+    scale: float = 1.0
 
     @property
     def std_errors(self) -> FloatArray:
@@ -82,28 +89,34 @@ class Covariance:
 
     @property
     def widened(self) -> Covariance:
-        """The covariance behind intervals and tests."""
-        return self if self.allowance is None else replace(self, matrix=self.matrix + self.allowance, allowance=None)
+        """The covariance behind joint critical values, and joint tests: of means with one unseen unit."""
+        return self if self.means is None else replace(self, matrix=self.matrix + self.means.own)
 
-    @property
-    def is_visibly_widened(self) -> bool:
-        """Whether the allowance makes some interval wider by more than 2 %, so that readers have to know of it."""
-        return bool((self.widened.std_errors > 1.02 * self.std_errors).any())
+    def law(self, estimate: FloatArray, std_error: FloatArray, contrasts: ContrastMatrix | None = None) -> ContrastLaw:
+        """Return the law of contrasts, (J, d), or of all estimates: how their limits and z statistics are computed.
+
+        Shapes: estimate, std_error (J,), of the contrasts.
+        """
+        if self.means is None:
+            return ContrastLaw(estimate, std_error)
+        fewest = min(self.n_clusters, default=np.inf)
+        small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
+        return self.means.law(estimate, std_error, contrasts, small_sample)
 
     def scaled(self, factor: float) -> Covariance:
         """Return the covariance of the estimates times a factor."""
-        allowance = None if self.allowance is None else self.allowance * factor**2
-        return replace(self, matrix=self.matrix * factor**2, allowance=allowance)
+        means = None if self.means is None else replace(self.means, matrix=self.means.matrix * factor)
+        return replace(self, matrix=self.matrix * factor**2, means=means)
 
     def of_combinations(self, matrix: FloatArray) -> Covariance:
         """Return the covariance of J combinations of the estimates, (J, d); all of their directions count as free."""
-        allowance = None if self.allowance is None else matrix @ self.allowance @ matrix.T
-        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), allowance=allowance)
+        means = None if self.means is None else self.means.combined(matrix)
+        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), means=means)
 
     @property
     def has_few_units(self) -> bool:
-        """Whether units are so few that quantiles are Student's."""
-        return self.df + 1 < FEW_UNITS
+        """Whether units are so few that quantiles are Student's; limits of means know their number."""
+        return self.df + 1 < FEW_UNITS and self.means is None
 
     def to_normal(self, t: FloatArray) -> FloatArray:
         """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t."""
@@ -133,7 +146,7 @@ class Covariance:
     @property
     def _scale(self) -> float:
         # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.
-        return 1.0 if self.n_clusters else float(np.sqrt((self.df + 1) / self.df))
+        return self.scale if self.n_clusters else float(np.sqrt((self.df + 1) / self.df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
@@ -258,11 +271,60 @@ def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
 
 
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
-    """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1)."""
-    n_groups = _count_clusters([group])[0]
-    total = influence.sums_by(group)
-    matrix = total.T @ total * n_groups / (n_groups - 1) / influence.n_contexts**2
-    return _with_free_directions(matrix, gauge, (n_groups,))
+    """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1).
+
+    A sum of deviations from the estimate falls short of the group's error by the group's share s of the weight, because
+    the group has drawn the estimate to itself. G / (G - 1) makes up for it where groups have one size. Elsewhere
+    intervals and tests take the squares of sums over 1 - s (CR2, which is right where votes in a group are
+    independent): the ratio of the two standard errors, averaged over scores, is the scale of quantiles.
+
+    References
+    ----------
+    Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples;
+    Carter, Schnepel and Steigerwald (2017), Asymptotic behavior of a t-test robust to cluster heterogeneity.
+    """
+    counts = _count_clusters([group])
+    factor = counts[0] / (counts[0] - 1)
+    total, share = influence.sums_by(group), influence.shares_by(group)
+    covariance = _with_free_directions(total.T @ total * factor / influence.n_contexts**2, gauge, counts)
+    effective = _effective_clusters(share, counts[0], total)
+    return replace(covariance, df=min(covariance.df, effective - 1), scale=_scale_of(total, share, factor))
+
+
+def _scale_of(total: FloatArray, share: FloatArray, factor: float) -> float:
+    """Return the mean ratio of corrected and usual standard errors from sums by cluster, (g, d): see ``one_way``."""
+    squares = np.square(total)
+    corrected, plain = (squares / np.maximum(1 - share, _SMALLEST_REST)).sum(axis=0), factor * squares.sum(axis=0)
+    ratio = corrected[plain > 0] / plain[plain > 0]
+    return float(np.sqrt(np.maximum(ratio.mean(), 1.0))) if len(ratio) else 1.0
+
+
+def _effective_clusters(share: FloatArray, n_clusters: int, total: FloatArray) -> float:
+    """Return the number of clusters of one size that would tell as much of the variance; warn where it is small.
+
+    With shares s of the weight, (g, d) or (g, 1), it is 1 / sum s^2 at most, which holds where votes in a cluster are
+    independent, so that its variance grows with its size. Votes that depend on each other give large clusters a larger
+    part. The contributions psi of clusters, ``total`` (g, d), show it: normal ones of variances v_g have E sum psi^4 =
+    3 sum v_g^2, and their sum of squares has (sum v_g)^2 / sum v_g^2 degrees of freedom (Satterthwaite). The ratio is
+    averaged over scores, because that of one score is mostly noise, and is small just where the standard error is small
+    by chance.
+    """
+    by_share = 1 / float(np.square(share).sum(axis=0).max())
+    psi = total - total.mean(axis=1, keepdims=True) if total.shape[1] > 1 else total
+    squares = np.square(psi)
+    variance = squares.sum(axis=0)
+    varies = variance > _ROUNDING * np.square(total).sum(axis=0)
+    ratio = np.square(squares[:, varies] / variance[varies]).sum(axis=0)
+    effective = min(by_share, 1 + 3 / float(ratio.mean())) if varies.any() else by_share
+    if effective < FEW_EFFECTIVE and effective < _UNEVEN * n_clusters:
+        warn(
+            f"the {n_clusters:,} clusters count as {effective:.1f} of one size, because few of them "
+            f"have most of the variance (the largest has {100 * share.max():.0f} % of the prompts); with fewer than "
+            f"{FEW_EFFECTIVE}, intervals and tests hold only roughly; use a column with more even clusters, if these "
+            f"still keep dependent votes together",
+            kind=IntervalWarning,
+        )
+    return effective
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
@@ -320,7 +382,19 @@ def two_way(
             "" if not n_twice else note if n_parts == 1 else f"for {n_twice} of {n_parts} groups or coefficients {note}"
         )
     fewest = min(counts)
-    return _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
+    covariance = _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
+    effective, scales = [], []
+    for rows, group, count in ((phi, first, counts[0]), (blocks, second, counts[1])):
+        share, sums = _shares(group), unit_sums(rows, group)
+        scales.append(_scale_of(sums, share, count / (count - 1)))
+        effective.append(_effective_clusters(share, count, sums))
+    return replace(covariance, df=min(covariance.df, min(effective) - 1), scale=max(scales))
+
+
+def _shares(group: IntArray) -> FloatArray:
+    """Return the share of rows in each group, (g, 1)."""
+    counts = np.bincount(group)
+    return np.asarray(counts / counts.sum(), dtype=float)[:, None]
 
 
 def _is_negative(matrix: FloatArray) -> bool:
@@ -430,26 +504,13 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
-def joint_allowance(blocks: Sequence[Covariance], *, are_independent: bool = True) -> FloatArray | None:
-    """Return the allowance of several results together, (d, d); None where none has one.
+def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> CombinedMeans | None:
+    """Return what limits of means of several results together need; None where one has other scores.
 
-    The allowance of a result is a part of each mean by itself plus v v', which all means share. Results of the same
-    prompts share this part, too: the change of a mean between two of them has the allowance of a difference.
+    ``orders``: See :meth:`CombinedMeans.side_by_side`.
     """
-    if all(block.allowance is None for block in blocks):
-        return None
-    parts = [np.zeros_like(block.matrix) if block.allowance is None else block.allowance for block in blocks]
-    joint = np.asarray(block_diag(*parts))
-    if are_independent:
-        return joint
-    common = []
-    for part in parts:
-        size = np.sqrt(np.diag(part))
-        pair = size[:2].prod()
-        common.append(size * np.sqrt(part[0, 1] / pair) if pair else 0 * size)
-    shared = np.concatenate(common)
-    of_block = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return np.where(of_block[:, None] == of_block, joint, np.outer(shared, shared))
+    means = [block.means for block in blocks if block.means is not None]
+    return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -57,7 +57,7 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .simultaneous import MaxT, Separation, Simultaneous, compare_differences
+from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 # Numbers drawn for the power to find several leads at once, and the fewest draws.
@@ -208,7 +208,8 @@ class FirstPlace:
 
     leader: Place of the leader.
     others (K - 1,): Places of the other models, the best first.
-    difference, std_error (K - 1,): Estimated leads of the leader over them, with standard errors.
+    difference, std_error (K - 1,): Estimated leads of the leader over them, with standard errors of predictions.
+    low, high (K - 1,): Limits of the leads that hold for all pairs at once.
     p (K - 1,): p-value of each; first place is decided where none is above alpha.
     separated (K - 1,): Whether all pairs at once separate them from the leader.
     critical: Critical value of each difference for the question who is first; NaN for tests at all looks.
@@ -221,6 +222,8 @@ class FirstPlace:
     others: IntArray
     difference: FloatArray
     std_error: FloatArray
+    low: FloatArray
+    high: FloatArray
     p: FloatArray
     separated: NDArray[np.bool_]
     critical: float
@@ -258,28 +261,34 @@ class FirstPlace:
         return float(np.quantile(leads_needed(lead[hardest], factor, self.critical, 0), power) ** 2)
 
 
-def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Separation) -> FirstPlace | None:
-    """Test whether the model with the highest estimate is first; None where no difference varies.
+def first_place(
+    estimate: FloatArray, simultaneous: Simultaneous, separation: Separation, sign: int = 1
+) -> FirstPlace | None:
+    """Test whether the model with the highest estimate (lowest, with the sign -1) is first; None where none varies.
 
     This is one question and no family of tests; the proof is at the top of this module. Shapes: estimate (K,).
     """
     if not np.isfinite(separation.critical):
         return None
-    order = np.argsort(-estimate, kind="stable")
+    order = np.argsort(-sign * estimate, kind="stable")
     first, others = np.full(len(order) - 1, order[0]), order[1:]
     by_pairs = separation.p_above[first, others]
     single = compare_differences(estimate, simultaneous, first, others, method="none", alpha=separation.alpha)
     is_normal = isinstance(simultaneous, MaxT) and simultaneous.bootstrap is None
     critical = separation.critical if isinstance(simultaneous, MaxT) else float("nan")
+    low, high = law_of_differences(estimate, simultaneous, first, others)[1].limits(separation.critical)
+    low, high = (low, high) if sign > 0 else (-high, -low)
     return FirstPlace(
         leader=int(order[0]),
         others=others,
-        difference=single.estimate,
+        difference=sign * single.estimate,
         std_error=single.std_error,
+        low=low,
+        high=high,
         p=np.fmin(by_pairs, single.p_value) if is_normal else by_pairs,
         separated=separation.above[first, others],
         critical=single.critical if is_normal else critical,
         alpha=separation.alpha,
         is_single=is_normal,
-        covariance=simultaneous.covariance,
+        covariance=simultaneous.widened,
     )

@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from .._utils.computation import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
@@ -36,6 +37,7 @@ from .bootstrap_and_max_t import (
 )
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
+from .score_limits import ContrastLaw
 from .wald import TWO_SIDED, Alternative
 
 # Methods for tests of differences.
@@ -107,7 +109,7 @@ class Family:
 class MaxT:
     """max-t of scores and of their differences; what is drawn is kept.
 
-    covariance: The covariance with its allowance.
+    covariance: Covariance of the scores; ``widened``, that behind draws.
     bootstrap, multipliers: The multiplier bootstrap that draws, and its kind; None for normal draws.
     n_jobs: Number of threads of tests: one, or that of the fit.
 
@@ -125,12 +127,13 @@ class MaxT:
         bootstrap: MultiplierBootstrap | None = None,
         n_draws: int = NORMAL_DRAWS,
     ) -> None:
-        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
+        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
         self.n_jobs: int | None = 1
         if bootstrap is not None:
             # Draws of the bootstrap need no quantiles of Student's t.
             self.covariance = replace(self.covariance, df=np.inf)
+        self.widened = self.covariance.widened
         self._step_down: tuple[FloatArray, tuple[FloatArray, Draws]] | None = None
 
     def __reduce__(self) -> tuple[type[MaxT], tuple[object, ...]]:
@@ -140,21 +143,21 @@ class MaxT:
     @cached_property
     def draws(self) -> NormalDraws | MultiplierBootstrap:
         """Joint draws of t statistics."""
-        return self.bootstrap or NormalDraws(self.covariance.factor, self._seed, self._n_draws)
+        return self.bootstrap or NormalDraws(self.widened.factor, self._seed, self._n_draws)
 
     @cached_property
     def _scores(self) -> Family:
         """The family of all scores."""
         if self.bootstrap is None:
-            return Family.of_contrasts(self.covariance, std_errors=self.covariance.std_errors)
-        return self._bootstrapped(np.eye(len(self.covariance.matrix)))
+            return Family.of_contrasts(self.widened, std_errors=self.widened.std_errors)
+        return self._bootstrapped(np.eye(len(self.widened.matrix)))
 
     @cached_property
     def _centred_scores(self) -> Family:
         """The family of all scores minus their mean."""
         centring = np.eye(len(self.covariance.matrix)) - 1 / len(self.covariance.matrix)
         if self.bootstrap is None:
-            return Family.of_contrasts(self.covariance, centring)
+            return Family.of_contrasts(self.widened, centring)
         return self._bootstrapped(centring)
 
     def _bootstrapped(self, combinations: FloatArray) -> Family:
@@ -162,7 +165,7 @@ class MaxT:
         assert self.bootstrap is not None
         units, added = self.bootstrap.units @ combinations.T, combinations @ self.bootstrap.added @ combinations.T
         bootstrap = replace(self.bootstrap, units=units, added=added)
-        covariance = Covariance(combinations @ self.covariance.matrix @ combinations, combinations)
+        covariance = Covariance(combinations @ self.widened.matrix @ combinations, combinations)
         places = np.arange(len(combinations))
         scores = differences(covariance, places, np.full(len(places), len(places)))
         varies = scores.std_error > 0
@@ -173,7 +176,7 @@ class MaxT:
     @cached_property
     def _pairs(self) -> Contrasts:
         """All differences that vary."""
-        pairs = differences(self.covariance, *np.triu_indices(len(self.covariance.matrix), 1))
+        pairs = differences(self.widened, *np.triu_indices(len(self.widened.matrix), 1))
         return pairs.take(pairs.std_error > 0)
 
     @cached_property
@@ -195,7 +198,7 @@ class MaxT:
         if method == "max-t":
             with computing_with(self.n_jobs):
                 return self._scores.critical(alpha)
-        n_tests = int((self.covariance.std_errors > 0).sum()) if method == "bonferroni" else 1
+        n_tests = int((self.widened.std_errors > 0).sum()) if method == "bonferroni" else 1
         return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
 
     def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
@@ -282,20 +285,22 @@ class AllLooks:
     The joint distribution of all differences at all looks is not known: Bonferroni's method stands for max-t, and
     Holm's for its step-down tests.
 
-    covariance: The covariance with its allowance.
+    covariance: Covariance of the scores.
     """
 
     covariance: Covariance
     sequence: ConfidenceSequence
     multipliers: ClassVar[None] = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "covariance", self.covariance.widened)
+    @property
+    def widened(self) -> Covariance:
+        """The covariance that says which estimates vary."""
+        return self.covariance.widened
 
     def critical(self, alpha: float, method: str = "max-t") -> float:
         """Return the half-width of the scores' intervals, in standard errors; alpha is that of the sequence."""
         check_choice(method, METHODS, "method")
-        return self.sequence.critical(1 if method == "none" else int((self.covariance.std_errors > 0).sum()))
+        return self.sequence.critical(1 if method == "none" else int((self.widened.std_errors > 0).sum()))
 
     def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
         """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
@@ -359,20 +364,31 @@ def compare_differences(
     alternative: Alternative = TWO_SIDED,
 ) -> PairTests:
     """Test all differences ``estimate[first] - estimate[second]``, (J,), as one family."""
-    contrasts = differences(simultaneous.covariance, first, second)
+    contrasts, law = law_of_differences(estimate, simultaneous, first, second)
     usable = contrasts.std_error > 0
-    difference = estimate[first] - estimate[second]
     z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
     critical = float("nan")
     if usable.any():
-        varying = contrasts.take(usable)
-        z[usable] = alternative.statistics(difference[usable], varying.std_error)
+        z[usable] = alternative.statistics(law)[usable]
         p[usable], adjusted[usable], critical = simultaneous.adjust(
-            varying, z[usable], method=method, alternative=alternative, alpha=alpha
+            contrasts.take(usable), z[usable], method=method, alternative=alternative, alpha=alpha
         )
-    half_width = np.where(usable, critical * contrasts.std_error, np.nan)
-    low, high = (np.where(usable, limit, np.nan) for limit in alternative.limits(difference, half_width))
-    return PairTests(first, second, difference, contrasts.std_error, z, p, adjusted, low, high, critical)
+    low, high = (np.where(usable, limit, np.nan) for limit in alternative.limits(law, critical))
+    return PairTests(first, second, law.estimate, contrasts.std_error, z, p, adjusted, low, high, critical)
+
+
+def law_of_differences(
+    estimate: FloatArray, simultaneous: Simultaneous, first: IntArray, second: IntArray
+) -> tuple[Contrasts, ContrastLaw]:
+    """Return differences ``estimate[first] - estimate[second]``, (J,), for draws, and with their law."""
+    covariance, size = simultaneous.covariance, len(first)
+    matrix = None
+    if covariance.means is not None:
+        rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
+        matrix = csr_matrix((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
+    plain = differences(covariance, first, second)
+    law = covariance.law(estimate[first] - estimate[second], plain.std_error, matrix)
+    return plain if matrix is None else differences(simultaneous.widened, first, second), law
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -399,13 +415,13 @@ class Separation:
         object.__setattr__(self, "n_separated", int(above.sum()))
 
 
-def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> Separation:
-    """Test theta_j <= theta_k for all ordered pairs together by step-down.
+def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float, sign: int = 1) -> Separation:
+    """Test theta_j <= theta_k for all ordered pairs together by step-down; with the sign -1 theta_j >= theta_k.
 
     The family-wise error rate, of models said to be above others, holds also where scores are (nearly) equal.
     """
     p_above = np.ones((len(estimate), len(estimate)))
-    contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
+    contrasts, z = _varying_pairs(estimate, simultaneous, sign)
     if not len(z):
         return Separation(p_above, float("nan"), alpha)
     first, second = contrasts.first, contrasts.second
@@ -414,14 +430,14 @@ def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> 
     return Separation(p_above, critical, alpha)
 
 
-def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> NDArray[np.bool_]:
+def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float, sign: int = 1) -> NDArray[np.bool_]:
     """Return whether each model is above, and below, each other model, (K, K, 2), by a family of tests for each model.
 
     All statements about model j hold together with probability ``1 - alpha``: the family consists of the differences
     between j and each other model, in both directions.
     """
     is_separated = np.zeros((len(estimate), len(estimate), 2), dtype=bool)
-    contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
+    contrasts, z = _varying_pairs(estimate, simultaneous, sign)
     of_model = [np.flatnonzero((contrasts.first == j) | (contrasts.second == j)) for j in range(len(estimate))]
     families = [family for family in of_model if len(family)]
     if not families:
@@ -436,8 +452,8 @@ def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float
     return is_separated
 
 
-def _varying_pairs(estimate: FloatArray, covariance: Covariance) -> tuple[Contrasts, FloatArray]:
-    """Return all differences with a positive variance, and their z statistics, (J,)."""
-    contrasts = differences(covariance, *np.triu_indices(len(estimate), 1))
-    contrasts = contrasts.take(contrasts.std_error > 0)
-    return contrasts, (estimate[contrasts.first] - estimate[contrasts.second]) / contrasts.std_error
+def _varying_pairs(estimate: FloatArray, simultaneous: Simultaneous, sign: int) -> tuple[Contrasts, FloatArray]:
+    """Return all differences with a positive variance, and their z statistics times a sign, (J,)."""
+    contrasts, law = law_of_differences(estimate, simultaneous, *np.triu_indices(len(estimate), 1))
+    varies = contrasts.std_error > 0
+    return contrasts.take(varies), sign * law.statistics()[varies]

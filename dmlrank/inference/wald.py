@@ -16,6 +16,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown
 from .confidence_sequence import Boundary, ConfidenceSequence
 from .covariance import Covariance
+from .score_limits import ContrastLaw
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
@@ -53,11 +54,11 @@ class Alternative:
     side: str = "two-sided"
     delta: float = 0.0
 
-    def statistics(self, estimate: FloatArray, std_error: FloatArray) -> FloatArray:
-        """Return the z statistics, (J,), from estimates and standard errors of J differences; see the table."""
+    def statistics(self, law: ContrastLaw) -> FloatArray:
+        """Return the z statistics, (J,), of J differences with a law; see the table for normal ones."""
         if self.side == "equivalence":
-            return (self.delta - np.abs(estimate)) / std_error
-        return (estimate + (self.delta if self.side == "noninferiority" else -self.delta)) / std_error
+            return np.minimum(law.statistics(-self.delta), -law.statistics(self.delta))
+        return law.statistics(-self.delta if self.side == "noninferiority" else self.delta)
 
     def evidence(self, z: FloatArray) -> FloatArray:
         """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
@@ -76,11 +77,12 @@ class Alternative:
             return float(scipy.stats.norm.isf(self.tail(alpha)))
         return boundary.critical(alpha) if self.side == "two-sided" else boundary.one_sided_critical(alpha)
 
-    def limits(self, estimate: FloatArray, half_width: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def limits(self, law: ContrastLaw, critical: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper limits, (J,) each; one of the two is infinite for one-sided alternatives."""
-        low = np.full(len(estimate), -np.inf) if self.side == "smaller" else estimate - half_width
-        one_sided = self.side in ("larger", "noninferiority")
-        return low, np.full(len(estimate), np.inf) if one_sided else estimate + half_width
+        low, high = law.limits(critical)
+        if self.side == "smaller":
+            low = np.full(len(low), -np.inf)
+        return low, np.full(len(low), np.inf) if self.side in ("larger", "noninferiority") else high
 
     def tail(self, alpha: float) -> float:
         """Return the probability of the null distribution beyond the critical value: half of alpha for "two-sided"."""
@@ -184,7 +186,8 @@ class ZTests:
             critical = self.covariance.from_normal(self.alternative.critical(level))
         else:
             critical = self.alternative.critical(level, self.sequence.boundary())
-        return np.column_stack(self.alternative.limits(self.effect, critical * self.covariance.widened.std_errors))
+        law = self.covariance.law(self.effect, self.covariance.std_errors)
+        return np.column_stack(self.alternative.limits(law, critical))
 
     def _level(self, alpha: float | None) -> float:
         """Return the alpha of intervals; raise where a caller asks for another one than that of a sequential view."""
@@ -272,7 +275,7 @@ def z_tests(
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    z = alternative.statistics(effect - hypothesis.value, covariance.widened.std_errors)
+    z = alternative.statistics(covariance.law(effect - hypothesis.value, covariance.std_errors))
     boundary = None if sequence is None else sequence.boundary()
     p = alternative.p_values(z if boundary else covariance.to_normal(z), boundary)
     pairs = zip(hypothesis.labels, hypothesis.value, strict=True)
@@ -298,9 +301,9 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
             f"there is nothing to test about {about}, because the functional fixes the value whatever the data say: "
             f"{estimates.reason}. A test needs a combination that the functional leaves free, such as a difference"
         )
-    fewest = min(covariance.n_clusters, default=covariance.df + 1)
+    fewest = min(min(covariance.n_clusters, default=np.inf), covariance.df + 1)
     if fewest <= rank:
-        units = "clusters" if covariance.n_clusters else "prompts"
+        units = "effective clusters" if covariance.n_clusters else "prompts"
         raise HypothesisError(
             f"{rank} restrictions cannot be tested with {fewest:.0f} {units}, because their covariance has no inverse; "
             f"test fewer models at once, or use t_test"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.formula.parse import parse_formula
-from ..data.vote_columns import FEW_CLUSTERS, few_prompts_advice
+from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..exceptions import listed
 from ..report.statements import AS_MET, as_sentence, counted, first_of
 from ..tables.display_text import p_value_clause
@@ -97,6 +97,12 @@ def _few_clusters(check: Check) -> Iterator[str]:
             yield (
                 f"There are only {row['clusters']} clusters in {name!r}. With {FEW_CLUSTERS} clusters or fewer "
                 f"standard errors are too small on average. Use a finer grouping if it keeps dependent votes together."
+            )
+        elif row["effective"] < FEW_EFFECTIVE:
+            yield (
+                f"The {row['clusters']:,} clusters in {name!r} tell no more than {row['effective']:.1f} of one size, "
+                f"because the largest has {row['largest']:,} {row['of']}. With fewer than {FEW_EFFECTIVE}, intervals "
+                f"hold only roughly. Use a column with more even clusters if it keeps dependent votes together."
             )
 
 
@@ -195,7 +201,7 @@ def _pair_problems(check: Check, has_few_labels: pd.Series) -> Iterator[str]:
 
 def _label_problems(check: Check) -> Iterator[str]:
     """Report rare labels, wins that no label stands for, and labels that are numbers."""
-    rare = check.labels[check.labels["votes"] < _FEW_VOTES]
+    rare = check.labels[(check.labels["votes"] < _FEW_VOTES) & (check.labels["read_as"] != "not read")]
     if len(rare):
         yield (
             f"These labels have fewer than {_FEW_VOTES} votes each: {listed(rare['label'])}. A learner cannot predict "

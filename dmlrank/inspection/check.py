@@ -13,7 +13,9 @@ from ..data.arrays import name_of
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
+from ..data.outcomes import WINNERS
 from ..exceptions import listed
+from ..inference.score_limits import fewest_units
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import write_page
 from ..report.statements import AS_MET, counted
@@ -123,6 +125,9 @@ class ScoreCheck:
         The columns of ``models`` by model and task, where the table has a column ``task``; empty elsewhere.
     equal_tasks : str or None
         The column of tasks that all count the same in ``mean``.
+    smallest_margin : float or None
+        The smallest margin with which these prompts can pass a gate at level 0.95, where no prompt is lost; None unless
+        scores are 0 and 1.
     """
 
     n_prompts: int
@@ -135,6 +140,7 @@ class ScoreCheck:
     models: pd.DataFrame
     tasks: pd.DataFrame
     equal_tasks: str | None = None
+    smallest_margin: float | None = None
 
     @classmethod
     def of(cls, scores: DerivedPairs, formula: Formula, equal_tasks: str | None = None) -> ScoreCheck:
@@ -171,7 +177,9 @@ class ScoreCheck:
 
         of_prompt = tasks.reindex(by_prompt.index).to_numpy()
         by_task = {name: counted_by_model(of_prompt == name) for name in pd.unique(of_prompt) if task in table}
+        is_binary = table[score].dropna().astype(float).isin([0, 1]).all()
         return cls(
+            smallest_margin=1 - 0.05 ** (1 / len(by_prompt)) if is_binary else None,
             n_prompts=len(by_prompt),
             n_common=int((by_prompt > 0).all(axis=1).sum()),
             n_scores=int(known.sum()),
@@ -191,12 +199,19 @@ class ScoreCheck:
         runs = f"; at most {self.most_runs} runs of a model on a prompt" if self.most_runs > 1 else ""
         errors = f"; {counted(n_errors, 'row')} with an error in place of a score" if n_errors else ""
         missing = f"{self.runs_missing}; no model lacks a prompt" if self.runs_missing else "none"
+        gate = list[tuple[str, str]]()
+        if self.smallest_margin is not None:
+            needed = ", ".join(f"{margin:g} needs {fewest_units(margin, 0.05):,}" for margin in (0.01, 0.02, 0.05))
+            gate = [
+                ("Margin of a gate:", f"from {self.smallest_margin:.2g} on at level 0.95; {needed} prompts, none lost")
+            ]
         return [
             ("Models:", f"{len(self.models)}"),
             ("Means:", f"over tasks, the values of {self.equal_tasks!r}" if self.equal_tasks else "over prompts"),
             ("Scores:", f"{self.runs_there or f'{self.n_scores:,}'}{runs}{errors}"),
             ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else missing),
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
+            *gate,
         ]
 
     def errors(self) -> Iterator[str]:
@@ -298,7 +313,8 @@ class Check(Summarised):
     similar_models : list of tuple of str
         Models whose names differ only by letter case, inner blanks or Unicode form.
     clusters : DataFrame
-        By grouping column: ``clusters``, their ``smallest median largest`` size, and ``of``, the unit of the sizes.
+        By grouping column: ``clusters``, the ``effective`` number of clusters of one size, their ``smallest median
+        largest`` size, and ``of``, the unit of the sizes.
     missing : Series
         By column: rows in which a needed value is missing.
     cost : Cost
@@ -307,7 +323,7 @@ class Check(Summarised):
         Problems of a fit in sentences with advice, the gravest first; empty where there are none.
     errors : tuple of str
         The problems with which a fit ends with an error.
-    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
+    outcome_kind : {"labels", "winners", "grades", "preferences", "probabilities", "counts", "scores", "ranks"}
         What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
         order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
     scores : ScoreCheck or None
@@ -361,7 +377,7 @@ class Check(Summarised):
     @property
     def has_display_order(self) -> bool:
         """Whether one model of a pair was shown first; false for pairs derived from scores or ranks."""
-        return self.outcome_kind not in DERIVED_KINDS
+        return self.outcome_kind not in (*DERIVED_KINDS, WINNERS)
 
     def as_text(self) -> str:
         """Return the page as plain text, for a table of scores with the table of models by task."""
@@ -446,7 +462,7 @@ def facts(check: Check) -> list[tuple[str, str]]:
         (
             "Clusters:",
             f"{row['clusters']:,} {name} ({row['smallest']:,} to {row['largest']:,} {row['of']}, median "
-            f"{row['median']:g})",
+            f"{row['median']:g}; as {row['effective']:,.1f} of one size)",
         )
         for name, row in check.clusters.iterrows()
     ]
@@ -521,7 +537,12 @@ def _pair_facts(check: Check) -> list[tuple[str, str]]:
 def _order_facts(check: Check) -> list[tuple[str, str]]:
     """Return the facts on display order: the test of balance, and how often the model shown first wins."""
     if not check.has_display_order:
-        return [("Display order:", f"none, because the comparisons are derived from {check.outcome_kind}")]
+        why = (
+            "the columns say who won and who lost"
+            if check.outcome_kind == WINNERS
+            else "the comparisons are derived from "
+        )
+        return [("Display order:", f"none, because {why}{check.outcome_kind * (check.outcome_kind in DERIVED_KINDS)}")]
     test, wins = check.order, check.position
     p_value = p_value_clause(test.p_value)
     balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"

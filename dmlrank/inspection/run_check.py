@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from .._utils.computation import collected_warnings
 from ..data.arrays import name_of
 from ..data.columns import similar_names
-from ..data.contexts import readable_rows, repeated_values
+from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns, take_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
-from ..data.outcomes import require_mirrored_worths
+from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
-from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, read_clusters
-from ..exceptions import GraphError, OptionError
+from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
+from ..exceptions import DataError, GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
 from ..fit.state import Source
 from ..functionals import CategoryWeights
@@ -54,6 +54,10 @@ def inspect_data(source: Source, options: Options) -> Check:
     n_unreadable = len(rows.table) - len(readable.table)
     with collected_warnings() as notices:
         data = preferences_of(readable)
+        if data.n_items < 2:
+            raise DataError(
+                f"check() looks at comparisons, and there is one model ({data.items[0]!r}); fit it: its mean needs none"
+            )
         warn_of_unequal_gaps(source.data, options)
         clusters = read_clusters(data, options.clusters, options.context)
         groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
@@ -72,8 +76,8 @@ def inspect_data(source: Source, options: Options) -> Check:
     pair, size = data.cells.first * data.n_items + data.cells.second, (data.n_items, data.n_items)
     total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
     settings = settings_table(counts, data.pair_votes(), min_labels)
-    if data.outcome_kind in DERIVED_KINDS:
-        # Pairs derived from scores or ranks have no display order.
+    if data.outcome_kind in (*DERIVED_KINDS, WINNERS):
+        # Pairs derived from scores or ranks have no display order, and columns of winners and losers say none.
         settings = settings[~settings["position_bias"]].reset_index(drop=True)
     missing_cells = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
     n_training_rows = round(len(data.cells) * (options.learning.n_folds - 1) / options.learning.n_folds)
@@ -87,7 +91,9 @@ def inspect_data(source: Source, options: Options) -> Check:
         edge_weights=options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given",
         settings=settings,
         n_rows=data.n_rows,
-        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, formula.outcomes),
+        n_copies=0
+        if rows.are_partitioned or scores is not None or data.outcome_kind == COUNTS
+        else count_copies(source.data, formula.outcomes),
         n_dropped=data.n_dropped - n_unreadable,
         n_unreadable=n_unreadable,
         n_contexts=data.n_contexts,
@@ -96,7 +102,7 @@ def inspect_data(source: Source, options: Options) -> Check:
         n_comparisons=len(data.cells),
         features=data.feature_map.names,
         categories=data.categories,
-        labels=_label_table(data, formula.outcome),
+        labels=_label_table(data, formula.outcome, rows),
         models=_model_table(data, counts, total, compared),
         pairs=_pair_table(data, counts, total, compared),
         graph=compared,
@@ -146,9 +152,18 @@ def _possible_voters(source: Source, options: Options, available: Sequence[str],
     return tuple(name for name in texts if FEW_CLUSTERS < table[name].nunique() <= len(table) / 2)
 
 
-def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
-    """Return a row per label with its meaning, votes and share; columns of probabilities have no labels to count."""
+def _label_table(data: PreferenceData, outcome: str, rows: Rows) -> pd.DataFrame:
+    """Return a row per label with its meaning, votes and share; columns of probabilities have no labels to count.
+
+    Labels of ``rows`` that were not read come last.
+    """
     table = pd.DataFrame(data.labels, columns=["label", "read_as"])
+    if not outcome:
+        return table.assign(votes=data.n_votes, share=1.0)
+    if data.outcome_kind == COUNTS:
+        places = [data.categories.index(meaning) if meaning in data.categories else -1 for meaning in table["read_as"]]
+        table["votes"] = np.append(data.vote_y.sum(axis=0), 0)[places].astype(int)
+        return table.assign(share=table["votes"] / data.n_votes)
     if data.outcome_kind in DERIVED_KINDS:
         n_tied = int(data.vote_y[:, 2:].sum())
         table["votes"] = [data.n_votes - n_tied, n_tied][: len(table)]
@@ -156,6 +171,11 @@ def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
         raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
         votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
         table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+        if outcome in rows.roles and data.outcome_kind != "preferences":
+            column = rows.roles[outcome].only(rows.labelled)
+            found = pd.Series(np.bincount(column.codes), [name_of(level) for level in column.levels])
+            unread = found[~found.index.isin(table["label"])].rename_axis("label").reset_index(name="votes")
+            table = pd.concat([table, unread.assign(read_as="not read")], ignore_index=True) if len(unread) else table
     return table.assign(share=table["votes"] / data.n_votes)
 
 
@@ -219,15 +239,23 @@ def _repeated_features(data: PreferenceData) -> dict[str, int]:
 
 
 def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
-    """Return the number and sizes of clusters by grouping column."""
+    """Return the number, the effective number and the sizes of clusters by grouping column."""
     rows = {}
     if clusters is not None:
         groupings = [(clusters.of_context, "contexts"), (clusters.second_of_context, "contexts")]
         present = [(code, of) for code, of in [*groupings, (clusters.of_vote, "votes")] if code is not None]
         for name, (code, of) in zip(clusters.names, present, strict=True):
             sizes = np.unique(code, return_counts=True)[1]
-            rows[name] = len(sizes), int(sizes.min()), float(np.median(sizes)), int(sizes.max()), of
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])
+            rows[name] = (
+                len(sizes),
+                effective_clusters(code),
+                int(sizes.min()),
+                float(np.median(sizes)),
+                int(sizes.max()),
+                of,
+            )
+    names = ["clusters", "effective", "smallest", "median", "largest", "of"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=names)
 
 
 # --- counts -----------------------------------------------------------------------------------------------------------

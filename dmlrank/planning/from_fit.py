@@ -363,8 +363,8 @@ def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> ND
     if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
         return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
-    separation = separate(estimates.estimate, simultaneous, estimates.alpha)
-    first = first_place(estimates.estimate, simultaneous, separation)
+    separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
+    first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
     if options.contrasts.count > 1 or first is None:
         return separation.above
     if from_scratch and first.decided:

@@ -302,7 +302,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         thin = thin_models(specification, solution)
         thin_note = (
             f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
-            f"{FEWEST_PROMPTS}), where the fewest runs set the t quantiles of all intervals."
+            f"{FEWEST_PROMPTS}), where they keep ranks open."
         )
         return [
             f"Standard errors are predicted for a fit of {'all' if has_runs else 'these'} runs"

@@ -409,7 +409,10 @@ def _outcome_note(results: Estimates) -> list[str]:
     labels, kind = results.diagnostics.labels, results.diagnostics.outcome_kind
     meanings = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
     if kind == "preferences":
-        return [f"The labels are preferences from 0 to 1 ({meanings}). There is no category for ties."]
+        low, high = sorted(label for label, _ in labels)
+        return [f"The labels are preferences from {low} to {high} ({meanings}). There is no category for ties."]
+    if kind == "counts":
+        return [f"The columns are numbers of votes ({meanings})."]
     if kind == "probabilities":
         return [f"The labels are probabilities ({meanings})."]
     if kind == "grades":
@@ -460,7 +463,7 @@ def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | Non
         sentences = [
             f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
             "Standard errors are sandwich estimates.",
-            "Display order is ignored.",
+            "Display order is ignored." if not d.order_effect_error else "The model has an effect of display order.",
         ]
     if tests is None and level.separation and level.separation.critical > 0:
         kind = "step-down tests" if results.sequence is None else "Holm's tests at all looks"

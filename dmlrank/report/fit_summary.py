@@ -16,7 +16,6 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
-from ..inference.wald import z_statistics
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .statements import (
@@ -88,7 +87,7 @@ def rows_to_show(results: Estimates, models: object = None, top: object = None) 
                 f"({listed(results.names, 5)}) are not scores of models; use models= with names of outputs"
             )
         return choose_models(results.names, range(len(results.names)), models, noun="output")
-    ranking = np.argsort(-results.estimate, kind="stable").tolist()
+    ranking = np.argsort(-results.merit, kind="stable").tolist()
     return choose_models(results.models, ranking, models, top)
 
 
@@ -153,13 +152,14 @@ def leaderboard_columns(
     }
     if has_tests and p_adjusted is not None:
         # Scores without a test say why.
-        z = z_statistics(*results.against_neutral())
+        z = results.neutral_statistics()
         fates = ["fixed" if fixed else "n/a" if np.isnan(x) else "" for fixed, x in zip(results.fixed, z, strict=True)]
         z_texts = [(fate or fixed_text(number, 2),) for fate, number in zip(fates, z, strict=True)]
         p_texts = [("" if fate else p_value_text(p),) for fate, p in zip(fates, p_adjusted, strict=True)]
         columns["std_error"] = _numbers("std err", "Standard error", results.std_errors, digits)
-        columns["z"] = Column("z", "z", z_texts)
-        columns["p"] = Column("adj. P", "Adjusted p", p_texts)
+        if len(results.names) > 1:
+            columns["z"] = Column("z", "z", z_texts)
+            columns["p"] = Column("adj. P", "Adjusted p", p_texts)
     if has_tests:
         low, high = results.intervals(level.critical)
         limits = [tuple(fixed_text(end, digits) for end in ends) for ends in zip(low, high, strict=True)]
@@ -172,11 +172,11 @@ def leaderboard_columns(
             said,
             hyphen="\u2212",
         )
-    if not results.of_models:
+    if not results.of_models or len(results.models) == 1:
         return columns
     # Models without a vote in the group have no rank, and are below all others.
     unseen = results.is_unseen
-    few, order = results.diagnostics.models_with_few_prompts, ranks_of(np.where(unseen, -np.inf, results.estimate))
+    few, order = results.diagnostics.models_with_few_prompts, ranks_of(np.where(unseen, -np.inf, results.merit))
     ranks = [("-" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
     name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
     said += "; none where a standard error rests on fewer than three prompts" if few else ""
@@ -388,7 +388,7 @@ def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind
             "term": list(results.names),
             "estimate": results.estimate,
             "std_error": results.std_errors,
-            "statistic": z_statistics(*results.against_neutral()),
+            "statistic": results.neutral_statistics(),
             "p_value": results.p_values(),
             "p_adjusted": p_adjusted,
             "conf_low": lower,

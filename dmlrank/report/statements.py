@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.outcomes import COUNTS, MEANINGS, WINNERS
 from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
@@ -204,6 +205,17 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     sentences = []
     if results.description.ordered and results.estimated_by.has_first_stages:
         sentences.append(as_sentence(position_sentence(results, level)))
+    if error := results.diagnostics.order_effect_error:
+        adds, within = (fixed_text(one, 3) for one in (results.diagnostics.order_effect, error))
+        sentences.append(f"Being shown first adds {adds} to the log-odds of a win (standard error {within}).")
+    if results.diagnostics.outcome_kind == WINNERS:
+        sentences.append("The two columns of models say who won and who lost, so that display order plays no part.")
+    if results.diagnostics.outcome_kind == COUNTS:
+        words = [
+            f"{name} = {f'{meaning} wins' if meaning in MEANINGS[:2] else meaning.replace('_', ' ')}"
+            for name, meaning in results.diagnostics.labels
+        ]
+        sentences.append(f"The columns are numbers of votes: {', '.join(words)}.")
     if results.part:
         what = "Warnings" if results.are_means else "Outcome model, propensities and warnings"
         sentences.append(f"{what} are those of the whole fit.")
@@ -250,7 +262,7 @@ def runs_or_prompts(results: Estimates) -> list[str]:
     gain = results.diagnostics.gain_of_runs
     if gain is None:
         return []
-    best = np.argsort(-results.estimate, kind="stable")[:2]
+    best = np.argsort(-results.merit, kind="stable")[:2]
     first, second = (results.models[j] for j in best)
     error = float(differences(results.covariance, best[:1], best[1:]).std_error[0])
     # Twice the runs halve the part of runs in the variance, 1 - (1 - gain)^2; twice the prompts halve all of it.
@@ -331,7 +343,7 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         dash = f' ("-": fewer than {fewest})' if fewest else ""
         sentences.append(f"{win_head(results)}: against the models that each was compared with, which differ{dash}.")
     if results.has_intervals:
-        if results.neutral != 0:
+        if results.neutral != 0 and len(results.names) > 1:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
         sets = "; so do rank sets" if level.separation else ""
         bootstrap = f" ({level.bootstrap} bootstrap)" if level.bootstrap else ""
@@ -350,15 +362,13 @@ def few_units_words(results: Estimates) -> str:
     covariance = results.covariance
     if results.sequence is not None:
         return ""
+    units = "clusters" if results.description.clusters else _independent_units(results)[0]
+    if covariance.means is not None:
+        return f" (each limit allows for one unseen {units.removesuffix('s')})"
     if not covariance.has_few_units:
-        # Small beside the sampling error of many prompts, unless scores are near the end of their range.
-        return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
-    # Where scores are missing, the effective number of prompts of the model with the fewest scores.
-    are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
-    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}"
-    units += "clusters" if results.description.clusters else _independent_units(results)[0]
-    pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
-    return f" ({units}: t quantiles{pseudo})"
+        return ""
+    are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=results.description.n_contexts)
+    return f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
 
 
 def score_words(results: Estimates, *, on_page: bool = False) -> str:
@@ -390,7 +400,7 @@ def position_sentence(results: Estimates, level: SummaryLevel) -> str:
     if not (np.isfinite(effect) and np.isfinite(z)):
         return "the effect of being shown first cannot be tested"
     error = effect / z if z else 0.0
-    ends = effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1])
+    ends = np.clip(effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]), -1, 1)
     first, second, low, high = (fixed_text(50 + 50 * number, 1) for number in (effect, -effect, *ends))
     # An interval of one look does not hold at several.
     interval = f" ({level.confidence} interval by itself {low} to {high})" if results.sequence is None else ""
@@ -406,6 +416,12 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     A page says so without statistical terms; of the p-values it has that of a decision, which is not in its tables.
     """
     first, separation = level.first, level.separation
+    if results.are_means and len(results.models) == 1 and results.has_intervals:
+        digits = decimals(results.std_errors, fewest=fewest_decimals(results.scale.natural))
+        ends = (results.estimate, *results.intervals(level.critical))
+        score, low, high = (fixed_text(float(end[0]), digits) for end in ends)
+        about = f"{results.models[0]} has a mean {results.description.outcome} of {score}"
+        return [f"{about} ({level.confidence} interval {low} to {high})."]
     if first is None or separation is None:
         return []
     leader = results.models[first.leader]
@@ -430,10 +446,10 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
         f"{max(thin.values(), default=0) + 1}" if not results.diagnostics.models_dropped else " of a larger number"
     )
     if not first.decided and leader in thin:
-        others = [j for j in np.argsort(-results.estimate, kind="stable") if results.models[j] not in thin]
+        others = [j for j in np.argsort(-results.merit, kind="stable") if results.models[j] not in thin]
         return [
             f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
-            f"do not show who is first. Of the others {results.models[others[0]]} has the highest score"
+            f"do not show who is first. Of the others {results.models[others[0]]} has the {results.best_end} score"
             + ("." if on_page else f"; a fit with pairs=Pairs(min_votes={enough_votes}) ranks them.")
         ]
     equal = [results.models[k] for k in first.others[first.difference == 0]]
@@ -442,7 +458,7 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
     if first.decided:
         lead = f"First place is decided: {leader} is first ({question}: P {p_value_clause(float(first.p.max()))})."
-        includes_zero = np.flatnonzero(first.difference <= separation.critical * first.std_error)
+        includes_zero = np.flatnonzero(first.low <= 0)
         if first.is_single and len(includes_zero) and not tied:
             over = some_of([results.models[k] for k in first.others[includes_zero]])
             lead += (
@@ -470,6 +486,11 @@ def verdict_sentences(results: Estimates, level: SummaryLevel, *, on_page: bool 
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
     if on_page:
         pairs = f"Which of two models is better is shown for {separation.n_separated:,} of {n_pairs:,} pairs."
+    if wins := results.diagnostics.order_of_lead:
+        lead += (
+            f" Most pairs were shown in one order only: if a model wins {fixed_text(wins, 1)} of 100 when shown first, "
+            f"display order alone makes this lead."
+        )
     lead = f"{several} {lead}".lstrip()
     return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first, on_page, few)]
 
@@ -478,7 +499,7 @@ def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
     """Return names that differ only by letter case, inner blanks or Unicode form, and a sentence about them."""
     if results.diagnostics.outcome_kind in DERIVED_KINDS:
         return set(), ""
-    ranked = [results.models[j] for j in np.argsort(-results.estimate, kind="stable")]
+    ranked = [results.models[j] for j in np.argsort(-results.merit, kind="stable")]
     groups = similar_names([*ranked, *results.diagnostics.models_dropped])
     groups = [group for group in groups if not set(ranked).isdisjoint(group)]
     if not groups:
@@ -523,8 +544,7 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     """Say by how much the leader is above the best model that may be first as well, or else the second one."""
     place = first.rival
     leader, rival = results.models[first.leader], results.models[first.others[place]]
-    gap, critical = float(first.difference[place]), level.separation.critical if level.separation else np.nan
-    ends = gap + critical * float(first.std_error[place]) * np.array([-1, 1])
+    gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
     digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
     score, is_natural = float(results.estimate[first.leader]), results.scale.natural
     is_share = is_natural and bool((results.estimate >= 0).all() and (results.estimate <= 1).all())
@@ -534,13 +554,14 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
 
     if is_share and results.functional == "borda":
         digits = max(digits - 2, 0)
-        points = [fixed_text(100 * number, digits) for number in (score, gap, *ends)]
+        points = [fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1))]
         opponents = f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
         what = f"wins {points[0]} of 100 comparisons with {opponents}"
         return f"{leader} {what}, {points[1]} more than {rival} ({interval(*points[2:])})."
     if results.are_means:
         own, *texts = (fixed_text(number, digits) for number in (score, gap, *ends))
-        what = f"has a mean {results.description.outcome} of {own}, {texts[0]} more than {rival}"
+        gap_words = f"{texts[0]} {'more' if results.sign > 0 else 'less'} than {rival}"
+        what = f"has a mean {results.description.outcome} of {own}, {gap_words}"
         return f"{leader} {what} ({interval(*texts[1:])})."
     texts = [fixed_text(number, digits) for number in (gap, *ends)]
     unit = " Elo points" if results.scale.name == "elo" else ""

@@ -149,7 +149,7 @@ class Comparison(JointBoards):
     @property
     def ranks(self) -> pd.DataFrame:
         """Ranks by score within each result: a row per model, a column per result."""
-        ranks = [pd.Series(ranks_of(r.estimates.estimate), index=r.models) for r in self.results]
+        ranks = [pd.Series(ranks_of(r.estimates.merit), index=r.models) for r in self.results]
         return self._columns(ranks).astype("Int64")
 
     @property
@@ -316,8 +316,8 @@ class Comparison(JointBoards):
         """
         e = self.results[0].estimates
         # Models with few votes, which may have the highest scores, are not the first by the lower ends of intervals.
-        low = e.intervals(e.critical)[0] if e.has_intervals else e.estimate
-        best = [e.models[j] for j in np.lexsort((-e.estimate, -low))]
+        low, high = e.intervals(e.critical) if e.has_intervals else (e.estimate, e.estimate)
+        best = [e.models[j] for j in np.lexsort((-e.merit, -low if e.sign > 0 else high))]
         n_best = min(MOST_BY_DEFAULT, len(self.models)) if models is None and top is None else top
         chosen = chosen_names([*best, *(name for name in self.models if name not in best)], models, n_best)
         ranks = self.ranks.loc[chosen].to_numpy(dtype=float, na_value=np.nan)
@@ -351,12 +351,13 @@ class Comparison(JointBoards):
         differences of their ends with probability 1 - alpha, however the results depend on each other.
         """
         level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
-        above = [separate(result.estimates.estimate, result.simultaneous, level).above for result in self.results]
+        parts = [(result.estimates, result.simultaneous) for result in self.results]
+        above = [separate(e.estimate, simultaneous, level, e.sign).above for e, simultaneous in parts]
         first, frames = self.results[0], []
         for name, result, later in zip(self.names[1:], self.results[1:], above[1:], strict=True):
             shared = [model for model in self.models if model in first.models and model in result.models]
             places = [[one.models.index(model) for model in shared] for one in (first, result)]
-            scores = [one.estimates.estimate[at] for one, at in zip((first, result), places, strict=True)]
+            scores = [one.estimates.merit[at] for one, at in zip((first, result), places, strict=True)]
             of_shared = [pairs[np.ix_(at, at)] for pairs, at in zip((above[0], later), places, strict=True)]
             frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
         return pd.concat(frames, ignore_index=True)
@@ -455,7 +456,7 @@ class Comparison(JointBoards):
             digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
             said = [f"score {fixed_text(score, digits)}" for score in e.estimate]
             if e.has_intervals:
-                sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha).above), strict=True)
+                sets = zip(*rank_bounds(separate(e.estimate, result.simultaneous, alpha, e.sign).above), strict=True)
                 of = f"of {len(e.models)}"
                 said = [f"{text}, rank set {rank_set_text(*ends)} {of}" for text, ends in zip(said, sets, strict=True)]
             few = dict.fromkeys(e.diagnostics.models_with_few_prompts, f"too few {e.counts}s for a rank")
@@ -809,16 +810,16 @@ class Criteria(Comparison):
         -----
         The interval of model j at weights w is w'theta_j +- c sqrt(w' V_j w), where V_j is the covariance of the
         model's scores on the criteria. By Scheffe's argument it holds for all w together if c^2 is the quantile of the
-        largest (theta_j - true theta_j)' V_j^- (theta_j - true theta_j) over models, which is drawn.
+        largest (theta_j - true theta_j)' V_j^- (theta_j - true theta_j) over models, which is drawn. For means of
+        scores, c times a standard error is the distance of the limit at c on that side.
         """
         w, joint = self._weights(weights), self.joint
-        error, widened = (
-            np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, _blocks(covariance, len(w)), w), 0.0))
-            for covariance in (joint.covariance, joint.max_t.covariance)
-        )
+        error = np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, _blocks(joint.covariance, len(w)), w), 0.0))
         score = w @ joint.estimate.reshape(len(w), -1)
-        half_width = self._critical(alpha, of_pairs=False) * widened
-        columns = {"score": score, "std_error": error, "lower": score - half_width, "upper": score + half_width}
+        below, above = (
+            np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, part, w), 0.0)) for part in self._distances(alpha)
+        )
+        columns = {"score": score, "std_error": error, "lower": score - below, "upper": score + above}
         return pd.DataFrame(columns, index=self.results[0].models)
 
     @one_thread()
@@ -850,7 +851,7 @@ class Criteria(Comparison):
         best = np.zeros(n_models, dtype=np.intp)
         for place, w in enumerate(grid):
             matrix = np.kron(w, np.eye(n_models))
-            score, covariance = matrix @ joint.estimate, matrix @ joint.max_t.covariance.matrix @ matrix.T
+            score, covariance = matrix @ joint.estimate, matrix @ joint.max_t.widened.matrix @ matrix.T
             variance = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2 * covariance
             half_width = critical * np.sqrt(np.maximum(variance, 0.0))
             gap = score[:, None] - score + np.where(np.eye(n_models), np.inf, 0.0)
@@ -861,10 +862,24 @@ class Criteria(Comparison):
         columns |= {name: grid[best, place] for place, name in enumerate(self.names)}
         return pd.DataFrame(columns, index=self.results[0].models)
 
+    def _distances(self, alpha: float | None) -> tuple[FloatArray, FloatArray]:
+        """Return squared distances of limits below and above scores, (K, M, M) each: w' (.) w is that of weights w."""
+        joint, n_criteria = self.joint, len(self.names)
+        limits = joint.covariance.law(joint.estimate, joint.covariance.std_errors).limits(
+            self._critical(alpha, of_pairs=False)
+        )
+        blocks = _blocks(joint.max_t.widened, n_criteria)
+        size = np.sqrt(np.einsum("jmm->jm", blocks))
+        product = size[:, :, None] * size[:, None, :]
+        correlation = np.divide(blocks, product, out=np.zeros_like(blocks), where=product > 0)
+        distances = (np.abs(end - joint.estimate).reshape(n_criteria, -1).T for end in limits)
+        below, above = (part[:, :, None] * part[:, None, :] * correlation for part in distances)
+        return below, above
+
     def _critical(self, alpha: float | None, *, of_pairs: bool) -> float:
         """Return the half-width in standard errors of intervals at all weightings, of scores or of differences."""
         level = alpha_or_default(alpha, self.joint.alpha)
-        covariance, size = self.joint.max_t.covariance, len(self.names)
+        covariance, size = self.joint.max_t.widened, len(self.names)
         squared = float(np.quantile(_largest_distances(covariance, size, of_pairs, self.joint.seed), 1 - level))
         # With few units each distance has Hotelling's law, and the draws say how distances depend on each other.
         return float(np.sqrt(covariance.wald_law(size).isf(chi2.sf(squared, size))))
@@ -887,16 +902,15 @@ class Criteria(Comparison):
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
         heading, boards, tables, _ = Comparison._page(self, alpha)
         possible = self.first_for_some_weighting(alpha)
-        blocks = _blocks(self.joint.max_t.covariance, len(self.names))
-        errors = np.sqrt(np.maximum(np.einsum("jmm->jm", blocks), 0.0))
+        below, above = self._distances(alpha)
         level = alpha_or_default(alpha, self.joint.alpha)
         weighting = Weighting(
             criteria=self.names,
             models=tuple(self.results[0].models),
             scores=self.joint.estimate.reshape(len(self.names), -1),
-            covariance=blocks,
-            critical=self._critical(alpha, of_pairs=False),
-            digits=decimals(errors.ravel(), fewest=3),
+            below=below,
+            above=above,
+            digits=decimals(self.joint.max_t.widened.std_errors, fewest=3),
             note=(
                 f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
                 f"may be tried out. Shown to be first for some weighting: "

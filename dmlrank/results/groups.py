@@ -27,7 +27,7 @@ from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family, MaxT
-from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test, z_statistics
+from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.intervals import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
 from ..report.fit_summary import covariance_words, rows_to_show
@@ -277,7 +277,7 @@ class GroupResults(JointBoards, Generic[Result]):
             ``p_adjusted`` and intervals hold for all groups and models together, ``p_value`` for each test alone; the
             statistic compares a score with the neutral value. Numbers are NaN where a model has no vote in a group.
         """
-        z = np.concatenate([z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))])
+        z = np.concatenate([self._of_group(group).neutral_statistics() for group in range(len(self))])
         max_t, n_models = None, len(self.models)
         if self.estimates.neutral is None:
             # A score is then compared with the mean score of its group.
@@ -289,6 +289,8 @@ class GroupResults(JointBoards, Generic[Result]):
 
     def _equality(self) -> WaldTestResults | str:
         """Return the test that groups have equal scores, or why there is none."""
+        if len(self.models) == 1:
+            return "a single model has no differences between models"
         try:
             return self.test_equal()
         except (HypothesisError, OptionError) as error:
@@ -414,7 +416,9 @@ class GroupResults(JointBoards, Generic[Result]):
         if not leaders or not overall:
             return ""
         by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
-        places = "; ".join(f"{model} has the highest score in {some_of(names)}" for model, names in by_size)
+        places = "; ".join(
+            f"{model} has the {self.estimates.best_end} score in {some_of(names)}" for model, names in by_size
+        )
         where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
         differ = ""
         if not isinstance(equality, str):
@@ -450,7 +454,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 basis=e.covariance.basis,
                 n_clusters=fact.n_clusters,
                 df=float(fact.n_units - 1),
-                allowance=None if covariance.allowance is None else covariance.allowance[place, place],
+                means=None if covariance.means is None else covariance.means.only(group, place),
             ),
             judge=None,
             votes=fact.votes,
@@ -543,7 +547,7 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.max_t.covariance.std_errors)
+        z = self.joint.covariance.law(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors).statistics()
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
@@ -619,21 +623,19 @@ class Projection(JointResults, ModelTable):
         places, n_models = places_of(self.models, models), len(self.models)
         v = self.design.at(self._points(variable, values, at or {}))
         contrasts = np.vstack([np.kron(v, np.eye(n_models)[place]) for place in places])
-        # Bands have the allowance of means of scores, and standard errors have not.
-        std_error, widened = (
-            np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, matrix, contrasts, optimize=True), 0.0))
-            for matrix in (self.joint.covariance.matrix, self.joint.max_t.covariance.matrix)
-        )
-        estimate = contrasts @ self.joint.estimate
-        half_width = Family.of_contrasts(self.joint.max_t.covariance, contrasts).critical(alpha) * widened
+        covariance, estimate = self.joint.covariance, contrasts @ self.joint.estimate
+        variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
+        std_error = np.sqrt(np.maximum(variance, 0.0))
+        critical = Family.of_contrasts(self.joint.max_t.widened, contrasts).critical(alpha)
+        low, high = covariance.law(estimate, std_error, contrasts).limits(critical)
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(places)),
                 "model": np.repeat(np.array(self.models, dtype=object)[places], len(values)),
                 "estimate": estimate,
                 "std_error": std_error,
-                "lower": estimate - half_width,
-                "upper": estimate + half_width,
+                "lower": low,
+                "upper": high,
             }
         )
 
@@ -759,10 +761,12 @@ def group_facts(
             share = share_with_score(steps, np.flatnonzero(inside))
         # With a single score of a model, t has the one degree of freedom that two scores would give it.
         n_effective = np.inf if share is None else max(n_contexts * share.min(), 2.0)
-        n_clusters = []
+        n_clusters, in_effect = [], list[float]()
         if units.clusters is not None:
             by_context = (units.clusters.of_context, units.clusters.second_of_context)
             n_clusters = [len(np.unique(codes[inside])) for codes in by_context if codes is not None]
+            of_clusters = [np.bincount(codes[inside], weight[inside]) for codes in by_context if codes is not None]
+            in_effect = [max(float(total.sum() ** 2 / np.square(total).sum()), 2.0) for total in of_clusters]
             if units.annotator is not None:
                 annotators = units.annotator[inside[block_context]]
                 n_clusters.append(len(np.unique(annotators[annotators >= 0])))
@@ -777,9 +781,9 @@ def group_facts(
             n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
             n_comparisons=n_comparisons,
             n_votes=n_votes,
-            smallest_pair=int(votes[edges].min()),
+            smallest_pair=int(votes[edges].min()) if edges.any() else n_contexts,
             n_clusters=tuple(n_clusters),
-            n_units=min(*(n_clusters or [n_contexts]), n_effective),
+            n_units=min(*(n_clusters or [n_contexts]), n_effective, *in_effect),
             unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
             plugin=plugin[group],
             shares=shares[group],

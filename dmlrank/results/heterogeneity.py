@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import block_diag
 
 from .._utils.computation import collected_warnings, current, in_order, one_thread
 from ..data.formula.features import new_features
@@ -29,7 +28,7 @@ from ..estimation.influence import (
 )
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
-from ..fit.direct_fits import allowance_of_means, share_with_score
+from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
@@ -46,6 +45,7 @@ from ..fit.post_estimation import (
 )
 from ..fit.state import FitState
 from ..inference.covariance import CentredSums, Covariance, clip_to_limits, transport_map
+from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
 from .context_variables import read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Projection, Result, group_facts
 from .joint_estimates import JointEstimates
@@ -121,9 +121,11 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
-    allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2 if steps.estimator is MEANS else None
-    df = float(min(fact.n_units for fact in facts) - 1)
-    covariance = replace(covariance, df=df, allowance=allowance)
+    df, means = float(min(fact.n_units for fact in facts) - 1), None
+    if steps.estimator is MEANS:
+        parts = _means_by_group(steps, scores[0].influence)
+        means = CombinedMeans(parts, scale.factor * np.eye(len(influence.estimate)))
+    covariance = replace(covariance, df=df, means=means)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
@@ -207,11 +209,14 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     )
     projected = projection(None, steps.options.prompts == "fixed")
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
-    both, allowance = np.outer(per_unit, per_unit), steps.covariance.allowance
-    if allowance is not None:
-        allowance = both * _allowance_of_projection(steps, scaled, allowance * scale.factor**2)
+    both, means = np.outer(per_unit, per_unit), None
+    if steps.covariance.means is not None:
+        in_unit = replace(projected, estimate=per_unit * projected.estimate, centred=per_unit * projected.centred)
+        weights = np.linalg.solve(scaled.T @ scaled, scaled.T).T * len(scaled) / unit
+        parts = _means_of_projection(steps, in_unit, weights, scale, steps.covariance.means.parts[0])
+        means = CombinedMeans(parts, scale.factor * np.eye(len(per_unit)))
     df = min(covariance.df, steps.covariance.df, _effective_units(scaled, steps.units.clusters) - 1)
-    covariance = replace(covariance, matrix=both * covariance.matrix, df=df, allowance=allowance)
+    covariance = replace(covariance, matrix=both * covariance.matrix, df=df, means=means)
     index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
     joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
@@ -240,30 +245,50 @@ def _effective_units(design: FloatArray, clusters: Clusters | None) -> float:
     return round(float((effective / effective[-1]).min() * len(squares)), 9)
 
 
-def _allowance_of_projection(steps: FitState, design: FloatArray, of_fit: FloatArray) -> FloatArray:
-    """Return what intervals of a projection of means of scores add to its covariance, (P K, P K).
+def _means_of_projection(
+    steps: FitState, projected: ProjectedInfluence, weights: FloatArray, scale: Scale, of_fit: MeanScores
+) -> tuple[MeanScores, ...]:
+    """Return what limits of coefficients of means of scores need, a part for each of the P columns, with K means.
 
-    A coefficient is a sum over prompts of a_i Y_i. The allowance of the fit, (K, K), in which a_i = 1 / n, is that of
-    one prompt in n. It is multiplied by n^2 and by the sum of a_i a_i' over prompts, each times its leverage. For
-    indicators of groups this is the allowance of one prompt in those of the group. Clusters count as one prompt.
+    A coefficient is a mean over prompts of a_i Y_i, with ``weights`` a, (n, P). Its units are those with some a_i, and
+    an unseen one may have the largest |a_i|. One without negative a_i, such as that of a group, is a weighted mean.
     """
-    a: FloatArray = np.asarray(np.linalg.solve(design.T @ design, design.T).T, dtype=np.float64)
-    leverage, clusters = (a * design).sum(axis=1), steps.units.clusters
-    if clusters is not None:
-        codes = np.unique(clusters.of_context, return_inverse=True)[1]
-        a, leverage = unit_sums(a, codes), unit_sums(leverage[:, None], codes)[:, 0]
-    moment = a.T @ (leverage[:, None] * a)
-    return np.asarray(len(a) ** 2 * np.kron(moment, of_fit), dtype=np.float64)
+    clusters, parts, n = steps.units.clusters, [], len(weights)
+    codes = np.arange(n) if clusters is None else np.unique(clusters.of_context, return_inverse=True)[1]
+    n_models = len(of_fit.estimate)
+    own = np.maximum(of_fit.high - of_fit.estimate, of_fit.estimate - of_fit.low)
+    unbounded = np.full(n_models, UNBOUNDED)
+    for column, weight in enumerate(weights.T):
+        place = slice(column * n_models, (column + 1) * n_models)
+        largest, inside = np.abs(weight).max(), np.abs(weight) > 1e-9 * np.abs(weight).max()
+        sums = unit_sums(projected.centred[inside][:, place], np.unique(codes[inside], return_inverse=True)[1])
+        values = (projected.estimate[place] + sums * (len(sums) / n)) / scale.factor
+        is_mean = bool((weight[inside] > 0).all() and np.isclose(weight.mean(), 1))
+        # The largest weight of a prompt, relative to a mean of one over those inside.
+        reach = largest * inside.mean()
+        part = MeanScores.of(
+            values,
+            low=of_fit.low if is_mean else -reach * own,
+            high=of_fit.high if is_mean else reach * own,
+            size=of_fit.size * (1.0 if is_mean else reach),
+            reach=of_fit.reach * (reach if is_mean else 1.0),
+            least=of_fit.least if is_mean else -unbounded,
+            most=of_fit.most if is_mean else unbounded,
+        )
+        parts.append(part)
+    return tuple(parts)
 
 
-def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatArray:
-    """Return what intervals of means of scores add to their covariance in groups, (G K, G K)."""
-    cluster, blocks = steps.units.clusters, []
+def _means_by_group(steps: FitState, influence: InfluenceInGroups) -> tuple[MeanScores, ...]:
+    """Return what limits of means of scores in groups need."""
+    cluster, parts, scores = steps.units.clusters, [], steps.data.scores
+    assert scores is not None
+    bounds = bounds_of(scores.mean, steps.options.bounds)
     for part, contexts in zip(influence.parts, influence.contexts, strict=True):
         codes = None if cluster is None else cluster.of_context[contexts]
         share = share_with_score(steps, contexts)
-        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes, share))
-    return np.asarray(block_diag(*blocks))
+        parts.append(limits_of_means(part, bounds, codes, share=share))
+    return tuple(parts)
 
 
 def _joint_covariance(

@@ -123,10 +123,11 @@ class JointResults(Summarised):
             If there is no joint covariance, or alpha or the method cannot be used.
         """
         joint, max_t = self.joint, self.joint.max_t
-        half_width = max_t.critical(alpha_or_default(alpha, joint.alpha), method) * max_t.covariance.std_errors
-        centre = np.where(self._is_unseen, np.nan, joint.estimate)
-        limits = {"lower": centre - half_width, "upper": centre + half_width}
-        return pd.DataFrame(limits, index=joint.index)
+        critical = max_t.critical(alpha_or_default(alpha, joint.alpha), method)
+        low, high = joint.covariance.law(joint.estimate, joint.covariance.std_errors).limits(critical)
+        limits = pd.DataFrame({"lower": low, "upper": high}, index=joint.index)
+        limits[self._is_unseen] = np.nan
+        return limits
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of estimates, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.

@@ -19,9 +19,9 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.covariance import Covariance, covariance_of_mean, joint_allowance, match_blocks, stack_influences
+from ..inference.covariance import Covariance, covariance_of_mean, joint_means, match_blocks, stack_influences
 from ..inference.simultaneous import TEST_COLUMNS
-from ..inference.wald import WaldTestResults, wald_test, z_statistics
+from ..inference.wald import WaldTestResults, wald_test
 from ..report.statements import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
@@ -314,7 +314,8 @@ def _joint_estimates(
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
             min(block.df for block in blocks),
-            joint_allowance(blocks),
+            joint_means(blocks),
+            max(block.scale for block in blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -372,8 +373,20 @@ def _covariance_by_influence(
         matrix=match_blocks(joint.matrix + between, reported),
         basis=block_diag(*(covariance.basis for covariance in reported)),
         df=min(covariance.df for covariance in reported),
-        allowance=joint_allowance(reported, are_independent=False),
+        scale=max(covariance.scale for covariance in reported),
+        means=joint_means(reported, _orders_of_units(steps, shared) if shared.is_same else None),
     )
+
+
+def _orders_of_units(steps: Sequence[FitState], shared: SharedContexts) -> list[IntArray]:
+    """Return the orders that put prompts, or clusters, of results on the same prompts in the same rows, (n,) each."""
+    orders = []
+    for fit, places in zip(steps, shared.places, strict=True):
+        if shared.clusters is not None and fit.units.clusters is not None:
+            first_of_cluster = np.unique(fit.units.clusters.of_context, return_index=True)[1]
+            places = shared.clusters.of_context[places[first_of_cluster]]
+        orders.append(np.argsort(places))
+    return orders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,8 +413,8 @@ class Changes(JointResults):
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
-        errors = self.joint.covariance.widened.std_errors
-        z = z_statistics(self.joint.estimate, errors)
+        errors = self.joint.max_t.widened.std_errors
+        z = self.joint.covariance.law(self.joint.estimate, self.joint.covariance.std_errors).statistics()
         frame = self._tidy(z, alpha, method).rename(columns={"term": "model"})
         adjusted = frame["p_adjusted" if method == "max-t" else "p_value"].to_numpy()
         if method == "bonferroni":
@@ -425,7 +438,7 @@ def changes_between(
                 f"hypotheses about each result remain"
             )
     in_all = [set(result.models) for result in results]
-    order = np.argsort(-results[0].estimate, kind="stable")
+    order = np.argsort(-results[0].merit, kind="stable")
     models = tuple(results[0].models[j] for j in order if all(results[0].models[j] in names for names in in_all))
     if len(models) < 2:
         raise OptionError(
@@ -547,5 +560,5 @@ def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
     largest = np.abs(projected).max(initial=0.0)
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0
-    allowance = None if covariance.allowance is None else matrix @ covariance.allowance @ matrix.T
-    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis, allowance=allowance)
+    means = None if covariance.means is None else covariance.means.combined(matrix)
+    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis, means=means)

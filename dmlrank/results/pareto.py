@@ -16,11 +16,13 @@ from .._utils.computation import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
 from ..estimation.influence import Influence
 from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
+from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import differences
 from ..inference.covariance import Covariance, cluster_sums, match_blocks, stack_influences
+from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import STATUSES, front_chart
 from ..report.fit_summary import rows_to_show, score_digits
@@ -197,18 +199,18 @@ def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping
     # In units of the scores' errors, so that both parts of the joint covariance have one size.
     unit, (first, second) = 1.0, np.triu_indices(n_models, 1)
     if of_costs is not None:
-        sizes = np.median(of_costs), np.median(e.covariance.widened.std_errors)
+        sizes = np.median(of_costs), np.median(e.covariance.std_errors)
         unit = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
         scale = np.repeat([1.0, 1 / unit], n_models)
-        covariance = replace(covariance, matrix=covariance.matrix * np.outer(scale, scale))
+        covariance = replace(covariance.of_combinations(np.diag(scale)), basis=covariance.basis)
         values = np.concatenate([values, costs / unit])
         first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")
     tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)
-    dominates, is_front = _statuses(tests, costs, are_random=of_costs is not None)
-    reach = simultaneous.critical(alpha) * covariance.widened.std_errors
-    cost_reach = np.full(n_models, np.nan) if of_costs is None else reach[n_models:] * unit
+    dominates, is_front = _statuses(tests, costs, e.sign, are_random=of_costs is not None)
+    low, high = covariance.law(values, covariance.std_errors).limits(simultaneous.critical(alpha))
+    of_cost = (np.full(n_models, np.nan),) * 2 if of_costs is None else (low[n_models:] * unit, high[n_models:] * unit)
     table = pd.DataFrame(
         {
             "model": e.models,
@@ -216,13 +218,13 @@ def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping
             "cost": costs,
             "status": np.where(dominates.any(axis=0), "dominated", np.where(is_front, "front", "open")),
             "dominated_by": [", ".join(e.models[k] for k in np.flatnonzero(by)) for by in dominates.T],
-            "score_low": e.estimate - reach[:n_models],
-            "score_high": e.estimate + reach[:n_models],
-            "cost_low": costs - cost_reach,
-            "cost_high": costs + cost_reach,
+            "score_low": low[:n_models],
+            "score_high": high[:n_models],
+            "cost_low": of_cost[0],
+            "cost_high": of_cost[1],
         }
     )
-    order = np.lexsort((-e.estimate, costs))
+    order = np.lexsort((-e.merit, costs))
     is_cost = tests.first >= n_models
     factor, names = np.where(is_cost, unit, 1.0), np.array(e.models, dtype=object)
     frame = pd.DataFrame(
@@ -239,7 +241,9 @@ def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping
     return Pareto(table.iloc[order].reset_index(drop=True), frame, name, alpha, e, doubt)
 
 
-def _statuses(tests: PairTests, costs: FloatArray, are_random: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _statuses(
+    tests: PairTests, costs: FloatArray, sign: int, are_random: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return whether model k is shown to dominate j, (K, K), at [k, j], and which models are on the front, (K,).
 
     Known costs are compared as they are.
@@ -249,6 +253,7 @@ def _statuses(tests: PairTests, costs: FloatArray, are_random: bool) -> tuple[ND
     above[tests.first, tests.second] = tests.conf_low > 0
     above[tests.second, tests.first] = tests.conf_high < 0
     score_larger, cost_smaller = above[:n_models, :n_models], above[n_models:, n_models:].T
+    score_larger = score_larger if sign > 0 else score_larger.T
     cost_not_larger = cost_smaller
     if not are_random:
         cost_smaller, cost_not_larger = (less(costs[:, None], costs) for less in (np.less, np.less_equal))
@@ -307,11 +312,14 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
         )
     matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
     basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
-    allowance = e.covariance.allowance
-    if allowance is not None:
-        allowance = block_diag(allowance, np.zeros_like(allowance))
-    df = min(e.covariance.df, joint.df)
-    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, allowance=allowance)
+    means, df = e.covariance.means, min(e.covariance.df, joint.df)
+    if means is not None:
+        cluster = None if units.clusters is None else units.clusters.of_context
+        part = limits_of_means(influence, (float(values.min()), float(values.max())), cluster, task=units.task)
+        unbounded = np.full(values.shape[1], UNBOUNDED)
+        costs = CombinedMeans((replace(part, least=-unbounded, most=unbounded),), np.eye(values.shape[1]))
+        means = CombinedMeans.side_by_side([means, costs], [np.arange(int(part.n))] * 2)
+    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, means=means)
     doubt = _doubt_of_skew(cluster_sums(parts[1], None if units.clusters is None else units.clusters.of_context)[0])
     if doubt:
         warn(doubt, kind=IntervalWarning)

@@ -227,7 +227,7 @@ def _combination(e: Estimates, models: Names, contrast: HypothesisLike | None) -
                 f"{listed(hypothesis.labels)}; give one"
             )
         return hypothesis.matrix[0], hypothesis.labels[0]
-    best_first = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")]
+    best_first = [e.names[j] for j in np.argsort(-e.merit, kind="stable")]
     chosen = chosen_names(best_first, models, 1 if models is None else None)
     if len(chosen) != 1:
         raise OptionError(

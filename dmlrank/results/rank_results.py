@@ -38,7 +38,7 @@ from ..inference.simultaneous import (
     separate,
     separate_each,
 )
-from ..inference.wald import WaldTestResults, read_alternative, wald_test, z_statistics
+from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
@@ -219,7 +219,7 @@ class RankResults(Summarised):
 
         The notes of :meth:`summary` say which value is tested, and why a statistic is missing.
         """
-        return self._series(z_statistics(*self.estimates.against_neutral()), "tvalues")
+        return self._series(self.estimates.neutral_statistics(), "tvalues")
 
     @property
     def pvalues(self) -> pd.Series:
@@ -300,6 +300,11 @@ class RankResults(Summarised):
         -------
         DataFrame
             Columns ``lower`` and ``upper``, a row per model.
+
+        Notes
+        -----
+        Limits of means of scores are not symmetric: each counts one prompt, or cluster, that has not been seen
+        (the module ``score_limits``), so that 0 of 500 unsafe answers are at most .7 %.
 
         Examples
         --------
@@ -519,6 +524,7 @@ class RankResults(Summarised):
         tests = compare_differences(
             e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
         )
+        tests = replace(tests, conf_low=e.inside(tests.conf_low), conf_high=e.inside(tests.conf_high))
         names = np.array(e.models, dtype=object)
         columns = {"first": names[first], "second": names[second]}
         return PairwiseResults(
@@ -583,21 +589,21 @@ class RankResults(Summarised):
         ['rank', 'lower', 'upper', 'group']
         """
         e, alpha = self.estimates, self._alpha(alpha)
-        separation = separate(e.estimate, self.simultaneous, alpha)
+        separation = separate(e.estimate, self.simultaneous, alpha, e.sign)
         seen = np.flatnonzero(~e.is_unseen)
         among_seen = np.ix_(seen, seen)
         lower, upper = rank_bounds(separation.above[among_seen])
         if not simultaneous:
-            by_model = separate_each(e.estimate, self.simultaneous, alpha)[among_seen]
+            by_model = separate_each(e.estimate, self.simultaneous, alpha, e.sign)[among_seen]
             lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
-        groups = letter_groups(separation.separated[among_seen], e.estimate[seen])
+        groups = letter_groups(separation.separated[among_seen], e.merit[seen])
         few, models = e.diagnostics.models_with_few_prompts, [self.models[j] for j in seen]
-        rank = pd.Series(ranks_of(e.estimate[seen]), index=models)
+        rank = pd.Series(ranks_of(e.merit[seen]), index=models)
         if few:
             rank = rank.astype("Int64").mask(rank.index.isin(few))
         columns = {"rank": rank, "lower": lower, "upper": upper, "group": groups}
         return RankSets(
-            pd.DataFrame(columns, index=models).iloc[np.argsort(-e.estimate[seen], kind="stable")],
+            pd.DataFrame(columns, index=models).iloc[np.argsort(-e.merit[seen], kind="stable")],
             alpha=alpha,
             simultaneous=simultaneous,
             functional=functional_unit(e),
@@ -1508,7 +1514,7 @@ class RankResults(Summarised):
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
         looks = "" if e.sequence is None else f"; {e.sequence.clause}"
-        best = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
+        best = f"first {e.models[int(np.argmax(e.merit))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
             f"{e.description.n_votes:,} {e.counts}s{part}; {best}{looks}>"
@@ -1727,7 +1733,7 @@ class RankResults(Summarised):
             raise OptionError(
                 f"bootstrap() of {n_clusters} clusters has too few different draws: in simulations with 3 clusters, it "
                 f"separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The result itself "
-                f"has Student's quantiles"
+                f"allows for few clusters"
             )
         said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))

@@ -52,7 +52,7 @@ def places_to_compare(estimates: Estimates, models: Sequence[str] | None, agains
     names = names_or_all(models, estimates.models)
     if against is not None and against not in names:
         names.append(against)
-    return sorted(places_of(estimates.models, names, least=2), key=lambda j: (-estimates.estimate[j], j))
+    return sorted(places_of(estimates.models, names, least=2), key=lambda j: (-estimates.merit[j], j))
 
 
 def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
@@ -105,7 +105,8 @@ class PairwiseResults(ModelTable):
     --------
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=1500, rng=0)
-    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", min_labels=5, rng=0)
+    >>> pairs = dr.Pairs(min_labels=5)
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", pairs=pairs, rng=0)
     >>> tests = res.t_test_pairwise(models=["gpt-4", "claude-v1", "dolly-v2-12b"])
     >>> tests.rejected.tolist()
     [False, True, True]
@@ -428,13 +429,14 @@ def make_board(
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show."""
     joint, tests = alpha_of(e, alpha), None
-    if e.of_models and e.has_intervals:
+    if e.of_models and e.has_intervals and len(e.models) > 1:
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
         # The others keep the p-values of the family of all models.
         is_shown = ~(e.is_unseen[tests.first] | e.is_unseen[tests.second])
         shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
+        shown |= {name: e.inside(shown[name]) for name in ("conf_low", "conf_high")}
         tests = replace(tests, **shown)
     return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained, about=" ".join(unseen_note(e)))
 

@@ -31,7 +31,7 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
     scores = steps.data.scores
     if scores is None or not (scores.n_runs > 1).any():
         raise DataError("runs(): no model has two runs on a prompt, so that the variance between runs is not known")
-    first, *others = np.argsort(-e.estimate, kind="stable").tolist()
+    first, *others = np.argsort(-e.merit, kind="stable").tolist()
     contrasts = np.eye(len(e.models))
     contrasts = np.vstack([contrasts, contrasts[first] - contrasts[others]])
     names = [*e.models, *(f"{e.models[first]} - {e.models[j]}" for j in others)]

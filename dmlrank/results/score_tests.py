@@ -94,10 +94,10 @@ class ZTestResults(Summarised, ZTests):
             rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
-        df, is_few = self.covariance.df, self.covariance.has_few_units
-        few = f"Student's t with {df:.0f} degrees of freedom" if is_few else "normal"
-        beyond = ", with an allowance beyond std err in z" if self.covariance.is_visibly_widened else ""
-        law = f"P and intervals: {few}{beyond}." if (is_few or beyond) and self.sequence is None else ""
+        law = f"P and intervals: Student's t with {self.covariance.df:.0f} degrees of freedom."
+        if self.covariance.means is not None:
+            law = "z, P and intervals: each limit allows for one unseen prompt or cluster."
+        law = law if self.sequence is None and (self.covariance.means or self.covariance.has_few_units) else ""
         notes = tuple(filter(None, (law, self.remark)))
         return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
 
@@ -280,7 +280,7 @@ def t_test_of_scores(estimates: Estimates, hypothesis: HypothesisLike, *, delta:
     tests = z_tests(ZTestResults, named, contrasts, alternative)
     if not estimates.of_models or len(estimates.models) < 3:
         return tests
-    top = np.argsort(-estimates.estimate, kind="stable")[:2]
+    top = np.argsort(-estimates.merit, kind="stable")[:2]
     # A multiple of first minus second has two coefficients that cancel, and no others.
     of_top, of_others = contrasts.matrix[:, top], np.delete(contrasts.matrix, top, axis=1)
     is_first_against_second = (of_others == 0).all(axis=1) & (of_top[:, 0] != 0) & np.isclose(of_top.sum(axis=1), 0)

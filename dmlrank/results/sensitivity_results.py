@@ -473,7 +473,7 @@ def _ranking(estimates: Estimates, method: str) -> IntArray:
             f"{method}() of a functional whose outputs are not scores of models needs a hypothesis about these "
             f"outputs, such as {estimates.names[0]!r}"
         )
-    return np.argsort(-estimates.estimate, kind="stable")
+    return np.argsort(-estimates.merit, kind="stable")
 
 
 def _critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:

@@ -14,7 +14,6 @@ from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
-from ..inference.wald import z_statistics
 from ..options import DEFAULT_START
 from ..report.statements import SummaryLevel
 
@@ -59,13 +58,13 @@ def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: f
 def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
     """Return critical value, tests of ranks and letters for a table; NaN and none without intervals."""
     critical = critical_value_of(estimates, simultaneous, alpha)
-    if not estimates.has_intervals or not estimates.of_models:
+    if not estimates.has_intervals or not estimates.of_models or len(estimates.models) == 1:
         return SummaryLevel(alpha, critical, None, bootstrap=simultaneous.multipliers)
-    separation = separate(estimates.estimate, simultaneous, alpha)
+    separation = separate(estimates.estimate, simultaneous, alpha, estimates.sign)
     # Letters of many models are longer than their names.
     few = len(estimates.models) <= _MOST_WITH_LETTERS
-    letters = letter_groups(separation.separated, estimates.estimate) if few else ("",) * len(estimates.models)
-    first = first_place(estimates.estimate, simultaneous, separation)
+    letters = letter_groups(separation.separated, estimates.merit) if few else ("",) * len(estimates.models)
+    first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
     # A model without a vote in a group leads by a prediction alone.
     first = None if first is None or estimates.is_unseen[first.leader] else first
     return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers, first)
@@ -73,8 +72,7 @@ def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float
 
 def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> FloatArray:
     """Return adjusted p-values of the scores against the neutral value, or without one the mean score, (d,)."""
-    z = z_statistics(*estimates.against_neutral())
-    return simultaneous.adjusted_p_values(z, centred=estimates.neutral is None)
+    return simultaneous.adjusted_p_values(estimates.neutral_statistics(), centred=estimates.neutral is None)
 
 
 def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estimates:

@@ -8,7 +8,7 @@ import math
 import os
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -20,6 +20,7 @@ from .._utils.computation import one_thread
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.outcomes import COUNTS, WINNERS
 from ..exceptions import StorageError, failing_as, listed, nearest, shown
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..fit.estimators import MEANS
@@ -134,7 +135,8 @@ def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
 def _encode(value: object) -> object:
     """Return dataclasses as objects, arrays and tuples as lists, and numbers as JSON writes them."""
     if is_dataclass(value):
-        return {item.name: _encode(getattr(value, item.name)) for item in fields(value)}
+        stored = (item.name for item in fields(value) if item.metadata.get("stored", True))
+        return {name: _encode(getattr(value, name)) for name in stored}
     if isinstance(value, np.ndarray | np.generic):
         return _encode(value.tolist())
     if isinstance(value, list | tuple):
@@ -256,7 +258,7 @@ def check_estimates(e: Estimates) -> None:
     name, own_name = e.scale.name, Scale.name_of(e.scale.factor)
     factor = ({"natural": 1.0} | UNITS).get(name)
     possible: dict[str, object] = {
-        "models": len(set(e.models)) == len(e.models) >= 2 and all(map(is_unicode, e.models)),
+        "models": len(set(e.models)) == len(e.models) >= (1 if e.are_means else 2) and all(map(is_unicode, e.models)),
         "outputs": len(set(e.outputs)) == len(e.outputs) and all(map(is_unicode, e.outputs)),
         "scale.anchor": anchor is None or (anchor[0] in e.models and math.isfinite(anchor[1])),
         "neutral": e.neutral is None or math.isfinite(e.neutral),
@@ -275,6 +277,9 @@ def check_estimates(e: Estimates) -> None:
         "description.n_unlabelled": description.n_unlabelled < description.n_contexts,
         "description.n_votes": description.n_comparisons <= description.n_votes,
     }
+    means = e.covariance.means
+    if means is not None:
+        possible["covariance.means"] = means.is_possible(len(e.names))
     if e.votes is not None:
         possible["votes.used"] = ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
         is_of_votes = e.diagnostics.outcome_kind not in DERIVED_KINDS
@@ -304,8 +309,6 @@ def check_estimates(e: Estimates) -> None:
                 possible[name] = count <= MAX_COUNT and possible.get(name, True)
     _raise_where_impossible(e, possible)
     _check_covariance(e.covariance, e.estimate, "covariance")
-    if e.covariance.allowance is not None:
-        _check_covariance(replace(e.covariance, matrix=e.covariance.allowance), e.estimate, "covariance.allowance")
     if style is not None and style.covariance is not None:
         _check_covariance(style.covariance, style.estimate, "style.covariance")
     # Simultaneous intervals are wider than those of single scores, and not wider than those of Bonferroni.
@@ -340,7 +343,15 @@ def _words(e: Estimates) -> dict[str, tuple[str, ...]]:
         "estimator": (*ESTIMATORS, MEANS.name),
         "description.cov_type": COV_TYPES,
         "description.prompts": PROMPTS,
-        "diagnostics.outcome_kind": ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS),
+        "diagnostics.outcome_kind": (
+            "labels",
+            WINNERS,
+            "grades",
+            "preferences",
+            "probabilities",
+            COUNTS,
+            *DERIVED_KINDS,
+        ),
     }
     if e.style is not None:
         words["functional"] = ("borda", "bt")
@@ -364,7 +375,7 @@ def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
     for name, length in (("covariance", d), ("style.covariance", n_estimates)):
         covariance: Covariance | None = _entry(e, name)
         if covariance is not None:
-            shapes |= dict.fromkeys((f"{name}.matrix", f"{name}.allowance"), (length, length))
+            shapes[f"{name}.matrix"] = length, length
             shapes[f"{name}.basis"] = length, min(covariance.basis.shape[-1], length)
     return shapes
 

@@ -128,7 +128,6 @@ def test_what_is_not_used_is_refused(single, rank):
         "average": "preferences",
         "propensity": "marginal",
         "n_rep": 2,
-        "position_bias": False,
         "weights": "x0",
         "prompts": "fixed",
         "mu": np.zeros((1, 1, 1, 1)),
@@ -141,6 +140,8 @@ def test_what_is_not_used_is_refused(single, rank):
         "edge_weights": "counts",
         "floor": 0.01,
         "second_order": False,
+        "lower_is_better": True,
+        "bounds": (0, 1),
     }
     assert given.keys() == {name for name, option in OPTIONS.items() if "bt_mle" not in option.used_by}
     fitted = rank(single, FORMULA, **MLE)
@@ -202,7 +203,7 @@ def test_a_given_graph_leaves_votes_out(single, rank):
 
 def test_extreme_scores_converge():
     won = np.array([[0.0, 1e5, 1e6], [1.0, 0.0, 1e5], [0.5, 2.0, 0.0]])
-    fitted = fit_bradley_terry(won, ["a", "b", "c"])
+    fitted = fit_bradley_terry(won, np.zeros_like(won), ["a", "b", "c"])
     scores = fitted.coefficients[:, 0]
     p = expit(np.subtract.outer(scores, scores))
     np.testing.assert_allclose((won - (won + won.T) * p).sum(axis=1), 0, atol=1e-7)

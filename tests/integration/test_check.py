@@ -188,6 +188,8 @@ def test_clusters_have_numbers_and_sizes(frame):
     sizes = frame.groupby("prompt")["topic"].first().value_counts()
     row = found.clusters.loc["topic"]
     assert (row["clusters"], row["smallest"], row["largest"]) == (7, sizes.min(), sizes.max())
+    assert row["effective"] == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
+    assert f"as {row['effective']:.1f} of one size" in " ".join(str(found).split())
     assert found.clusters["of"].tolist() == ["contexts", "votes"]
     assert "only 7 clusters in 'topic'" in words(found)
     with pytest.raises(OptionError):
@@ -240,6 +242,8 @@ def test_rows_that_a_fit_refuses_are_reported_and_left_out():
     battles = odd_battles()
     found = dr.check("winner ~ 1 | model_a + model_b", battles, pairs=dr.Pairs(min_labels=1))
     assert "'0-1' in 5 rows" in found.problems[0]
+    assert found.labels.set_index("label").loc["0-1", ["read_as", "votes"]].tolist() == ["not read", 5]
+    assert "0-1 = not read (5)" in " ".join(str(found).split())
     assert "'both_good'" in found.problems[0]
     assert "Rows that name a winner that was not compared: 1 row," in found.problems[1]
     assert found.errors == found.problems[:2]
@@ -263,7 +267,7 @@ def test_preferences_outside_0_and_1_are_reported_and_left_out():
     with pytest.raises(OutcomeError):
         dr.dml_rank("winner ~ 1 | model_a + model_b", battles, pairs=dr.Pairs(min_labels=1), rng=0)
     with pytest.raises(OutcomeError):
-        dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner=1.5), pairs=dr.Pairs(min_labels=1))
+        dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner=2.5), pairs=dr.Pairs(min_labels=1))
 
 
 def test_rows_that_are_no_probabilities_are_reported_and_left_out():
@@ -378,3 +382,12 @@ def test_functions_of_the_caller_are_found(frame):
 def test_what_cannot_be_read_is_an_error(frame, formula, options, error):
     with pytest.raises(error):
         dr.check(formula, frame, **in_objects(options))
+
+
+def test_a_table_of_zeros_and_ones_says_which_margins_can_pass_a_gate():
+    table = pd.DataFrame({"task": np.repeat(range(80), 2), "model": ["a", "b"] * 80, "score": [1, 0, 1, 1] * 40})
+    found = dr.check("score ~ 1 | model", table, context="task")
+    assert found.scores.smallest_margin == pytest.approx(1 - 0.05 ** (1 / 80))
+    assert "from 0.037 on at level 0.95; 0.01 needs 299, 0.02 needs 149" in " ".join(str(found).split())
+    grades = dr.check("score ~ 1 | model", table.assign(score=table["score"] / 2), context="task")
+    assert grades.scores.smallest_margin is None

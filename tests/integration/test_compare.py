@@ -46,7 +46,10 @@ def test_every_result_keeps_its_own_covariance(fitted, kind):
         np.testing.assert_array_equal(joint.loc[name, name], result.cov_params())
     spectrum = np.linalg.eigvalsh(joint.to_numpy())
     assert spectrum[0] > -1e-9 * spectrum[-1]
-    np.testing.assert_allclose(side.conf_int(method="none").loc["bt"], results[1].conf_int(method="none"))
+    # Quantiles are those of the result with the fewest effective clusters.
+    own, beside = (one.conf_int(method="none") for one in (results[1], side))
+    np.testing.assert_allclose(beside.loc["bt"], own, rtol=1e-2)
+    assert ((beside.loc["bt"]["upper"] - own["upper"]) > -1e-12).all()
 
 
 @pytest.mark.parametrize("kind", ["robust", "cluster", "fixed", "weighted"])

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, FormulaError, OptionError, OptionTypeError
@@ -65,10 +65,12 @@ def test_intervals_at_all_weights_are_scheffe_intervals(fitted):
     exact = fitted.at_weights(WEIGHTS)
     one = fitted.weighted(WEIGHTS)
     np.testing.assert_allclose(exact["std_error"], one.bse, rtol=1e-9)
-    critical = ((exact["upper"] - exact["score"]) / one.estimates.covariance.widened.std_errors).to_numpy()
-    np.testing.assert_allclose(critical, critical[0], rtol=1e-9)
     # Between one model's ellipsoid, and Bonferroni's correction for four of them.
-    assert np.sqrt(chi2.isf(0.05, 3)) < critical[0] < np.sqrt(chi2.isf(0.05 / 4, 3)) + 0.05
+    tails = [2 * norm.sf(np.sqrt(chi2.isf(alpha, 3))) for alpha in (0.05, 0.05 / 4 * 0.9)]
+    ends = [one.conf_int(alpha=tail, method="none") for tail in tails]
+    for end, sign in (("lower", -1), ("upper", 1)):
+        assert (sign * exact[end] > sign * ends[0][end]).all()
+        assert (sign * exact[end] < sign * ends[1][end]).all()
     # A model's interval at the worst weighting touches its ellipsoid.
     pd.testing.assert_frame_equal(exact, fitted.at_weights({name: 7 * w for name, w in WEIGHTS.items()}))
 
@@ -106,10 +108,10 @@ def test_the_page_has_the_numbers(fitted):
     numbers = data["weighting"]
     w = np.array([0.2, 0.7, 0.1])
     score = w @ np.array(numbers["scores"])
-    half = numbers["critical"] * np.sqrt(np.einsum("m,jmn,n->j", w, np.array(numbers["covariance"]), w))
+    below, above = (np.sqrt(np.einsum("m,jmn,n->j", w, np.array(numbers[name]), w)) for name in ("below", "above"))
     exact = fitted.at_weights(dict(zip(fitted.names, w, strict=True)))
     np.testing.assert_allclose(score, exact["score"], rtol=1e-12)
-    np.testing.assert_allclose(score + half, exact["upper"], rtol=1e-12)
+    np.testing.assert_allclose([score - below, score + above], exact[["lower", "upper"]].T, rtol=1e-12)
     assert page.count('type="range"') == 3
     assert 'type="range"' not in dr.compare(*fitted.results[:2]).report()
 

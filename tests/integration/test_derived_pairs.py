@@ -103,8 +103,8 @@ def test_features_clusters_groups_and_updates_use_columns_of_the_prompt(tmp_path
     assert {len(by_topic[name].params) for name in ("code", "maths")} == {4}
     fresh = dr.dml_rank(formula, pairs, **in_objects(options | {"functional": "borda"}))
     np.testing.assert_array_equal(res.update(functional="borda").params, fresh.params)
-    clustered = dr.dml_rank(FORMULA, pairs, rng=0, cov_type="cluster", cov_kwds={"groups": "topic"})
-    assert clustered.estimates.covariance.n_clusters == (2,)
+    clustered = dr.dml_rank(FORMULA, pairs, rng=0, cov_type="cluster", cov_kwds={"groups": "task"})
+    assert clustered.estimates.covariance.n_clusters == (clustered.nobs,)
 
 
 def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings):
@@ -178,7 +178,7 @@ def rankings(n=60, k=4, annotators=2, seed=0):
 
 
 def test_rankings_with_ties_by_several_annotators_are_the_written_out_comparisons(ignore_warnings):
-    frame = rankings()
+    frame = rankings(annotators=3)
     pairs = dr.data.pairs_from_rankings(frame, prompt="prompt", model="model", rank="place", annotator="annotator")
     rows = []
     for (prompt, annotator), part in frame.groupby(["prompt", "annotator"], sort=False):

@@ -101,7 +101,7 @@ def test_a_model_with_few_scores_does_not_make_others_look_unseparated() -> None
     propensity = np.array([[1.0, 1.0, 0.15, 1.0]]) * np.ones((n, 1))
     table = table_of(scores, propensity, rng.random((n, 1)) < propensity)
     alone = dr.dml_rank(FORMULA, table[table["model"] != "c"], context="prompt", rng=0)
-    assert "First place is decided: a is first (test of first place: P = 0.029)" in alone.verdict()
+    assert "First place is decided: a is first (test of first place: P = 0.034)" in alone.verdict()
     res = dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity, rng=0)
     p_value = f"{res.t_test('a - c').pvalue:.3f}"
     few = int((table["model"] == "c").sum())
@@ -133,7 +133,7 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     every = pd.DataFrame(propensity, columns=MODELS)
     empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), table["prompt"])})
     table = pd.concat([table, empty], ignore_index=True)
-    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}, .*: pairs=Pairs\(min_votes={few + 1}\)"
+    call = rf"'c', 'd' have scores on too few prompts .* equivalent to {few}\. .*: pairs=Pairs\(min_votes={few + 1}\)"
     with pytest.warns(IntervalWarning, match=call):
         res = dr.dml_rank(FORMULA, table, context="prompt", propensity=every, rng=0)
     said = f"First place is not decided: the scores of c and d (at most {few}) do not show who is first. Of the others "
@@ -149,9 +149,9 @@ def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
         alone = dr.dml_rank(FORMULA, two, context="prompt", propensity="pi", rng=0)
         np.testing.assert_allclose(kept.params, alone.params, atol=1e-12)
         np.testing.assert_allclose(kept.conf_int(), alone.conf_int(), atol=1e-9)
-    # The interval of the two models with many scores is not that of seven scores.
+    # The interval of the two models with many scores does not depend on those with seven scores.
     wide, narrow = (np.diff(r.t_test("a - b").conf_int())[0, 0] for r in (res, kept))
-    assert narrow < 0.85 * wide
+    assert wide == pytest.approx(narrow, rel=0.1)
     with pytest.raises(DataError, match=r"min_votes=900\) leaves 0 models with so many scores"):
         dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", pairs=dr.Pairs(min_votes=900))
 

@@ -55,9 +55,8 @@ def says_that_first_place_is_open(results):
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality", "softmin", "dominance"])
-@pytest.mark.parametrize("winner", ["tie", "model_a"])
-def test_labels_without_variation_separate_nothing(rank, functional, winner):
-    results = rank(battles(winner=winner), functional=functional)
+def test_labels_without_variation_separate_nothing(rank, functional):
+    results = rank(battles(winner="tie"), functional=functional)
     assert np.ptp(results.params) < 1e-8
     assert (results.bse > 1e-4).all()
     assert separated(results) == []

@@ -1,12 +1,12 @@
-"""Fewer than 100 prompts or clusters: Student's quantiles, and the allowance for means of scores."""
+"""Few prompts or clusters: limits of means of scores, and Student's quantiles of votes."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import f, norm, t
+from scipy.stats import beta, f, norm, t
 
 import dmlrank as dr
-from dmlrank.exceptions import HypothesisError, IntervalWarning
+from dmlrank.exceptions import DataError, HypothesisError, IntervalWarning
 from dmlrank.options import in_objects
 
 
@@ -25,24 +25,25 @@ def binary(n, k, seed=0, p=0.8):
     return (np.random.default_rng(seed).random((n, k)) < p).astype(float)
 
 
-def test_two_models_by_hand():
-    n, y = 30, binary(30, 2)
+def test_limits_count_one_unseen_prompt():
+    n, z = 30, norm.isf(0.025)
+    y = binary(n, 2)
     res = fit(y)
-    d, law = y[:, 0] - y[:, 1], t(n - 1, scale=np.sqrt(n / (n - 1)))
-    # One pseudo prompt with a difference of 1, and for means the rule of three.
-    error = np.sqrt(d.var() / n + 1 / n**2)
     pair = res.t_test_pairwise().result_frame.iloc[0]
-    assert pair["std_error"] == pytest.approx(d.std() / np.sqrt(n), rel=1e-10)
-    assert abs(pair["statistic"]) == pytest.approx(abs(d.mean()) / error, rel=1e-10)
-    assert pair["p_value"] == pytest.approx(2 * law.sf(abs(d.mean()) / error), rel=1e-10)
-    np.testing.assert_allclose(pair["conf_high"] - pair["estimate"], law.isf(0.025) * error, rtol=1e-6)
-    np.testing.assert_allclose(res.t_test("a - b").conf_int()[0, 1] - d.mean(), law.isf(0.025) * error, rtol=1e-10)
-    assert res.wald_test("a = b").pvalue == pytest.approx(pair["p_value"], rel=1e-8)
-    of_mean = np.sqrt(y.var(axis=0) / n + (3 / norm.isf(0.025)) ** 2 / n**2)
-    limits = res.conf_int(method="none")
-    np.testing.assert_allclose(limits["upper"] - res.params, law.isf(0.025) * of_mean, rtol=1e-10)
+    assert pair["std_error"] == pytest.approx((y[:, 0] - y[:, 1]).std() / np.sqrt(n), rel=1e-10)
+    # No limit of a difference is inside the normal one with a lost prompt in its variance.
+    test = res.t_test("a - b")
+    (low, high), gap = test.conf_int()[0], test.effect[0]
+    for end, unseen in ((gap - low, gap + 1), (high - gap, 1 - gap)):
+        assert end >= z * np.sqrt(((y[:, 0] - y[:, 1]).var() + unseen**2 / n) / n) * (1 - 1e-9)
+    # The interval that is as wide as the p-value says ends at zero.
+    assert np.abs(test.conf_int(float(test.pvalue))).min() < 1e-7
     np.testing.assert_allclose(res.bse, y.std(axis=0) / np.sqrt(n), rtol=1e-10)
-    assert "30 prompts: t quantiles" in " ".join(res.summary().as_text().split())
+    limits, successes = res.conf_int(method="none"), (n * res.params).round().astype(int)
+    for model, x in successes.items():
+        exact = beta.ppf([0.025, 0.975], [x, x + 1], [n - x + 1, n - x])
+        np.testing.assert_allclose(limits.loc[model], exact, atol=0.6 / n)
+    assert "each limit allows for one unseen prompt" in " ".join(res.summary().as_text().split())
 
 
 def test_models_that_agree_on_all_prompts_have_intervals():
@@ -50,44 +51,46 @@ def test_models_that_agree_on_all_prompts_have_intervals():
     for y in (np.ones((20, 3)), np.repeat(one, 3, axis=1)):
         res = fit(y)
         pairs = res.t_test_pairwise().result_frame
-        assert (pairs["conf_high"] > 0.05).all()
+        assert (pairs["conf_high"] > 2 / 20).all()
+        np.testing.assert_allclose(pairs["conf_low"], -pairs["conf_high"])
         assert not pairs["statistic"].any()
-        assert (res.conf_int()["upper"] - res.params > 3 / 20).all()
-    with pytest.warns(dr.exceptions.IntervalWarning, match="same on all"):
-        res = fit(np.full((20, 2), 0.3))
+        assert (res.params - res.conf_int()["lower"] > 3 / 20).all()
+    assert res.t_test("a - b").pvalue == 1
+    # Nothing tells what another score of a table of fives would be.
+    with pytest.warns(IntervalWarning, match="same on all"):
+        res = fit(np.full((20, 2), 5.0))
     assert not res.bse.any()
+
+
+def test_no_unsafe_answer_of_500_is_at_most_seven_in_a_thousand():
+    limits = fit(np.zeros((500, 8))).conf_int(method="none")
+    assert (limits["lower"] == 0).all()
+    np.testing.assert_allclose(limits["upper"], 1 - 0.025 ** (1 / 500), rtol=1e-6)
+    assert (fit(np.zeros((500, 8))).t_test_pairwise().result_frame["p_adjusted"] == 1).all()
 
 
 def test_units_and_order_of_models_do_not_matter():
     y = np.random.default_rng(1).gamma(2, size=(25, 3))
     one, other = fit(y), fit(5 - 2 * y[:, ::-1])
-    np.testing.assert_allclose(
-        one.estimates.covariance.widened.matrix, other.estimates.covariance.widened.matrix[::-1, ::-1] / 4, rtol=1e-10
-    )
+    critical = one.estimates.critical / other.estimates.critical
+    assert critical == pytest.approx(1, abs=0.01)
+    mirrored = (5 - other.conf_int(method="none").to_numpy()[::-1, ::-1]) / 2
+    np.testing.assert_allclose(one.conf_int(method="none"), mirrored, rtol=1e-9)
     np.testing.assert_allclose(one.rescale(3.0).conf_int(), 3 * one.conf_int(), rtol=1e-10)
-    assert dr.read_json(one.to_json()).summary().as_text() == one.summary().as_text()
+    stored = dr.read_json(one.to_json())
+    assert stored.summary().as_text() == one.summary().as_text()
+    pd.testing.assert_frame_equal(stored.t_test_pairwise().result_frame, one.t_test_pairwise().result_frame)
+    with pytest.raises(dr.exceptions.DataNotStoredError, match="ask for one mean or for the difference of two"):
+        stored.t_test("0.5 * a + 0.3 * b - c")
 
 
-def test_independent_models_have_sidak_bounds_with_student_quantiles():
-    rng = np.random.default_rng(2)
-    res = fit(np.linalg.qr(rng.normal(size=(40, 6)) - 0.5)[0])
-    widened = res.estimates.covariance.widened
-    critical = (res.conf_int()["upper"] - res.params) / widened.std_errors
-    sidak = t.isf((1 - 0.95 ** (1 / 6)) / 2, 39) * np.sqrt(40 / 39)
-    assert 0.97 * sidak < critical.max() <= 1.003 * sidak
-
-
-def test_many_prompts_have_normal_quantiles_and_the_allowance_vanishes():
-    # One more prompt does not change what is shown: the allowance does not end with Student's quantiles.
+def test_limits_do_not_jump_where_quantiles_were_students():
     few, many = (fit(np.repeat([[1.0, 0.98]], n, axis=0)) for n in (99, 100))
-    assert [res.estimates.covariance.has_few_units for res in (few, many)] == [True, False]
     np.testing.assert_allclose(many.conf_int(), few.conf_int(), rtol=0.05)
-    always = fit(np.ones((100, 2)))
-    assert (always.conf_int()["upper"] - 1 > 3 / 100).all()
-    assert "allowance beyond std err" in str(always.summary())
-    # Beside scores that vary, it can be neglected.
-    plenty = fit(binary(5000, 3)).estimates.covariance
-    np.testing.assert_allclose(plenty.widened.std_errors, plenty.std_errors, rtol=2e-3)
+    plenty = fit(binary(5000, 3))
+    normal = 2 * norm.isf(0.025) * plenty.bse
+    limits = plenty.conf_int(method="none")
+    np.testing.assert_allclose(limits["upper"] - limits["lower"], normal, rtol=0.02)
 
 
 def test_votes_on_few_prompts_have_student_quantiles():
@@ -95,7 +98,7 @@ def test_votes_on_few_prompts_have_student_quantiles():
     votes = pd.DataFrame(
         {"model_a": "a", "model_b": "b", "winner": np.where(rng.random(80) < 0.6, "model_a", "model_b")}
     )
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, rng=0)
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, position_bias=False, rng=0)
     n, z = res.nobs, res.params.iloc[0] - 0.5
     z /= res.bse.iloc[0]
     assert n < 100
@@ -111,10 +114,17 @@ def test_few_clusters_have_one_degree_less_than_clusters():
         "score ~ 1 | model", table, context="prompt", cov_type="cluster", cov_kwds={"groups": "suite"}, rng=0
     )
     covariance = res.estimates.covariance
-    assert covariance.df == 39
+    assert covariance.df == pytest.approx(39)
     np.testing.assert_allclose(covariance.wald_law(2).sf(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=1e-10)
-    p = 2 * t(39).sf(abs(res.t_test("a - b").statistic))
-    np.testing.assert_allclose(res.t_test("a - b").pvalue, p, rtol=1e-8)
+    assert "one unseen cluster" in " ".join(str(res.summary()).split())
+    # Suites of one prompt are the prompts; a prompt that counts five times is no more than one.
+    single = table.assign(suite=table["prompt"])
+    clustered = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}}
+    plain, alone = (fit_table(single, **kind).conf_int(method="none") for kind in ({}, clustered))
+    np.testing.assert_allclose(alone, plain, atol=0.01)
+    same = table_of(np.repeat(y[:40], 5, axis=0)).assign(suite=lambda d: d["prompt"] // 5)
+    limits = fit_table(same, **clustered).conf_int(method="none")
+    np.testing.assert_allclose(limits, fit(y[:40]).conf_int(method="none"), atol=0.01)
 
 
 def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
@@ -123,73 +133,61 @@ def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
     group = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0).by("part")["few"]
     single = dr.dml_rank("score ~ 1 | model", table[table["part"] == "few"], context="prompt", rng=0)
     assert group.estimates.covariance.df == 39
-    np.testing.assert_allclose(
-        group.estimates.covariance.widened.matrix, single.estimates.covariance.widened.matrix, rtol=1e-10
-    )
     np.testing.assert_allclose(group.conf_int(), single.conf_int(), rtol=1e-10)
 
 
-def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
+def test_drawn_scores_have_limits_of_the_prompts_that_were_drawn():
     rng = np.random.default_rng(3)
     y, is_drawn = binary(2000, 3, seed=3, p=0.95), np.repeat(rng.random((2000, 1)) < 0.04, 3, axis=1)
     is_drawn[:, 2] |= rng.random(2000) < 0.4
     propensity = np.where(np.arange(3) < 2, 0.04, 1 - 0.96 * 0.6) * np.ones((2000, 1))
     table = pd.concat([table_of(y)[is_drawn.ravel()], pd.DataFrame({"prompt": np.flatnonzero(~is_drawn.any(axis=1))})])
     res = dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=propensity, rng=0)
-    n = is_drawn[:, :2].sum() / 2
-    assert res.estimates.covariance.df == pytest.approx(n - 1)
-    assert f"{n:.0f} effective prompts: t quantiles" in " ".join(res.summary().as_text().split())
-    # Fewer scores of a model mean a larger allowance; those of the first two are what a table of their prompts has.
-    allowance = res.estimates.covariance.allowance
-    few = fit(y[is_drawn[:, 0]]).estimates.covariance.allowance
-    contrast = np.array([1, -1])
-    np.testing.assert_allclose(contrast @ allowance[:2, :2] @ contrast, contrast @ few[:2, :2] @ contrast, rtol=0.2)
-    assert allowance[2, 2] < allowance[0, 0] / 50
-    # A difference from the third model also reaches as far as Wilson's limit, on the side of the skew.
-    skew = (2 * res.params["a"] - 1) * (1 / n - 1 / is_drawn[:, 2].sum())
-    z, error = norm.isf(0.025), res.bse["a"]
-    reach = z**2 * skew / 2 + z * np.sqrt(error**2 + z**2 * skew**2 / 4)
-    np.testing.assert_allclose(allowance[0, 0] - few[0, 0], reach**2 / z**2 - error**2, rtol=0.25)
+    assert res.estimates.covariance.df == pytest.approx(is_drawn[:, :2].sum() / 2 - 1)
+    # Those of the first two models are about what a table of their prompts has, and further away on the side of misses.
+    few, drawn = fit(y[is_drawn[:, 0]]).conf_int(method="none"), res.conf_int(method="none")
+    for name in "ab":
+        ends = [res.params[name] - drawn.loc[name, "lower"], drawn.loc[name, "upper"] - res.params[name]]
+        assert ends[0] > ends[1]
+        width = (few.loc[name, "upper"] - few.loc[name, "lower"]) * res.bse[name] / fit(y[is_drawn[:, 0]]).bse[name]
+        assert sum(ends) == pytest.approx(width, rel=0.25)
 
 
-def test_pairs_of_a_sequential_view_have_the_allowance_of_its_tests():
+def test_pairs_of_a_sequential_view_have_the_limits_of_its_tests():
     view = fit(np.tile([[1.0, 0.98]], (120, 1))).sequential(planned=200, start=100)
     assert view.t_test_pairwise().result_frame["p_value"].iloc[0] == pytest.approx(float(view.t_test("a - b").pvalue))
-    always = fit(np.ones((120, 2))).sequential(planned=200, start=100)
-    assert (always.t_test_pairwise().result_frame[["conf_high"]] > 0).all(axis=None)
+    always = fit(np.ones((120, 2)))
+    pairs = [res.t_test_pairwise().result_frame.iloc[0] for res in (always, always.sequential(planned=200, start=100))]
+    assert pairs[1]["conf_high"] > pairs[0]["conf_high"] > 2 / 120
 
 
-def test_results_together_have_the_allowances_of_each():
+def test_results_together_have_the_limits_of_each():
     one, other = table_of(binary(20, 3, seed=1, p=0.95)), table_of(binary(20, 3, seed=2, p=0.95))
     fits = [fit_table(one), fit_table(other.assign(prompt=other["prompt"] + 20))]
     comparison = dr.compare(x=fits[0], y=fits[1], independent=True)
-    widened = [res.estimates.covariance.widened for res in fits]
     for name, res in zip("xy", fits, strict=True):
         np.testing.assert_allclose(
             comparison.conf_int(method="none").loc[name], res.conf_int(method="none"), rtol=1e-9, atol=1e-12
         )
     changes = comparison.changes(method="none").set_index("model").loc[list("abc")]
-    error = np.sqrt(sum(np.square(part.std_errors) for part in widened))
-    law = t(19, scale=np.sqrt(20 / 19))
-    np.testing.assert_allclose(changes["conf_high"] - changes["estimate"], law.isf(0.025) * error, rtol=1e-9)
-    np.testing.assert_allclose(changes["statistic"], changes["estimate"] / error, rtol=1e-9)
     np.testing.assert_allclose(changes["std_error"], np.hypot(*(res.bse for res in fits)), rtol=1e-9)
-    # On the same prompts, an unchanged score has the allowance of a difference between two models.
+    assert ((changes["conf_high"] - changes["conf_low"]) / 2 > norm.isf(0.025) * changes["std_error"]).all()
+    assert (changes["conf_high"] - changes["conf_low"] < 3 * norm.isf(0.025) * changes["std_error"] + 0.3).all()
+    # On the same prompts, an unchanged score is that of two models that agree everywhere.
     same = dr.compare(x=fits[0], y=fit_table(one.assign(score=one["score"]))).changes(method="none")
-    np.testing.assert_allclose(same["conf_high"], law.isf(0.025) / 20, rtol=1e-6)
+    agreeing = fit(np.ones((20, 2))).t_test("a - b").conf_int()[0, 1]
+    np.testing.assert_allclose(same["conf_high"], agreeing, rtol=1e-6)
 
 
-def test_criteria_have_the_allowances_and_quantiles_of_their_fits():
+def test_criteria_have_the_limits_of_their_fits():
     table = table_of(binary(20, 3, seed=1, p=0.95)).assign(style=binary(20, 3, seed=2, p=0.95).ravel())
     criteria = dr.dml_rank("score + style ~ 1 | model", table, context="prompt", rng=0)
     own = criteria.results[0]
     np.testing.assert_allclose(criteria.weighted({"score": 1}).conf_int(), own.conf_int(), rtol=1e-9)
-    # An interval for all weightings is Hotelling's, and wider than that for one.
-    exact, widened = criteria.at_weights({"score": 1}), own.estimates.covariance.widened.std_errors
+    exact, limits = criteria.at_weights({"score": 1}), own.conf_int()
     np.testing.assert_allclose(exact["std_error"], own.bse, rtol=1e-9)
-    critical = ((exact["upper"] - exact["score"]) / widened).to_numpy()
-    law = own.estimates.covariance.wald_law(2)
-    assert np.sqrt(law.isf(0.05)) < critical[0] < 1.02 * np.sqrt(law.isf(0.05 / 3))
+    assert (exact["lower"] < limits["lower"]).all()
+    assert (exact["upper"] >= limits["upper"]).all()
 
 
 def fit_table(table, formula="score ~ 1 | model", **options):
@@ -209,7 +207,7 @@ def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
         alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
         assert group.df == pytest.approx(alone.df, rel=0.4)
         assert group.df < 12
-        np.testing.assert_allclose(np.diag(group.allowance), np.diag(alone.allowance), rtol=0.9)
+        np.testing.assert_allclose(np.diag(group.means.own), np.diag(alone.means.own), rtol=0.9)
     assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
 
 
@@ -228,12 +226,38 @@ def test_small_tasks_borrow_from_the_variance_of_the_others():
     weight = (1 - 1 / size) * (1 / size + (1 / size**2).sum() / (1 - 1 / size).sum())
     df = weight.sum() ** 2 / (weight**2 / (size - 1)).sum()
     assert res.estimates.covariance.df == pytest.approx(df)
-    assert f"{df + 1:.0f} effective prompts: t quantiles" in " ".join(str(res.summary()).split())
     # Equal tasks have one degree of freedom less than prompts each; many of these are normal.
     equal = table.assign(task=lambda d: d["prompt"] % 7)
     assert fit_table(equal, weights=dr.EqualTasks("task")).estimates.covariance.df == pytest.approx(63)
-    many = table_of(binary(400, 2)).assign(task=lambda d: d["prompt"] % 4)
-    assert not fit_table(many, weights=dr.EqualTasks("task")).estimates.covariance.has_few_units
+    # Prompts of the small task count most, and so does one that is not seen.
+    limits, plain = res.conf_int(method="none"), fit_table(table).conf_int(method="none")
+    assert (limits["upper"] - limits["lower"] > plain["upper"] - plain["lower"]).all()
+
+
+def votes_of_users(sizes, seed=0):
+    """Votes on pairs of three models by users, each with a taste of their own, on a prompt for each vote."""
+    rng = np.random.default_rng(seed)
+    user = np.repeat(np.arange(len(sizes)), sizes)
+    first = rng.integers(3, size=len(user))
+    second = (first + rng.integers(1, 3, size=len(user))) % 3
+    taste = rng.normal(size=(len(sizes), 3))
+    won = rng.normal(size=len(user)) < taste[user, first] - taste[user, second]
+    names, winner = np.array(list("abc")), np.where(won, "model_a", "model_b")
+    return pd.DataFrame({"user": user, "model_a": names[first], "model_b": names[second], "winner": winner})
+
+
+def test_users_with_most_votes_leave_few_effective_clusters():
+    """241 users, of whom three cast 45 % of the votes."""
+    by_user = {"functional": "borda", "cov_type": "cluster", "cov_kwds": {"groups": "user"}, "rng": 0}
+    votes = votes_of_users([225] * 3 + [3, 4] * 119)
+    with pytest.warns(IntervalWarning, match=r"the 241 clusters count as \d\.\d of one size"):
+        res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **in_objects(by_user))
+    covariance = res.estimates.covariance
+    assert covariance.df < 10
+    assert f"{covariance.df + 1:.0f} effective clusters: t quantiles" in " ".join(str(res.summary()).split())
+    assert dr.read_json(res.to_json()).conf_int().equals(res.conf_int())
+    with pytest.raises(DataError, match=r"'user' count as 2\.4 of one size, because the largest has 48 %"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", votes_of_users([500, 450, *[1] * 90]), **in_objects(by_user))
 
 
 @pytest.mark.long

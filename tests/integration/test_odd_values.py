@@ -78,7 +78,7 @@ def test_few_clusters_do_not_matter_where_no_learner_uses_folds(battles):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("n_clusters", "propensity"), [(2, "estimate"), (3, "marginal")])
+@pytest.mark.parametrize(("n_clusters", "propensity"), [(4, "estimate"), (3, "marginal")])
 def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, battles):
     battles["topic"] = np.arange(300) % n_clusters
     options = {"min_labels": 1, "graph": "complete", "propensity": propensity, "rng": 0, "tune": None, "n_jobs": 1}

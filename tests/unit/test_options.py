@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import OptionError
+from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.fit.estimators import options_for
 from dmlrank.options import ESTIMATORS, KEYWORDS, OPTIONS, Options, in_objects, one_by_one
 
@@ -58,6 +58,18 @@ def test_an_option_of_an_object_is_given_to_an_update_by_its_own_name():
     assert (after.clusters, after.prompts) == (("user",), "fixed")
     assert before.changed({"pairs": dr.Pairs()}).pairs.min_labels == "auto"
     assert before.changed({"cov_type": "robust"}).clusters == ()
+
+
+def test_an_argument_that_is_not_known_says_where_the_option_stands():
+    for wrong, place in (
+        ({"min_labels": 5}, r"write pairs=Pairs\(min_labels=\.\.\.\)"),
+        ({"prompts": "fixed"}, r"write cov_kwds=\{'prompts': \.\.\.\}"),
+        ({"functionl": "bt"}, "did you mean 'functional'"),
+    ):
+        with pytest.raises(OptionTypeError, match=place):
+            dr.dml_rank("winner ~ 1 | model_a + model_b", None, **wrong)
+    with pytest.raises(OptionTypeError, match=r"check\(\) has no argument 'n_folds'"):
+        dr.check("winner ~ 1 | model_a + model_b", None, n_folds=3)
 
 
 @pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component"])

@@ -52,7 +52,8 @@ SHAPE_OF_SCORES = "score ~ features | model"
 class Formula:
     """The parts of a formula.
 
-    outcome: The column of labels, or the text left of the tilde where several columns of probabilities stand there.
+    outcome: The column of labels, or the text left of the tilde where several columns of probabilities stand there;
+        empty where the first item of each row is the one that won.
     first, second: Columns of the items shown first and second; ``second`` is empty in a formula of scores.
     probabilities: Columns of probabilities, if several columns stand left of the tilde.
     """
@@ -66,7 +67,7 @@ class Formula:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The column of labels, or the columns of probabilities."""
-        return self.probabilities or (self.outcome,)
+        return self.probabilities or tuple(filter(None, (self.outcome,)))
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -121,7 +122,7 @@ def parse_formula(formula: str) -> Formula:
     if bar < tilde:
         raise FormulaError(f"{formula!r}: the bar stands before the tilde; the form is {SHAPE!r}")
     rule = "left of ~ stands one column of labels, or columns of probabilities joined by +"
-    outcomes = [_column_name(part, formula, rule) for part in _summands(tokens[:tilde])]
+    outcomes = [_column_name(part, formula, rule) for part in _summands(tokens[:tilde])] if tilde else [""]
     features = _slice(formula, tokens[tilde + 1 : bar])
     if not features:
         raise FormulaError(f"{formula!r}: no features stand between ~ and |; write 1 there if there are none")
@@ -137,6 +138,8 @@ def parse_formula(formula: str) -> Formula:
             f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
             f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; name one here (dml_rank takes several as criteria)"
         )
+    if len(items) == 1 and not tilde:
+        raise FormulaError(f"{formula!r}: no column of scores stands left of ~: {SHAPE_OF_SCORES!r}")
     columns = [*outcomes, *items]
     for name in columns:
         if columns.count(name) > 1:
@@ -228,6 +231,9 @@ def names_in(features: str) -> FormulaNames:
         try:
             tree = ast.parse(code, mode="eval").body
         except SyntaxError:
+            # As it was written: patsy puts blanks around what it takes for an operator or a number.
+            written = re.search(r"\s*".join(map(re.escape, code.replace(" ", ""))), features)
+            code = written[0] if written else code
             is_name = iskeyword(code) or _may_be_name(code)
             advice = f"; a column with this name is written Q({code!r})" if is_name else ""
             advice = equivalent(code.partition("(")[0]) or advice

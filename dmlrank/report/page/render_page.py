@@ -96,7 +96,7 @@ class Board:
         """
         if not self.results.of_models:
             return np.arange(len(self.results.names))
-        best_first = np.argsort(-self.results.estimate, kind="stable")
+        best_first = np.argsort(-self.results.merit, kind="stable")
         return np.asarray(best_first[~self.results.is_unseen[best_first]])
 
 
@@ -105,8 +105,7 @@ class Weighting:
     """Scores of K models on M criteria, which a reader weights by sliders.
 
     scores (M, K): Scores by criterion and model.
-    covariance (K, M, M): Covariance of the scores of each model.
-    critical: Half-width of intervals in standard errors, for all weightings and models at once.
+    below, above (K, M, M): Squared distances of limits, for all weightings and models at once: w' (.) w is that of w.
     digits: Decimals of scores.
     note: What the intervals hold for, in words.
     """
@@ -114,8 +113,8 @@ class Weighting:
     criteria: tuple[str, ...]
     models: tuple[str, ...]
     scores: FloatArray
-    covariance: FloatArray
-    critical: float
+    below: FloatArray
+    above: FloatArray
     digits: int
     note: str
 
@@ -156,8 +155,8 @@ def write_page(
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     if weighting is not None:
-        arrays = {"scores": weighting.scores.tolist(), "covariance": weighting.covariance.tolist()}
-        data["weighting"] = arrays | {"critical": weighting.critical, "digits": weighting.digits}
+        arrays = {name: getattr(weighting, name).tolist() for name in ("scores", "below", "above")}
+        data["weighting"] = arrays | {"digits": weighting.digits}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
@@ -377,6 +376,8 @@ def board_data(board: Board) -> dict[str, object]:
         separated = board.level.separation.separated[tests.first, tests.second]
         # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
         numbers = {"se": tests.std_error.astype("<f4"), "p": tests.p_adjusted.astype("<f4")}
+        if results.covariance.means is not None:
+            numbers |= {"low": tests.conf_low.astype("<f4"), "high": tests.conf_high.astype("<f4")}
         packed = numbers | {"separated": np.packbits(separated, bitorder="little")}
         data["pairs"] = {
             "critical": _finite(tests.critical),

@@ -85,7 +85,8 @@ def test_one_is_first_and_zero_is_second(dtype):
 
 
 def test_numbers_beside_given_ones():
-    assert read_as([0.5, 1.0, 0.0], categories={0.5: "tie"}) == ["tie", "first", "second"]
+    with pytest.raises(OutcomeError, match=r"\{0.5: 'tie', 1.0: 'first', 0.0: 'second'\}, if this is right"):
+        read_as([0.5, 1.0, 0.0], categories={0.5: "tie"})
     assert read_as([2, 1, 0], categories={2: "first", 1: "tie", 0: "second"}) == ["first", "tie", "second"]
 
 
@@ -112,11 +113,10 @@ def test_given_meanings_come_before_everything_known():
 @pytest.mark.parametrize(
     ("labels", "options", "fragments"),
     [
-        (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "labels found: 'modle_a', 'tie'"]),
-        (["?", "!", "tie"], {}, ["unknown winner labels '?', '!'", "categories={'?': ..., '!': ...}, each meaning"]),
-        ([1, 2, 3], {}, ["the labels are the numbers 1, 2, 3; 1 (the", "categories={1: ..., 2: ..., 3: ...}, each"]),
-        ([1, 0, 0.5], {"categories": {0.5: "tie"}}, []),
-        (["1", "0"], {}, ["unknown winner labels '1', '0'"]),
+        (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "numbers: 'modle_a' 1, 'tie' 1)"]),
+        (["?", "!", "tie"], {}, ["unknown winner labels '?', '!' (", "{'?': ..., '!': ..., 'tie': ...}: each"]),
+        ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "categories={1: ..., 2: ..., 3: ...}: each"]),
+        (["1", "0"], {}, ["unknown winner label '0'", "'1' 1, '0' 1"]),
         (["a", "b"], {"first": "a"}, ["'a' is a known spelling of 'first' and", "categories={'a': 'first'}", "rename"]),
         (["tie", "x"], {"second": "tie"}, ["'tie' is a known spelling of 'tie' and also the name of a model"]),
         ([1, 0], {"first": "0", "second": "1"}, ["the label 1 is a known spelling of 'first' and also the name"]),
@@ -134,6 +134,58 @@ def test_labels_that_cannot_be_read(labels, options, fragments):
         outcomes(labels, **options)
     for fragment in fragments:
         assert fragment in str(caught.value)
+
+
+# The family of alphabets: a column has labels of one vocabulary, some or all of them, in any letter case, with meanings
+# given for none, some or all; the labels of another vocabulary may be among them. Each is read whole or refused whole.
+WHOLE = [
+    {"H": "first", "A": "second", "D": "tie"},
+    {"home": "first", "away": "second", "draw": "tie"},
+    {"W": "first", "L": "second", "D": "tie"},
+    {"win": "first", "loss": "second", "tie": "tie"},
+    {"1-0": "first", "0-1": "second", "1/2": "tie"},
+    {"1": "first", "2": "second", "X": "tie"},
+    {"left": "first", "right": "second", "tie": "tie"},
+    {"chosen": "first", "rejected": "second"},
+    {"True": "first", "False": "second"},
+    {"model_a": "first", "model_b": "second", "tie (bothbad)": "both_bad"},
+]
+NUMBERS = [{1: "first", 0: "tie", -1: "second"}, {1: "first", 0.5: "tie", 0: "second"}, {2: "first", 1: "second"}]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_alphabet_is_read_whole_or_refused_whole(seed):
+    rng = np.random.default_rng(seed)
+    full = [*WHOLE, *NUMBERS][rng.integers(len(WHOLE) + len(NUMBERS))]
+    labels = list(full)
+    column = [*labels, *(labels[k] for k in rng.integers(len(labels), size=20))]
+    rng.shuffle(column)
+    if 0.5 in labels:
+        assert outcomes(column).kind == "preferences"
+    assert read_as(column, categories=full) == [full[label] for label in column]
+    given = {label: full[label] for label in labels if rng.random() < 0.5}
+    changed = dict.fromkeys(given, "both_bad")
+    for categories in (given, changed) if given or 0.5 not in labels else ():
+        try:
+            read = read_as(column, categories=categories)
+        except OutcomeError as error:
+            read, said = None, str(error)
+        if read is None:
+            listed = [f"{label!r} {column.count(label)}" for label in labels] + [f"{label!r}: " for label in labels]
+            assert [part for part in listed if part not in said] == []
+            assert said.count("categories={") == 1
+        else:
+            assert read == [(full | categories)[label] for label in column]
+    stranger = str(rng.choice(["?", "nobody", "5", "B&A"]))
+    if all(isinstance(label, str) for label in labels) and stranger not in full:
+        with pytest.raises(OutcomeError, match=f"unknown winner label.* '{re.escape(stranger)}' 1"):
+            read_as([*column, stranger])
+
+
+def test_numbers_are_read_alone_or_with_every_meaning():
+    for values, categories in (([1, 0, -1], {1: "first", -1: "second"}), ([1, 0], {1: "second"}), ([2, 1], None)):
+        with pytest.raises(OutcomeError, match="if this is right"):
+            read_as(values, categories=categories)
 
 
 def test_a_third_model_is_named_with_its_comparison():
@@ -163,7 +215,8 @@ def test_numbers_between_zero_and_one_are_preferences():
 def test_zeros_and_ones_alone_are_labels():
     for values in ([1, 0, 0], [1.0, 0.0], [True, False]):
         assert outcomes(values).kind == "labels"
-    assert outcomes([0.5, 1.0, 0.0], categories={0.5: "tie"}).kind == "labels"
+    meanings = {0.5: "tie", 1: "first", 0: "second"}
+    assert outcomes([0.5, 1.0, 0.0], categories=meanings).kind == "labels"
     with pytest.warns(DmlrankWarning):
         assert outcomes([0.5, 1.0, 0.0], categories={0.75: "tie"}).kind == "preferences"
 
@@ -211,7 +264,7 @@ def test_preferences_outside_are_beyond_the_limits_by_more_than_rounding():
     assert outside.tolist() == [False, False, False, False, False, True, True]
 
 
-@pytest.mark.parametrize("labels", [[1, 2, 0], ["1-0", "0-1"], ["pa", "pb"], ["win", "loss"]])
+@pytest.mark.parametrize("labels", [[1, 2, 0], ["2-0", "0-1"], ["pa", "pb"], ["won", "other"]])
 def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
     with pytest.raises(OutcomeError) as caught:
         outcomes(labels)
@@ -320,6 +373,6 @@ def test_the_page_on_data_lists_all_recognised_labels():
     }
     assert listed == {meaning: words.split() for meaning, words in KNOWN_SPELLINGS.items()}
     assert re.findall("`([a-z]+_)`", section) == list(PREFIXES)
-    assert {meaning: [read_as([word])[0] for word in words] for meaning, words in listed.items()} == {
+    assert {meaning: [read_as([word, "model_b"])[0] for word in words] for meaning, words in listed.items()} == {
         meaning: [meaning] * len(words) for meaning, words in listed.items()
     }

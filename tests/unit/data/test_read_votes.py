@@ -344,7 +344,7 @@ def test_repeated_prompts_without_context_are_warned_of(read, many_votes):
         ({"a": [None] * 9, "b": [None] * 9, "winner": [None] * 9}, {}, DataError),
         ({"winner": [None] * 9}, {}, DataError),
         ({"a": [None] * 9}, {"missing": "drop"}, MissingDataError),
-        ({"winner": ["w"] * 9}, {}, OutcomeError),
+        ({"winner": ["q"] * 9}, {}, OutcomeError),
         ({"winner": ["z"] * 9}, {}, OutcomeError),
         ({"a": [["x"]] * 9}, {}, DataError),
         ({"winner": [["x"]] * 9}, {}, DataError),

@@ -200,6 +200,9 @@ class Sums:
     def sums_by(self, unit):
         return np.stack([np.bincount(unit, column) for column in self._phi.T], axis=1)
 
+    def shares_by(self, unit):
+        return np.bincount(unit)[:, None] / len(unit)
+
 
 def test_covariances_and_diagnostics_ask_for_sums_and_not_for_what_holds_them():
     rng = np.random.default_rng(9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import eigh
@@ -11,7 +13,7 @@ from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import Influence, NuisanceEstimates, blocks_by_group
 from dmlrank.estimation.one_step import one_step
-from dmlrank.exceptions import DataError, DmlrankWarning
+from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge
 from dmlrank.inference.covariance import (
@@ -79,6 +81,76 @@ def test_one_way(draw):
     made = one_way(influence, group, NO_GAUGE)
     np.testing.assert_allclose(made.matrix, expected, rtol=1e-12)
     assert made.n_clusters == (n_groups,)
+    # With the root of what the sum of a group is divided by: of groups of one size, 1 - 1 / G.
+    size = np.bincount(group)[group]
+    corrected = outer_sums(phi_in_loops(influence) / np.sqrt(1 - size / 90)[:, None], group) / 90**2
+    assert made.scale == pytest.approx(np.sqrt((np.diag(corrected) / np.diag(expected)).mean()))
+    assert made.df + 1 <= 90**2 / np.square(np.bincount(group)).sum()
+
+
+@pytest.mark.filterwarnings("ignore:there are only:dmlrank.exceptions.IntervalWarning")
+@pytest.mark.parametrize("n_groups", [12, 45])
+def test_groups_of_one_size_have_the_usual_factor_and_degrees_of_freedom(n_groups):
+    rng = np.random.default_rng(0)
+    n = 20 * n_groups
+    group = np.arange(n) % n_groups
+    value = rng.normal(size=(n, 3)) + rng.normal(size=(n_groups, 3))[group]
+    influence = Influence(value, np.zeros((n, 3)), np.arange(n), np.ones(n), np.ones(n))
+    made = one_way(influence, group, NO_GAUGE)
+    expected = outer_sums(phi_in_loops(influence), group) * n_groups / (n_groups - 1) / n**2
+    np.testing.assert_allclose(made.matrix, expected, rtol=1e-10)
+    assert 0.75 * (n_groups - 1) < made.df <= n_groups - 1
+    assert made.scale == pytest.approx(1)
+
+
+def clustered_means(rng, sizes, correlation, d=3):
+    """Means of values whose clusters have sizes and shift them, less their mean 0, with the influence values."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(group)
+    shift = rng.normal(size=(len(sizes), d))[group] * np.sqrt(correlation)
+    value = shift + np.sqrt(1 - correlation) * rng.normal(size=(n, d))
+    return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
+
+
+UNEVEN = {
+    "three have 45 %": [225] * 3 + [3, 4] * 119,
+    "one has a quarter": [375] + [11] * 99,
+    "geometric": np.maximum(1500 * 0.9 ** np.arange(30) / 9.6, 1).astype(int),
+}
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+@pytest.mark.parametrize("correlation", [0.0, 0.1])
+@pytest.mark.parametrize("sizes", UNEVEN.values(), ids=UNEVEN)
+def test_intervals_hold_where_few_clusters_have_most_votes(sizes, correlation):
+    rng, n_runs, inside, by_number = np.random.default_rng(0), 300, [], []
+    for _ in range(n_runs):
+        influence, group = clustered_means(rng, sizes, correlation)
+        covariance = one_way(influence, group, NO_GAUGE)
+        t = influence.estimate / covariance.std_errors
+        inside.append(np.abs(covariance.to_normal(t)) < 1.96)
+        by_number.append(np.abs(t) < 1.96)
+    assert np.mean(inside) > 0.93
+    if correlation:
+        assert np.mean(by_number) < np.mean(inside) - 0.01
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+def test_joint_tests_count_effective_clusters():
+    rng, rejected, by_number = np.random.default_rng(1), [], []
+    for _ in range(300):
+        influence, group = clustered_means(rng, UNEVEN["one has a quarter"], 0.1)
+        covariance = one_way(influence, group, NO_GAUGE)
+        statistic = influence.estimate @ np.linalg.solve(covariance.matrix, influence.estimate)
+        rejected.append(covariance.wald_law(3).sf(statistic) < 0.05)
+        by_number.append(replace(covariance, df=99.0).wald_law(3).sf(statistic) < 0.05)
+    assert np.mean(rejected) < 0.07 < 0.1 < np.mean(by_number)
+
+
+def test_few_effective_clusters_are_warned_of():
+    influence, group = clustered_means(np.random.default_rng(0), UNEVEN["three have 45 %"], 0.5)
+    with pytest.warns(IntervalWarning, match="the 241 clusters count as"):
+        one_way(influence, group, NO_GAUGE)
 
 
 def test_contexts_that_are_clusters_of_their_own_are_robust_up_to_the_factor(draw):
@@ -97,6 +169,7 @@ def test_two_way_from_the_blocks(draw, n_prompts):
     made = two_way(influence, prompt, annotator, NO_GAUGE)
     fewest = min(n_prompts, 40)
     np.testing.assert_allclose(made.matrix, total * fewest / (fewest - 1) / 90**2, rtol=1e-10)
+    assert 1 < made.scale < 1.01
     assert made.n_clusters == (n_prompts, 40)
     assert made.note == ""
 

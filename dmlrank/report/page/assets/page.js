@@ -23,6 +23,8 @@ class Board {
       this.errors = floats(data.pairs.se);
       this.p = floats(data.pairs.p);
       this.bits = bytes(data.pairs.separated);
+      // Limits of means of scores, which are not those of the standard error.
+      if (data.pairs.low) this.limits = [floats(data.pairs.low), floats(data.pairs.high)];
     }
   }
   // The place of a pair among all pairs.
@@ -35,8 +37,10 @@ class Board {
     const place = this.place(a, b);
     const difference = this.score[a] - this.score[b];
     const error = this.errors(place), p = this.p(place), half = this.pairs.critical * error;
+    let [low, high] = this.limits ? this.limits.map((of) => of(place)) : [difference - half, difference + half];
+    if (this.limits && a > b) [low, high] = [-high, -low];
     return {
-      difference, error, p, low: difference - half, high: difference + half,
+      difference, error, p, low, high,
       separated: Boolean((this.bits[place >> 3] >> (place & 7)) & 1),
       tested: !Number.isNaN(p) && error > 0,
     };
@@ -136,8 +140,12 @@ const METHOD_OF_VIEW = "Intervals of scores and of differences are estimate +- c
   "(critical_of_pairs), with Bonferroni's bound. p-values of differences are adjusted by Bonferroni's method; separated is " +
   "decided by Holm's. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 " +
   "covariance[j][k], in the order of names.";
+const METHOD_OF_MEANS = "Limits of means of scores and of their differences count one unseen prompt or cluster on their " +
+  "side, at critical values of the largest absolute z statistic (max-t), of all scores (critical) and of all differences " +
+  "(critical_of_pairs). p-values of differences are adjusted by single-step max-t; separated is decided by its step-down form.";
+const method = (board) => (board.limits ? METHOD_OF_MEANS : board.about.sequential ? METHOD_OF_VIEW : METHOD);
 const asJson = (board) => JSON.stringify({
-  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: board.about.sequential ? METHOD_OF_VIEW : METHOD } : {}),
+  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: method(board) } : {}),
   names: board.names, scores: board.score, ...(board.se ? { std_errors: board.se, covariance: covariance(board) } : {}),
   table: tableRows(board),
   ...(board.pairs ? { critical_of_pairs: board.pairs.critical, pairs: pairRows(board) } : {}),
@@ -294,7 +302,7 @@ const tabs = (list) => {
 };
 
 // --- weighting of criteria -------------------------------------------------------------------------------------------
-const weighting = (panel, { scores, covariance, critical, digits }) => {
+const weighting = (panel, { scores, below, above, digits }) => {
   const sliders = [...panel.querySelectorAll("input")], outputs = [...panel.querySelectorAll("output")];
   const body = panel.querySelector("tbody"), rows = [...body.rows];
   const update = () => {
@@ -303,10 +311,10 @@ const weighting = (panel, { scores, covariance, critical, digits }) => {
     outputs.forEach((output, m) => { output.textContent = (100 * w[m]).toFixed(0) + " %"; });
     const found = rows.map((row, j) => {
       const score = w.reduce((total, share, m) => total + share * scores[m][j], 0);
-      const variance = w.reduce((total, a, m) => total + w.reduce((part, b, n) => part + a * b * covariance[j][m][n], 0), 0);
-      const half = critical * Math.sqrt(Math.max(variance, 0));
+      const distance = (of) => Math.sqrt(Math.max(
+        w.reduce((total, a, m) => total + w.reduce((part, b, n) => part + a * b * of[j][m][n], 0), 0), 0));
       row.cells[1].textContent = fixed(score, digits);
-      row.cells[2].textContent = fixed(score - half, digits) + " to " + fixed(score + half, digits);
+      row.cells[2].textContent = fixed(score - distance(below), digits) + " to " + fixed(score + distance(above), digits);
       return [score, row];
     });
     body.append(...found.sort((a, b) => b[0] - a[0]).map((pair) => pair[1]));

@@ -48,7 +48,7 @@ def test_a_formula_prints_as_it_is_read():
         3,
         "",
         "winner",
-        "~ 1 | a + b",
+        "~ 1 | a",
         "winner ~ x",
         "winner ~ (x | a + b)",
         "winner ~ x ~ y | a + b",

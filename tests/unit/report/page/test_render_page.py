@@ -229,7 +229,7 @@ def long_names(n_models):
 
 @pytest.mark.parametrize(
     ("n_models", "n_votes", "names", "limit"),
-    [(8, 1000, None, 51_000), (60, 8000, long_names(60), 104_000)],
+    [(8, 1000, None, 51_000), (60, 8000, long_names(60), 106_000)],
 )
 @pytest.mark.long
 def test_the_page_is_small(n_models, n_votes, names, limit):

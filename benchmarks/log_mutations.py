@@ -1,0 +1,218 @@
+"""Logs with values of wrong types: what the readers of evaluation logs make of them.
+
+A mutation replaces or removes one value of a good log, anywhere in it. A reader has to read the log, or to refuse it
+with an error of the package that names the file; no other exception may come, and no name may be read as "None".
+
+usage: python -m benchmarks.log_mutations [--number 20000] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import tempfile
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dmlrank as dr
+
+_SAMPLE = {
+    "id": "q1",
+    "epoch": 1,
+    "input": "2 + 2?",
+    "metadata": {"domain": "physics", "level": 2},
+    "scores": {"choice": {"value": "C"}, "judge": {"value": {"tone": 1, "facts": 0.5}}},
+    "total_time": 3.1,
+    "model_usage": {"acme/m7b": {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}},
+}
+_INSPECT = {
+    "status": "success",
+    "eval": {
+        "task": "gpqa",
+        "model": "acme/m7b",
+        "created": "2026-01-01",
+        "model_args": {"revision": "a"},
+        "dataset": {"name": "gpqa", "samples": 2},
+        "config": {"epochs": 1, "limit": None},
+    },
+}
+_LINE = {
+    "doc_id": 0,
+    "doc": {"q": "?"},
+    "target": "18",
+    "filter": "none",
+    "metrics": ["acc"],
+    "doc_hash": "a1",
+    "acc": 1.0,
+}
+_RESULTS = {"model_name": "acme/m7b", "higher_is_better": {"t": {"acc": True}}, "config": {"limit": None}}
+_ARENA = {"uid": "u1", "category": "hard", "judge": "j", "model": "m", "baseline": "b", "games": [{"score": "A>B"}] * 2}
+_ALPACA = {
+    "instruction": "Hi",
+    "generator_1": "b",
+    "generator_2": "m",
+    "dataset": "d",
+    "annotator": "j",
+    "preference": 1.5,
+}
+_PAIR = {
+    "question_id": 81,
+    "model_1": "x",
+    "model_2": "y",
+    "g1_winner": "model_1",
+    "g2_winner": "tie",
+    "judge": ["gpt-4", "pair-v2"],
+    "turn": 1,
+}
+_EVERY = {
+    "evaluation_id": "b/m/1",
+    "model_id": "m",
+    "evaluation_name": "acc",
+    "sample_id": "1",
+    "sample_hash": "h1",
+    "evaluation": {"score": 1.0, "is_correct": True},
+    "metadata": {"subject": "law"},
+}
+_BESIDE = {
+    "evaluation_id": "b/m/1",
+    "evaluation_results": [
+        {
+            "evaluation_name": "acc",
+            "metric_config": {"lower_is_better": False, "llm_scoring": {"judges": [{"model_info": {"id": "j"}}]}},
+        }
+    ],
+}
+_ROW = {
+    "promptIdx": 0,
+    "testIdx": 0,
+    "provider": {"id": "x", "label": "x"},
+    "prompt": {"label": "p"},
+    "vars": {"q": "1"},
+    "score": 1,
+    "namedScores": {"tone": 0.5},
+    "cost": 0.1,
+    "latencyMs": 10,
+    "failureReason": 0,
+}
+_FOO = {"evalId": "e", "results": {"results": [_ROW, {**_ROW, "vars": {"q": "2"}}]}, "config": {"description": "sums"}}
+_VOTE = {"question_id": "q1", "model_a": "x", "model_b": "y", "winner": "model_a", "judge": "u"}
+# The files of a good log of each kind by their names, and the options with which it is read. A list is a file of lines.
+LOGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "inspect": ({"a.json": {**_INSPECT, "samples": [_SAMPLE, {**_SAMPLE, "id": "q2"}]}}, {"scorer": "choice"}),
+    "inspect in a zip": ({"a.eval": {"header.json": _INSPECT, "summaries.json": [_SAMPLE]}}, {"scorer": "judge.tone"}),
+    "lm_eval": ({"samples_t_2026-01-01.jsonl": [_LINE, {**_LINE, "doc_id": 1, "doc_hash": "b"}]}, {}),
+    "lm_eval with results": ({"samples_t_2026-01-01.jsonl": [_LINE], "results_2026-01-01.json": _RESULTS}, {}),
+    "arena_hard": ({"m.jsonl": [_ARENA, {**_ARENA, "uid": "u2"}]}, {}),
+    "alpaca_eval": ({"annotations.json": {"": [_ALPACA]}}, {}),
+    "mt_bench_pair": ({"gpt-4_pair.jsonl": [_PAIR]}, {}),
+    "every_eval_ever": ({"u_samples.jsonl": [_EVERY], "u.json": _BESIDE}, {}),
+    "promptfoo": ({"r.json": _FOO}, {}),
+    "lmarena": ({"votes.json": {"": [_VOTE, {**_VOTE, "winner": "tie"}]}}, {}),
+}
+_VALUES: list[Any] = [
+    None,
+    True,
+    1,
+    -1.5,
+    10**400,
+    1e400,
+    float("nan"),
+    "",
+    "x",
+    "None",
+    "\ud800",
+    [],
+    [1],
+    [None],
+    {},
+    {"a": 1},
+]
+
+
+def mutated(value: Any, rng: np.random.Generator) -> Any:
+    """Return a copy of a JSON value in which one value is replaced or removed."""
+    value = copy.deepcopy(value)
+    places: list[tuple[Any, Any]] = []
+    stack = [value]
+    while stack:
+        inside = stack.pop()
+        for key in inside if isinstance(inside, dict) else range(len(inside)):
+            places.append((inside, key))
+            if isinstance(inside[key], dict | list):
+                stack.append(inside[key])
+    inside, key = places[rng.integers(len(places))]
+    if rng.random() < 0.2:
+        del inside[key]
+    else:
+        inside[key] = copy.deepcopy(_VALUES[rng.integers(len(_VALUES))])
+    return value
+
+
+def write(folder: Path, files: dict[str, Any]) -> None:
+    """Write the files of a log into an empty folder."""
+    for path in folder.iterdir():
+        path.unlink()
+    for name, value in files.items():
+        if name.endswith(".eval") and isinstance(value, dict):
+            with zipfile.ZipFile(folder / name, "w") as archive:
+                for member, content in value.items():
+                    archive.writestr(member, json.dumps(content))
+        elif name.endswith(".jsonl") and isinstance(value, list):
+            (folder / name).write_text("\n".join(map(json.dumps, value)), encoding="utf-8")
+        else:
+            plain = value[""] if isinstance(value, dict) and set(value) == {""} else value
+            (folder / name).write_text(json.dumps(plain), encoding="utf-8")
+
+
+def outcome(folder: Path, kind: str, options: dict[str, Any]) -> str:
+    """Read a log; return "read", "refused", or what went wrong."""
+    try:
+        table = dr.read_log(folder, kind=kind, **options)
+    except dr.DmlrankError:
+        return "refused"
+    except Exception as error:
+        return f"foreign: {type(error).__name__}: {error}"
+    names = [name for name in ("prompt", "model", "model_a", "model_b") if name in table]
+    texts = table[names].astype(str).to_numpy().ravel()
+    has_none = any(text == "None" or text.endswith("/None") for text in texts)
+    # A name may be the text "None" where the mutation wrote this text.
+    written = any('"None"' in path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir())
+    return "a name that is not there is 'None'" if has_none and not written else "read"
+
+
+def run(number: int, seed: int) -> Counter[str]:
+    """Return how often each outcome came, with the kind of the log before what went wrong."""
+    rng, counts = np.random.default_rng(seed), Counter[str]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for kind, (files, options) in LOGS.items():
+            write(folder, files)
+            if (found := outcome(folder, kind.split()[0], options)) != "read":
+                raise AssertionError(f"the good log of {kind} is not read: {found}")
+        for place in range(number):
+            kind = list(LOGS)[place % len(LOGS)]
+            files, options = LOGS[kind]
+            write(folder, mutated(files, rng))
+            if any(folder.iterdir()):
+                found = outcome(folder, kind.split()[0], options)
+                counts[found if found in ("read", "refused") else f"{kind}: {found}"] += 1
+    return counts
+
+
+def main() -> None:
+    """Print the outcomes of many mutations."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--number", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    for found, count in run(arguments.number, arguments.seed).most_common():
+        print(f"{count:7,} {found[:200]}")
+
+
+if __name__ == "__main__":
+    main()
