@@ -109,10 +109,11 @@ def dml_rank(
         or the path of parquet files. A row with a missing winner is a prompt without a label. The frame is not changed;
         do not change it as long as you update the result, because updates may read further columns.
     functional : {"auto", "borda", "bt", "rank_centrality", "dominance", "softmin", "mean"}, Functional or callable
-        "borda" (the default for votes) is the mean win share, "bt" projects log-odds on differences of scores,
-        "rank_centrality" is the stationary distribution of a random walk to preferred models, "dominance" the share of
-        opponents that a model clearly beats, "softmin" the preference against the worst opponent, and "mean" (for
-        scores) the mean score. ``dmlrank.functionals`` has them with their settings, and functionals of your own.
+        "auto" is "borda" for votes and "mean" for scores. "borda" is the mean win share, "bt" projects log-odds on
+        differences of scores, "rank_centrality" is the stationary distribution of a random walk to preferred models,
+        "dominance" the share of opponents that a model clearly beats, "softmin" the preference against the worst
+        opponent, and "mean" the mean score. ``dmlrank.functionals`` has them with their settings, and functionals of
+        your own.
     estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
         "plugin" is the mean of F(mu), without intervals. "bt_restricted" assumes the Bradley-Terry model in every
         prompt. "bt_mle" is the parametric Bradley-Terry model by maximum likelihood, as leaderboards use it, and
@@ -145,7 +146,8 @@ def dml_rank(
         of first appearance; :class:`EqualTasks` lets all tasks count the same.
     judge : str, sequence of str or frame, optional
         Verdicts of automatic judges: a column of labels for each judge, the probability columns of one judge, or a long
-        frame with prompt, items and verdict. They add precision and no bias; ``res.judge`` reports what they add.
+        frame with prompt, items and verdict. A judge that errs adds no bias, because human votes correct it;
+        ``res.judge`` has ``table()``, ``audit()`` and what the verdicts add.
     propensity : {"estimate", "marginal"}, str, array, callable or plan
         P(the pair is labelled | x): estimated from the features of the formula or those of ``"~ features"``, the
         frequencies of the pairs, or known: a column, an array (n, K, K), a function of (contexts, models), a plan. For
@@ -157,8 +159,8 @@ def dml_rank(
         The page "A learner of your own" describes both.
     position_bias : bool or "auto"
         Whether display order matters, so that the two orders of a pair are two pairs. "auto": yes if every pair with
-        ``min_labels`` labels has as many in each order. With False a propensity is the expected number of labelled
-        orders of a pair.
+        ``min_labels`` labels has as many in each order. With False, a supplied propensity is the expected number of
+        labels of a pair in either order, which may exceed 1.
     cov_type : {"robust", "cluster"}
         Whether prompts or clusters of prompts are independent.
     cov_kwds : mapping, optional

@@ -388,7 +388,7 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"{test.figures}, P {p_value_clause(float(test.pvalue))}"
             except HypothesisError as error:
                 found = f"cannot be tested: {error}"
-            texts.append(f"{name} prefers nothing more than humans do (joint test): {found}.")
+            texts.append(f"Joint test that no preference of {name} differs from those of humans: {found}.")
         return texts
 
     def page_section(self) -> tuple[str, tuple[str, ...]]:

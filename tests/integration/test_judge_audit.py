@@ -134,7 +134,8 @@ def test_joint_intervals_cover_and_the_joint_test_has_its_level():
 
 def test_what_is_shown(fitted):
     audit = fitted.judge.audit({"verdict": FAMILY}, "log_length")
-    assert "verdict prefers nothing more than humans do (joint test): chi2(3) = " in " ".join(str(audit).split())
+    said = " ".join(str(audit).split())
+    assert "Joint test that no preference of verdict differs from those of humans: chi2(3) = " in said
     page = fitted.report(judge_audit=audit)
     assert "What judges prefer" in page
     assert re.search(r"family 0\.\d+ \(0\.", page)
