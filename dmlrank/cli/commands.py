@@ -396,6 +396,7 @@ def _gate(given: argparse.Namespace) -> Said:
         if "alpha" in request.options:
             raise OptionError("the confidence of a gate is that of its decision; give --level, and leave alpha out")
         request.options["alpha"] = round(1 - level, 12)
+        every = request.frame
         results = _fitted(request, given, models=question[:2])
 
     def decide(results: dr.RankResults) -> Mapping[str, object]:
@@ -405,23 +406,26 @@ def _gate(given: argparse.Namespace) -> Said:
     def with_lost_at(of_candidate: str, of_baseline: str) -> Mapping[str, object]:
         """Return the decision where lost runs of the two models have the lowest or the highest score of the data."""
         assert request is not None
-        parts, table = parse_formula(request.formula), take_columns(request.frame, column_names(request.frame))
-        ends = [float(table[parts.outcome].min()), float(table[parts.outcome].max())]
-        if request.options.get("lower_is_better"):
-            ends.reverse()
+        parts, table = parse_formula(request.formula), take_columns(every, column_names(every))
+        ends = float(table[parts.outcome].min()), float(table[parts.outcome].max())
+        ends = request.options.get("bounds") or ((0.0, 1.0) if ends[0] >= 0 and ends[1] <= 1 else ends)
         scores = dict(zip(("lowest", "highest"), ends, strict=True))
         of_models = {question[0]: scores[of_candidate], question[1]: scores[of_baseline]}
         columns = (parts.first, parts.outcome, request.options.get("run"))
         filled = gate.with_lost_as(table, request.options.get("context", ()), columns, of_models)
         with collected_warnings():
-            return decide(_fitted(replace(request, frame=filled), given))
+            return decide(_fitted(replace(request, frame=filled), given, models=question[:2]))
 
     decision, how = decide(results), given.lost or "bounds"
     lost = gate.lost_runs(results, question[:2]) if request is None or "missing" not in request.options else {}
-    if lost and how == "lowest" and request is not None:
+    if lost and how == "lowest":
+        if request is None:
+            raise OptionError("a stored result has no runs to count with --lost lowest; give the formula and the file")
         decision = with_lost_at("lowest", "lowest")
-    elif lost and how != "left-out":
-        ends = () if request is None else (with_lost_at("lowest", "highest"), with_lost_at("highest", "lowest"))
+    elif lost and how == "bounds":
+        low_first = request is None or not request.options.get("lower_is_better")
+        worst, best = ("lowest", "highest") if low_first else ("highest", "lowest")
+        ends = () if request is None else (with_lost_at(worst, best), with_lost_at(best, worst))
         decision = gate.with_lost_runs(decision, ends, lost)
     if lost and how != "bounds":
         counted = "are left out" if how == "left-out" else "count as the lowest score"

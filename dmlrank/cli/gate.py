@@ -58,22 +58,23 @@ def with_lost_as(
 ) -> pd.DataFrame:
     """Return the runs of some models with a score for each lost run of a model; ``columns``: model, score and run.
 
-    A run is lost where its row has no score, or where a model has fewer rows on a prompt than another of the models has
-    there and than it has on other prompts.
+    A run is lost where its row has no score, or where a model has fewer rows on a prompt than another model has there
+    and than it has on other prompts.
     """
     model, score, run = columns
-    names = table[model].astype(str).str.strip()
+    names = table[model].astype(str).str.strip().where(table[model].notna())
     is_own = names.isin([*scores])
-    others, table, names = table[~is_own], table[is_own], names[is_own]
-    value = names.map(dict(scores))
-    parts = [others, table.assign(**{score: table[score].where(table[score].notna(), value)})]
-    counts = table.groupby([table[name] for name in prompt] + [names], sort=False).size().unstack(fill_value=0)
-    by_prompt = counts.max(axis=1)
+    filled = table[score].where(table[score].notna(), names.map(dict(scores)))
+    parts = [table.assign(**{score: table[score].where(~is_own, filled)})]
     first_rows = table.drop_duplicates([*prompt]).set_index([*prompt], drop=False)
-    for name in counts.columns.astype(str):
-        n_further = np.minimum(by_prompt, counts[name].max()) - counts[name]
-        rows = first_rows.loc[n_further.index[np.repeat(np.arange(len(n_further)), n_further)]]
-        further = {model: table[model][names == name].iloc[0], score: scores[name]}
+    # What another model has on a prompt is missed there, also where both of the compared models lost it.
+    counts = table.groupby([table[name] for name in prompt] + [names], sort=False).size().unstack(fill_value=0)
+    counts = counts.reindex(first_rows.index, fill_value=0)
+    by_prompt = counts.max(axis=1)
+    for name, value in scores.items():
+        n_further = (np.minimum(by_prompt, counts[name].max()) - counts[name]).to_numpy()
+        rows = first_rows.iloc[np.repeat(np.arange(len(n_further)), n_further)]
+        further = {model: table[model][names == name].iloc[0], score: value}
         if run is not None:
             further[run] = [f"lost {number}" for number in range(len(rows))]
         parts.append(rows.assign(**further))

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -60,7 +61,6 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
 # What pandas says of columns of numbers.
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "empty")
 
 
 def read_frames(paths: Mapping[str, Sequence[str]], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
@@ -231,10 +231,10 @@ def _cells(content: bytes, has_tabs: bool) -> pd.DataFrame:
     text, encoding = _decoded(content)
     told = re.match(r"sep=(.)\r?\n", text)
     text = text[told.end() :] if told else text
-    lines = [line for line in text.split("\n", 6)[:6] if line.strip()]
-    if not lines:
+    if not text.strip():
         raise ValueError("it is empty")
-    separator = told[1] if told else "\t" if has_tabs and "\t" in lines[0] else _separator(lines)
+    first_line = text.lstrip().split("\n", 1)[0]
+    separator = told[1] if told else "\t" if has_tabs and "\t" in first_line else _separator(text)
     as_text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "na_values": [""]}
     table = pd.read_csv(io.StringIO(text), sep=separator, **as_text)
     head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
@@ -263,19 +263,19 @@ def _decoded(content: bytes) -> tuple[str, str]:
     raise ValueError("its encoding is neither UTF-8 nor Windows' cp1252; save it as csv UTF-8")
 
 
-def _separator(lines: Sequence[str]) -> str:
-    """Return the separator of lines of csv; raise where the header leaves it open."""
+def _separator(text: str) -> str:
+    """Return the separator of a csv file; raise where the header leaves it open."""
     found = {}
     for mark in ",;\t|":
         with suppress(csv.Error):
-            rows = list(csv.reader(lines, delimiter=mark))
+            rows = list(islice(filter(None, csv.reader(io.StringIO(text), delimiter=mark)), 6))
             found[mark] = len(rows[0]) if all(len(row) == len(rows[0]) for row in rows) else 1
     likely = [mark for mark, n in found.items() if n > 1]
     if len(likely) > 1:
         seen = " or ".join(f"{mark!r} ({found[mark]} columns)" for mark in likely)
         raise ValueError(
-            f"its separator may be {seen}; the header is {shown(lines[0], 80)}: save it as csv with commas, or name "
-            f"the separator in a first line such as 'sep=;'"
+            f"its separator may be {seen}; the header is {shown(text.lstrip().splitlines()[0], 80)}: save it as csv "
+            f"with commas, or name the separator in a first line such as 'sep=;'"
         )
     return likely[0] if likely else ","
 
@@ -284,7 +284,15 @@ def _has_decimal_commas(column: pd.Series) -> bool:
     """Return whether a column of strings holds numbers with decimal commas, and nothing else."""
     words = [word.strip() for word in column.dropna().unique()]
     known = [word for word in words if word.casefold() not in MISSING_WORDS]
-    return any("," in word for word in known) and all(NUMBER.fullmatch(word.replace(",", ".", 1)) for word in known)
+    with_comma = [word for word in known if "," in word]
+    if not with_comma or not all(NUMBER.fullmatch(word.replace(",", ".", 1)) for word in known):
+        return False
+    if all(re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", word) for word in with_comma):
+        raise ValueError(
+            f"{with_comma[0]!r} in column {column.name!r} may be a number with a decimal comma, or thousands; write "
+            f"numbers with a point and without thousands separators"
+        )
+    return True
 
 
 def _records(text: str) -> pd.DataFrame:

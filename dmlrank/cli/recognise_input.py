@@ -89,10 +89,14 @@ def read_request(
     is_of_logs = not given.scores and (not request.formula or _is_log(given, paths[0]))
     if is_of_logs:
         _read_log(request, given, paths)
+    elif wrong := [name for name in LOG_KEYWORDS if name in own]:
+        raise OptionError(f"{wrong[0]} is for logs of evaluation harnesses, and {paths[0]!r} is a table; leave it out")
     propensity = request.options.get("propensity")
     if isinstance(propensity, str) and "~" not in propensity and known_file(propensity):
         request.options["propensity"] = propensity = read_propensities(propensity)
-    roles, scores = _roles(request, given.scores or (), propensity if isinstance(propensity, str) else None)
+    further_columns = getattr(given, "by", None) or ()
+    of_formula = propensity if isinstance(propensity, str) else None
+    roles, scores = _roles(request, given.scores or (), of_formula, further_columns)
     to_read = {} if is_of_logs else {"file": paths}
     # Prompts of a plan and a judge's verdicts are about the same prompts and models.
     of_all = {"file": roles, "new": roles}
@@ -193,7 +197,9 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _roles(request: Request, scores: Sequence[str], propensity: str | None) -> tuple[ColumnRoles, Sequence[str]]:
+def _roles(
+    request: Request, scores: Sequence[str], propensity: str | None, further: Sequence[str]
+) -> tuple[ColumnRoles, Sequence[str]]:
     """Return the roles of the columns, and those of prompt, model and score of a file whose scores are compared."""
     options = request.options
     groups = _groups(options)
@@ -209,7 +215,7 @@ def _roles(request: Request, scores: Sequence[str], propensity: str | None) -> t
             used = [name for terms in (features, one_sided(propensity) or "1") for name in names_in(terms).values]
             weights = options.get("weights")
             of_prompts = _names(weights.column if isinstance(weights, EqualTasks) else weights)
-            others = tuple(dict.fromkeys([*used, *groups, *of_prompts]))
+            others = tuple(dict.fromkeys([*used, *groups, *of_prompts, *further]))
             return ColumnRoles(tuple(scores[:-1] or scores), features=others), scores
         # Runs are rows of a table of scores, whose formula has one item column.
         request.formula = f"{scores[-1]} ~ {features} | {scores[-2]}"

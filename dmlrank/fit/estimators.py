@@ -214,14 +214,19 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
             )
         if derived.lower_wins:
             raise OptionError(
-                f"functional='mean' was given with lower_is_better=True, and ranks of means have the largest first; "
-                f"multiply {derived.number!r} by -1, or use functional='borda'"
+                f"functional='mean' was given with comparisons in which the smaller {derived.number!r} wins; fit the "
+                f"table itself, {SHAPE_OF_SCORES!r} with lower_is_better=True, or use functional='borda'"
             )
         if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
             raise OptionError(
                 f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one "
                 f"estimator: leave estimator out"
             )
+    if options.lower_is_better and estimator_of(options) is not MEANS:
+        raise OptionError(
+            "lower_is_better=True is for means of a table of scores (functional='mean'), and this fit has others; "
+            "leave it out, or update with lower_is_better=False"
+        )
     estimator_of(options).check_options(given)
     return options
 

@@ -328,7 +328,12 @@ def _assumptions(results: Estimates) -> list[str]:
             "on earlier scores, but not on those of the prompt itself."
         )
         known = [rounds] * (description.propensity == "given")
-        return [sampling, *known, f"Errors of the means are normally distributed, which needs {normal}."]
+        return [
+            sampling,
+            *known,
+            f"Limits count one unseen prompt on their side; beyond that errors of the means are near normal, which "
+            f"needs {normal}.",
+        ]
     if not estimator.has_first_stages:
         holds = "linear in the prompt's features" if estimator.uses_features else "the same in all prompts"
         where = ", and on which prompts" if estimator.uses_features else ""

@@ -847,14 +847,14 @@ class Criteria(Comparison):
         for _ in range(n_criteria - 1):
             parts_of = [[*parts, next_part] for parts in parts_of for next_part in range(steps - sum(parts) + 1)]
         grid = np.array([[*parts, steps - sum(parts)] for parts in parts_of]) / steps
-        least = np.full((2, n_models), -np.inf)
+        least, sign = np.full((2, n_models), -np.inf), self.results[0].estimates.sign
         best = np.zeros(n_models, dtype=np.intp)
         for place, w in enumerate(grid):
             matrix = np.kron(w, np.eye(n_models))
             score, covariance = matrix @ joint.estimate, matrix @ joint.max_t.widened.matrix @ matrix.T
             variance = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2 * covariance
             half_width = critical * np.sqrt(np.maximum(variance, 0.0))
-            gap = score[:, None] - score + np.where(np.eye(n_models), np.inf, 0.0)
+            gap = sign * (score[:, None] - score) + np.where(np.eye(n_models), np.inf, 0.0)
             low, high = (gap - half_width).min(axis=1), (gap + half_width).min(axis=1)
             best = np.where(low > least[0], place, best)
             least = np.maximum(least, [low, high])

@@ -56,7 +56,7 @@ class Pareto(ModelTable):
         simultaneous intervals of all scores and costs, which the picture shows. The status is
 
         - ``"dominated"``: some model is shown to be better in both,
-        - ``"front"``: against every other model the score is shown to be larger, or the cost smaller,
+        - ``"front"``: against every other model the score is shown to be better, or the cost smaller,
         - ``"open"``: neither is shown.
     tests : DataFrame
         A row per pair of models and quantity (``score``, and ``cost`` where it is random) with the simultaneous
@@ -120,8 +120,8 @@ class Pareto(ModelTable):
         looks = "" if self.estimates.sequence is None else f" {self.estimates.sequence.promise}"
         return (
             f"{self._counts[0].upper()}{self._counts[1:]}. With {100 * (1 - self.alpha):g} % confidence no status is "
-            f"wrong. Front: against every other model the score is shown to be larger or the cost lower. Dominated: "
-            f"some model is shown to have a larger score at a lower cost. Open: neither is shown. Of {of_pairs} of "
+            f"wrong. Front: against every other model the score is shown to be better or the cost lower. Dominated: "
+            f"some model is shown to have a better score at a lower cost. Open: neither is shown. Of {of_pairs} of "
             f"models {differ}.{known}{looks}"
         )
 

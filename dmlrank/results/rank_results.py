@@ -1728,12 +1728,13 @@ class RankResults(Summarised):
         e = self.estimates
         check_whole("n_boot", n_boot, 100)
         seed = e.description.seed if rng is None else resolve_seed(rng)
-        n_clusters = min(e.covariance.n_clusters, default=FEWEST_FOR_WEBB)
+        n_clusters = min((*e.covariance.n_clusters, round(e.covariance.df + 1)))
+        n_clusters = n_clusters if e.covariance.n_clusters else FEWEST_FOR_WEBB
         if n_clusters < FEWEST_FOR_WEBB:
             raise OptionError(
-                f"bootstrap() of {n_clusters} clusters has too few different draws: in simulations with 3 clusters, it "
-                f"separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The result itself "
-                f"allows for few clusters"
+                f"bootstrap() of {n_clusters} effective clusters has too few different draws: in simulations with 3 "
+                f"clusters, it separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The "
+                f"result itself allows for few clusters"
             )
         said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))

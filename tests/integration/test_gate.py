@@ -327,3 +327,24 @@ def test_wrong_decisions_are_rare(study):
     assert shares.loc["worse", "pass"] <= bound
     assert shares.loc["worse", "worse"] > 0.5
     assert shares.loc["better", "pass"] > 0.4
+
+
+def test_runs_that_both_models_lost_are_counted_where_another_model_has_them(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    rows = [(prompt, model, float(rng.random() < 0.7)) for prompt in range(300) for model in ("a", "b", "c")]
+    table = pd.DataFrame(rows, columns=["prompt", "model", "score"])
+    path = tmp_path / "lost.csv"
+    table[(table["prompt"] >= 40) | (table["model"] == "c")].to_csv(path, index=False)
+    words = ["score ~ 1 | model", str(path), "--context", "prompt", "--functional", "borda", "--margin", "0.1"]
+    with pytest.warns(dr.DmlrankWarning):
+        assert main(["gate", *words, "--candidate", "a", "--baseline", "b"]) == 4
+    assert "lost runs: 40 of a and 40 of b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cells", ["1,234;2,500", "12,345;1,000"])
+def test_commas_that_may_be_decimal_or_thousands_are_named(cells, tmp_path, capsys):
+    path = tmp_path / "scores.csv"
+    first, second = cells.split(";")
+    path.write_text(f"prompt;model;score\n1;a;{first}\n1;b;{second}\n2;a;{second}\n2;b;{first}\n", encoding="utf-8")
+    assert main(["fit", "score ~ 1 | model", str(path), "--context", "prompt"]) == 1
+    assert "may be a number with a decimal comma, or thousands" in capsys.readouterr().err

@@ -118,7 +118,7 @@ def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path
 def test_options_of_scores_need_scores(long, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
     assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--set", "lower_is_better=yes"]) == 1
-    assert "lower_is_better= is for means of a table of scores" in capsys.readouterr().err
+    assert "lower_is_better=True is for means of a table of scores" in capsys.readouterr().err
     for words in (["--context", "task"], ["--set", "margin=0.1"]):
         assert main(["compare", "a.json", "b.json", *words]) == 1
         assert f"{words[0]} is an option of a fit" in capsys.readouterr().err
