@@ -319,12 +319,9 @@ def test_only_the_columns_that_are_used_are_read_and_a_few_rows_at_a_time(tmp_pa
     ("change", "error"),
     [
         (lambda t: t.drop(["winner"]), ColumnError),
-        (lambda t: t.drop(["id"]), ColumnError),
         (lambda t: t.set_column(3, "winner", pa.array(["model_a", "A", None, "A"])), OutcomeError),
         (lambda t: t.set_column(6, "conversation_a", pa.array(['[{"role": "user"}]'] * 4)), DataError),
-        (lambda t: t.set_column(6, "conversation_a", pa.array([[{"role": "user", "content": [1]}]] * 4)), DataError),
         (lambda t: t.set_column(9, "conv_metadata", pa.array([1, 2, 3, 4])), DataError),
-        (lambda t: t.set_column(9, "conv_metadata", pa.array([{"tokens": 3}] * 4)), DataError),
         (lambda t: t.set_column(13, "timestamp", pa.array(["yesterday"] * 4)), DataError),
         (lambda t: t.slice(0, 0), DataError),
     ],
