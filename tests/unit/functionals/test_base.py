@@ -252,8 +252,6 @@ def test_functionals_by_name():
 @pytest.mark.parametrize(
     ("meanings", "kind", "first", "second"),
     [
-        (("first", "second"), "paper", (1, 0), (0, 1)),
-        (("first", "second", "both_good", "both_bad", "tie"), "paper", (1, 0, 1, 0, 0.5), (0, 1, 1, 0, 0.5)),
         (("first", "second", "both_good", "both_bad", "tie"), "half", (1, 0, 0.5, 0.5, 0.5), (0, 1, 0.5, 0.5, 0.5)),
         (("first", "second", "both_bad"), "half", (1, 0, 0.5), (0, 1, 0.5)),
         (("first", "second", "both_bad"), "paper", (1, 0, 0), (0, 1, 0)),
@@ -300,7 +298,6 @@ def test_what_weights_have_in_common(weights, shared, total, mirrored):
         ((1,), (0,)),
         ((1, -0.1), (0, 1)),
         ((1, np.nan), (0, 1)),
-        ((1, np.inf), (0, 1)),
         ((0.5, 0.5), (0.5, 0.5)),
         ((0.9, 0.4), (0.6, 0.1)),
     ],
@@ -393,8 +390,3 @@ def test_a_metric_counts_by_its_symmetric_part():
     np.testing.assert_array_equal(symmetric_metric(np.array([[1.0, 2.0], [0.0, 3.0]]), 2), [[1, 1], [1, 3]])
     with pytest.raises(OptionError):
         symmetric_metric(np.eye(2), 3)
-
-
-def test_the_weights_of_a_category_add_up_to_their_total():
-    assert CategoryWeights((0.8, 0.2, 0.5), (0.2, 0.8, 0.5)).total == pytest.approx(1.0)
-    assert CategoryWeights((1.0, 0.0, 1.0), (0.0, 1.0, 1.0)).total is None
