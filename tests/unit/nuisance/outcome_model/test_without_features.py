@@ -10,9 +10,7 @@ from scipy.stats import dirichlet_multinomial
 
 from dmlrank.nuisance.outcome_model.cross_fit import (
     PairVotes,
-    likelihood_derivatives,
     main_effects,
-    penalised_likelihood,
     shrunken_frequencies,
 )
 
@@ -60,32 +58,6 @@ def test_main_effects_maximise_the_penalised_likelihood(n_categories):
     best = minimize(loss, np.zeros(size), method="BFGS", options={"gtol": 1e-4})
     expected = probabilities(best.x, n_items, n_categories)
     np.testing.assert_allclose(main_effects(counts), expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
-def test_derivatives_are_those_of_the_objective(n_categories):
-    n_items = 3
-    rng = np.random.default_rng(20 + n_categories)
-    counts = draw_counts(rng, n_items, n_categories)
-    size = n_categories + n_items * (n_categories - 1)
-    effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
-    pairs = PairVotes.of(counts)
-    value, p = penalised_likelihood(effects, pairs, penalty)
-    has_votes = counts > 0
-    table = probabilities(effects, n_items, n_categories)
-    assert value == pytest.approx(
-        (counts[has_votes] * np.log(table[has_votes])).sum() - (penalty * effects**2).sum() / 2
-    )
-    gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
-
-    def slopes(at):
-        return likelihood_derivatives(at, pairs, penalised_likelihood(at, pairs, penalty)[1], penalty)[0]
-
-    steps = 1e-5 * np.eye(size)
-    up, down = ([penalised_likelihood(effects + sign * step, pairs, penalty)[0] for step in steps] for sign in (1, -1))
-    np.testing.assert_allclose(gradient, np.subtract(up, down) / 2e-5, rtol=1e-6, atol=1e-5)
-    bends = np.array([(slopes(effects - step) - slopes(effects + step)) / 2e-5 for step in steps])
-    np.testing.assert_allclose(hessian, bends, rtol=1e-6, atol=1e-5)
 
 
 def test_with_many_votes_main_effects_are_a_logistic_regression():
