@@ -594,15 +594,6 @@ def test_errors_are_said_in_a_few_words(tmp_path):
     assert table.attrs["report"]["errors"] == {"boom": 1, "token": 1}
 
 
-def test_the_order_of_files_and_lines_does_not_matter(tmp_path):
-    lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(i % 2)} for i in range(6)]
-    for name, order in (("one", lines), ("two", lines[::-1])):
-        harness(tmp_path / name, lines=order)
-        harness(tmp_path / name, model="b", lines=order)
-    one, two = (scores(dr.datasets.read_log(tmp_path / name)) for name in ("one", "two"))
-    assert one == two
-
-
 def test_scores_are_the_numbers_that_the_harnesses_print(tmp_path):
     rng = np.random.default_rng(12)
     models = {"x": 0.7, "y": 0.5, "z": 0.4}
