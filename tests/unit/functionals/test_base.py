@@ -112,14 +112,6 @@ def test_accumulate_agrees_with_the_jacobian_written_out(cases, weights, draw_mu
         np.testing.assert_allclose(functional.accumulate(mu, amount), expected, rtol=1e-9, atol=1e-13)
 
 
-def test_information_is_zero_off_the_graph_and_never_negative(cases, weights, draw_mu):
-    for rng, functional, n_items in cases(3):
-        information = functional.information(draw_mu(rng, 3, n_items, weights.n_categories))
-        assert not information[:, ~functional.graph.edges].any()
-        assert (information[:, functional.graph.edges] >= 0).all()
-        assert information[:, functional.graph.edges].max() > 0
-
-
 def test_probabilities_off_the_graph_are_not_looked_at(cases, weights, draw_mu):
     for rng, functional, n_items in cases(4):
         mu, delta = (draw_mu(rng, 2, n_items, weights.n_categories) for _ in range(2))
@@ -335,12 +327,6 @@ def test_moments_of_a_label_agree_with_sums_over_categories(weights, draw_mu):
         assert covariance[i, j, k] == pytest.approx(sum(p * (a - mean_a) * (b - mean_b)))
         mean_b_swapped = sum(mu[i, k, j] * b)
         assert weights.symmetric(mu)[i, j, k] == pytest.approx((mean_a + mean_b_swapped) / 2)
-
-
-def test_a_certain_label_tells_nothing(kind):
-    mu = np.zeros((1, 3, 3, 3))
-    mu[..., 2] = 1.0  # every label is a tie
-    assert not kind(CategoryWeights.half(3), None, np.ones((3, 3))).information(mu).any()
 
 
 def test_a_gauge_is_orthonormal_and_knows_fixed_scores():

@@ -145,23 +145,6 @@ def test_chunks_order_and_number_of_contexts_do_not_matter(large, monkeypatch):
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
 
 
-def test_relabelled_items():
-    """With other codes for the items a booster learns the same sets of items: the same table, relabelled."""
-    rng = np.random.default_rng(2)
-    n_items, p = 6, 2
-    rows = np.column_stack([rng.normal(size=(1500, p)), rng.integers(n_items, size=(1500, 2))])
-    label = (rows[:, 0] * np.cos(2 * rows[:, p]) + np.sin(5 * rows[:, p + 1]) > 0).astype(int)
-    relabel, x = rng.permutation(n_items), rng.normal(size=(20, p))
-    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "min_data_per_group": 5}
-    tables = []
-    for codes in (np.arange(n_items), relabel):
-        named = rows.copy()
-        named[:, p:] = codes[rows[:, p:].astype(int)]
-        booster = lgb.train(parameters, lgb.Dataset(named, label, categorical_feature=[p, p + 1]), 20)
-        tables.append(predict_all_pairs(booster, x, n_items))
-    np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
-
-
 @pytest.mark.long
 def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     booster, n_items, x = large

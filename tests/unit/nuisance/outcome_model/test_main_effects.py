@@ -160,17 +160,6 @@ def test_where_order_does_not_matter_both_orders_of_a_pair_are_one():
     np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., [1, 0, 2]], mu, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_categories", [2, 4])
-def test_items_under_other_codes_have_the_same_effects(n_categories):
-    rows, code = draw(8, n_categories), np.array([2, 0, 3, 1])
-    moved = labelled_rows(rows.table, code[rows.first], code[rows.second], rows.y, rows.weight)
-    one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, moved))
-    np.testing.assert_allclose(two.strength[code], one.strength, atol=1e-6)
-    np.testing.assert_allclose(two.pair[np.ix_(code, code)], one.pair, atol=1e-6)
-    np.testing.assert_allclose(two.tie[:, 1 + code], one.tie[:, 1:], atol=1e-6)
-    np.testing.assert_allclose(two.tie[:, 0], one.tie[:, 0], atol=1e-6)
-
-
 @pytest.mark.long
 def test_a_weight_is_a_number_of_votes():
     rows = draw(10, n=200)

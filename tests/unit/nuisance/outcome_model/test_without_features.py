@@ -74,24 +74,6 @@ def test_with_many_votes_main_effects_are_a_logistic_regression():
     np.testing.assert_allclose(main_effects(counts)[first, second, 0], fitted, atol=1e-6)
 
 
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
-@pytest.mark.parametrize("n_categories", [2, 4])
-def test_renaming_items_renames_the_table(estimate, n_categories):
-    rng = np.random.default_rng(2)
-    counts, order = draw_counts(rng, 6, n_categories), rng.permutation(6)
-    expected = estimate(counts)[order][:, order]
-    np.testing.assert_allclose(estimate(counts[order][:, order]), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
-@pytest.mark.parametrize("n_categories", [2, 3, 5])
-def test_showing_all_pairs_the_other_way_round_mirrors_the_table(estimate, n_categories):
-    counts = draw_counts(np.random.default_rng(3), 5, n_categories)
-    mirror = [1, 0, *range(2, n_categories)]
-    mirrored = np.swapaxes(counts, 0, 1)[..., mirror]
-    np.testing.assert_allclose(estimate(mirrored), np.swapaxes(estimate(counts), 0, 1)[..., mirror], atol=1e-10)
-
-
 def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
     rng = np.random.default_rng(4)
     counts = draw_counts(rng, 6, 3, mean=40.0)

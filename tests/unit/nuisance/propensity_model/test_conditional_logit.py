@@ -132,27 +132,6 @@ def test_the_effects_that_drew_the_pairs_are_recovered():
     assert np.abs(np.log(estimate[:, off_diagonal] / expected[:, off_diagonal])).mean() < 0.1
 
 
-def test_items_under_other_codes_have_the_same_effects():
-    rows, truth = draw(6)
-    code = np.random.default_rng(7).permutation(K)
-    recoded_rows = rows_of(rows.table, code[rows.first], code[rows.second])
-    share = np.zeros((K, K))
-    share[np.ix_(code, code)] = truth.share
-    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
-    recoded = fit_effects(recoded_rows, share, 3.0, tolerance=EXACT)
-    np.testing.assert_allclose(recoded.first[:, code], effects.first, atol=1e-5)
-    np.testing.assert_allclose(recoded.second[:, code], effects.second, atol=1e-5)
-
-
-def test_showing_every_pair_the_other_way_round_exchanges_the_places():
-    rows, truth = draw(8)
-    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
-    swapped_rows = rows_of(rows.table, rows.second, rows.first)
-    swapped = fit_effects(swapped_rows, truth.share.T, 3.0, tolerance=EXACT)
-    np.testing.assert_allclose(swapped.first, effects.second, atol=1e-5)
-    np.testing.assert_allclose(swapped.second, effects.first, atol=1e-5)
-
-
 def test_points_far_from_the_optimum_have_finite_losses():
     rows, truth = draw(12, 30)
     problem = PairChoiceLikelihood(rows, truth.share)
