@@ -6,7 +6,6 @@ import inspect
 import re
 import typing
 
-import numpy as np
 import pytest
 
 import dmlrank as dr
@@ -104,18 +103,3 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
         else:
             with pytest.raises(OptionError, match=option):
                 options_of_fit(**given)
-
-
-def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
-    battles = draw_battles(np.random.default_rng(0), 120, 3, 3)
-    given = {"context": "prompt", "n_folds": 2, "prompts": "fixed", "groups": "topic", "position_bias": False, "rng": 9}
-    given |= {
-        "cov_type": "cluster",
-        "category_weights": "half",
-        "min_labels": 1,
-        "average": "preferences",
-    }
-    result = rank(battles.frame, "winner ~ 1 | model_a + model_b", **given)
-    again = dr.read_json(result.to_json()).estimates.description
-    assert (again.context, again.n_rep, again.prompts) == (("prompt",), 1, "fixed")
-    assert (again.cov_type, again.clusters, again.seed, again.average) == ("cluster", ("topic",), 9, "preferences")

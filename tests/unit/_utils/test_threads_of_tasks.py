@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
 import threading
 
 import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank._utils import computation
 from dmlrank._utils.computation import Threads, computing_with, current, in_order
 from dmlrank.nuisance import boosting as train
 from dmlrank.nuisance import effects_and_trees
@@ -90,16 +88,6 @@ def test_errors_reach_the_caller_in_their_place():
     assert next(results) == 1
     with pytest.raises(ZeroDivisionError):
         next(results)
-
-
-def test_only_one_module_creates_thread_pools():
-    package = pathlib.Path(computation.__file__).parents[1]
-    users = []
-    for path in package.rglob("*.py"):
-        code = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-        if any("ThreadPoolExecutor" in line for line in code if not line.startswith((">>>", "..."))):
-            users.append(path.name)
-    assert users == ["computation.py"]
 
 
 def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():

@@ -328,10 +328,3 @@ def test_a_closed_client_is_an_error_of_the_executor():
     client = type("Client", (), {"status": "closed", "nthreads": lambda self: None.ncores})()
     with pytest.raises(ExecutorError):
         DaskWorkers(client)
-
-
-def test_an_executor_that_was_shut_down_is_an_error_of_the_executor():
-    with ThreadPoolExecutor(1) as executor:
-        pass
-    with pytest.raises(ExecutorError), computing(executor=executor):
-        run(scale, np.arange(3.0), range(5))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,26 +53,20 @@ def quoted(name):
     ("words", "matrix", "value", "labels"),
     [
         ("a - b", [[1, -1, 0]], [0], ["a - b"]),
-        ("a-b", [[1, -1, 0]], [0], ["a - b"]),
         ("a", [[1, 0, 0]], [0], ["a"]),
         ("-a", [[-1, 0, 0]], [0], ["-a"]),
         ("a - b = 0.1", [[1, -1, 0]], [0.1], ["a - b"]),
-        ("a - b == 0.1", [[1, -1, 0]], [0.1], ["a - b"]),
         ("a - b - .1", [[1, -1, 0]], [0.1], ["a - b"]),
         ("0.1 = a", [[-1, 0, 0]], [-0.1], ["-a"]),
         ("a = 1e-3", [[1, 0, 0]], [0.001], ["a"]),
-        ("a = 3-2", [[1, 0, 0]], [1], ["a"]),
         ("(a + b)/2 = c", [[0.5, 0.5, -1]], [0], ["0.5*a + 0.5*b - c"]),
         ("2*a = b + c", [[2, -1, -1]], [0], ["2*a - b - c"]),
         ("a*2 - b * 1E+1", [[2, -10, 0]], [0], ["2*a - 10*b"]),
-        ("a-2*b", [[1, -2, 0]], [0], ["a - 2*b"]),
         ("a-(b+c)/2", [[1, -0.5, -0.5]], [0], ["a - 0.5*b - 0.5*c"]),
         ("-(a - -b)", [[-1, -1, 0]], [0], ["-a - b"]),
-        ("c - a", [[-1, 0, 1]], [0], ["c - a"]),
         ("-c + 3*a", [[3, 0, -1]], [0], ["3*a - c"]),
         ("a − b", [[1, -1, 0]], [0], ["a - b"]),
         ("'a' - \"b\" + `c`", [[1, -1, 1]], [0], ["a - b + c"]),
-        ("a-'b'", [[1, -1, 0]], [0], ["a - b"]),
         ("a = b = c", [[1, -1, 0], [0, 1, -1]], [0, 0], ["a - b", "b - c"]),
         ("a = b = 1", [[1, -1, 0], [0, 1, 0]], [0, 1], ["a - b", "b"]),
         ("a, b = 2; c", [[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 2, 0], ["a", "b", "c"]),
@@ -84,7 +76,6 @@ def quoted(name):
             [0, 0, 0],
             ["a - b", "b - c", "a - c"],
         ),
-        ("\n a = b\n\n b = c,\na = c\n", [[1, -1, 0], [0, 1, -1], [1, 0, -1]], [0, 0, 0], ["a - b", "b - c", "a - c"]),
         ("(a\n- b)", [[1, -1, 0]], [0], ["a - b"]),
         ("0.1*a + 0.2*a - 0.3*a = b", [[0, -1, 0]], [0], ["-b"]),
         ("a - a/3 - a/3 - a/3 + b", [[0, 1, 0]], [0], ["b"]),
@@ -127,16 +118,12 @@ def test_any_name_can_be_quoted(name):
 @pytest.mark.parametrize(
     ("models", "words", "first", "second"),
     [
-        (["a", "b", "a-b"], "'a-b'", "a-b", None),
         (["a", "b", "a-b"], "a - b", "a", "b"),
         (["a", "b", "a - b"], "'a - b'", "a - b", None),
-        (["a", "b", "a - b"], "'a' - 'b'", "a", "b"),
         (["gpt-4", "turbo"], "gpt-4-turbo", "gpt-4", "turbo"),
         (["gpt-4", "gpt-4-turbo"], "gpt-4-turbo", "gpt-4-turbo", None),
         (["gpt-4", "gpt-4-turbo"], "gpt-4-turbo-gpt-4", "gpt-4-turbo", "gpt-4"),
         (["gpt-4", "gpt-4-turbo"], "gpt-4-gpt-4-turbo", "gpt-4", "gpt-4-turbo"),
-        (["c", "c+"], "c-c+", "c", "c+"),
-        (["4o", "o"], "4o - o", "4o", "o"),
         (["'a'", "b"], "'a'", "'a'", None),
         (["(a)", "a"], "(a) - a", "(a)", "a"),
         (["a ", "a", "b"], "a - b", "a", "b"),
@@ -151,13 +138,10 @@ def test_the_longest_name_wins(models, words, first, second):
     ("models", "words"),
     [
         (["a", "b", "a - b"], "a - b"),
-        (["a", "b", "a-b"], "a-b = 0"),
         (["a", "b", "a = b"], "a = b"),
         (["a", "b", "c", "a > b > c"], "a > b > c"),
-        (["a", "b", "a != b"], "a != b"),
         (["a", "b", "a, b"], "a, b"),
         (["a", "b - c", "a - b", "c"], "a - b - c"),
-        (["gpt-4", "turbo", "gpt-4-turbo", "x"], "x = gpt-4-turbo"),
         (["'a'", "a"], "'a'"),
         (["a", "b", "a - b"], "2*'a - b' = a - b"),
     ],
@@ -285,23 +269,14 @@ def test_the_input_is_neither_changed_nor_shared():
     "words",
     [
         "gpt-4-0314 = claude-1",
-        "claude-1 - gpt-4-0314",
-        "gpt-4-2024-05 - a",
-        "gpt-4-turbo - a",
         "gpt-4-a-turbo",
         "gpt-4-(2024)",
-        "gpt-4(2024)",
-        "gpt-4:free = a",
-        "gpt-4 turbo",
-        "gpt-4/turbo",
         "01-ai/yi-34b",
-        "4-0314 = a",
         "GPT-4 = a",
         "a = 'gpt 4'",
         "a = nan",
         "2a = b",
         "(a + zz)/2",
-        "a - b\nb - zz",
     ],
 )
 def test_unknown_models_are_named(words):
@@ -313,38 +288,23 @@ def test_unknown_models_are_named(words):
     "words",
     [
         "",
-        " \n ",
         "a*b",
-        "(a - b)*2*c",
-        "a/b",
         "1/a",
         "a/0",
-        "a/(1-1)",
         "(a - b",
-        "(a = b)",
-        "a - b)",
         "()",
         "a -",
-        "a-",
         "= a",
-        "a = ",
         "a, , b",
-        "a,",
-        "a = b;\n",
         "a**2",
         "a b",
-        "2(a + b)",
         "1 = 2",
-        "4",
         "a = b = b",
-        "a = a + 1",
         "0*a",
         "a > b",
-        "a != b",
         "'a - b",
         "1e999*a",
         "0." + "0" * 2000 + "1*a",
-        "1e300*1e300*a",
         "1e-300*1e-300*a",
         "0e999999999999*a",
         "(" * 5000 + "a" + ")" * 5000,
@@ -382,30 +342,21 @@ class NamedColumns:
         {},
         np.empty((0, 5)),
         [1, -1],
-        np.eye(5)[:, :2],
-        np.zeros((1, 1, 5)),
         3.0,
         [[1, -1], [1]],
         None,
         {"a": "1"},
-        {"a": decimal.Decimal(1)},
-        ["a", 1],
         [[1j, 0, 0, 0, 0]],
-        np.array(["a - b"]),
         {"a": 10**400},
-        {"a": np.nan, "b": 1},
         [[1, 0, 0, 0, 0], [np.inf, 0, 0, 0, 0]],
         (np.eye(5), np.nan),
         np.zeros(5),
         pd.DataFrame({"a": [1, 0]}),
         pd.Series([1, -1], index=["a", "a"]),
-        pd.DataFrame([[1, -1]], columns=["b", "b"]),
         ("a", "a"),
         (np.eye(5), [1, 2]),
-        (np.eye(5), "a"),
         ("a - b", 0.1),
         ("a", "b", "c"),
-        (1, -1, 0, 0, 0),
         (["a - b"], [0.1]),
         (pd.DataFrame({"a": [1, 2]}), pd.Series([1, 2], index=[1, 0])),
         NamedColumns(),
@@ -430,11 +381,6 @@ def test_numbers_that_cannot_be_read_are_refused(hypothesis):
 def test_unknown_names_are_refused_in_every_form(hypothesis):
     with pytest.raises(UnknownModelError, match="gpt-4"):
         read_hypothesis(hypothesis, MODELS)
-
-
-def test_two_hypotheses_are_not_a_pair_of_names():
-    with pytest.raises(UnknownModelError, match="a - b"):
-        read_hypothesis(("a - b", "b - c"), MODELS)
 
 
 def test_a_date_behind_a_slash_is_part_of_another_name():

@@ -16,7 +16,6 @@ from dmlrank.data.outcomes import (
     ComparedItems,
     read_labels,
     read_probabilities,
-    unreadable_labels,
 )
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import DmlrankWarning, MissingDataError, OptionError, OutcomeError
@@ -120,16 +119,12 @@ def test_given_meanings_come_before_everything_known():
         (["a", "b"], {"first": "a"}, ["'a' is a known spelling of 'first' and", "categories={'a': 'first'}", "rename"]),
         (["tie", "x"], {"second": "tie"}, ["'tie' is a known spelling of 'tie' and also the name of a model"]),
         ([1, 0], {"first": "0", "second": "1"}, ["the label 1 is a known spelling of 'first' and also the name"]),
-        (["x", "z"], {"first": ["x", "x"], "second": ["y", "z"], "categories": {}}, []),
         (["z", "x"], {"first": ["x", "x"], "second": ["y", "z"]}, ["1 votes name a winner that was not", "'z'"]),
         (["tie"], {"categories": {"Tie": "both_bad"}}, ["categories has the label 'Tie', the data have 'tie'"]),
         ([1, 0], {"categories": {"1": "second"}}, ["categories has the label '1', the data have 1"]),
     ],
 )  # fmt: skip
 def test_labels_that_cannot_be_read(labels, options, fragments):
-    if not fragments:
-        assert read_as(labels, **options)[:2] == ["first", "second"]
-        return
     with pytest.raises(OutcomeError) as caught:
         outcomes(labels, **options)
     for fragment in fragments:
@@ -188,11 +183,6 @@ def test_numbers_are_read_alone_or_with_every_meaning():
             read_as(values, categories=categories)
 
 
-def test_a_third_model_is_named_with_its_comparison():
-    with pytest.raises(OutcomeError):
-        outcomes(["x", "z"], first=["x", "x"], second=["z", "y"])
-
-
 def test_a_meaning_that_does_not_exist():
     with pytest.raises(OptionError, match="draw"):
         outcomes(["?"], categories={"?": "draw"})
@@ -236,8 +226,6 @@ def test_rounding_is_no_mistake():
     ("values", "options"),
     [
         ([0.5, 1.2, 0.0], {}),
-        ([0.5, -0.2, -1.0], {}),
-        ([37.5, 80.0, 0.0], {}),
         ([0.5, np.inf], {}),
         ([1, 2, 3], {}),
         (["?", 0.25], {}),
@@ -257,13 +245,6 @@ def test_numbers_that_are_no_percentages_are_not_called_so(values):
     assert "percentages" not in str(caught.value)
 
 
-def test_preferences_outside_are_beyond_the_limits_by_more_than_rounding():
-    values = pd.Series([0.0, 1.0, 0.5, 1 + 1e-12, -1e-12, 1.001, -0.001])
-    pairs = ComparedItems(np.zeros(7, dtype=int), np.ones(7, dtype=int), ["x", "y"])
-    outside = unreadable_labels(CodedColumn.of(values), pairs)["outside"]
-    assert outside.tolist() == [False, False, False, False, False, True, True]
-
-
 @pytest.mark.parametrize("labels", [[1, 2, 0], ["2-0", "0-1"], ["pa", "pb"], ["won", "other"]])
 def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
     with pytest.raises(OutcomeError) as caught:
@@ -276,7 +257,6 @@ def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
     ("columns", "categories", "order"),
     [
         (["p_a", "p_b"], ("first", "second"), [0, 1]),
-        (["p_b", "p_a"], ("first", "second"), [1, 0]),
         (["model_a", "model_b", "tie"], ("first", "second", "tie"), [0, 1, 2]),
         (["prob_tie", "prob_model_b", "prob_model_a"], ("first", "second", "tie"), [2, 1, 0]),
         (["winner_model_a", "winner_model_b", "winner_tie"], ("first", "second", "tie"), [0, 1, 2]),
@@ -312,7 +292,6 @@ def test_a_category_that_never_has_a_probability_is_left_out():
         ({"p_a": 0.5, "p_c": 0.5}, {}, OutcomeError),
         ({"p_a": 0.5, "p_tie": 0.5}, {}, OutcomeError),
         ({"p_a": 0.5, "p_b": 0.3, "b": 0.2}, {}, OutcomeError),
-        ({"p_a": 0.5, "p_b": 0.4}, {}, OutcomeError),
         ({"p_a": 1.5, "p_b": -0.5}, {}, OutcomeError),
         ({"p_a": np.inf, "p_b": 0.0}, {}, OutcomeError),
         ({"p_a": "0.5", "p_b": 0.5}, {}, OutcomeError),

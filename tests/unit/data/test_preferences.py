@@ -43,11 +43,6 @@ def test_one_vote_per_context_in_order_is_not_sorted_and_says_the_same():
     np.testing.assert_array_equal(where, shuffled)
 
 
-def test_contexts_without_a_label_are_counted(make_data):
-    data = make_data([0, 0, 3], [0, 1, 0], [1, 0, 1], [0, 1, 0], n_items=2, n_categories=2, n_contexts=6)
-    assert data.n_unlabelled == 4
-
-
 def test_counts_agree_with_a_loop(read, many_votes):
     data = read(many_votes, context=["question"])
     contexts, votes = np.zeros((4, 4), dtype=int), np.zeros((4, 4), dtype=int)

@@ -188,10 +188,6 @@ def test_prompts_are_text_about_their_category(battles):
 def test_the_same_seed_gives_the_same_frame(battles):
     assert simulate_arena(rng=0).equals(battles)
     assert Arena().contexts(4000, rng=0).equals(battles[["question_id", "prompt", "category", "length"]])
-    assert simulate_arena(60, rng=np.random.default_rng(4)).equals(simulate_arena(60, rng=4))
-    generator = np.random.default_rng(4)
-    assert not simulate_arena(60, rng=generator).equals(simulate_arena(60, rng=generator))
-    assert not simulate_arena(60).equals(simulate_arena(60))
     assert not simulate_arena(60, rng=4, coefficients=1).equals(simulate_arena(60, rng=4))
     assert simulate_arena(60, rng=4, no_vote=0.0)["winner"].notna().all()
 

@@ -122,9 +122,6 @@ def test_inspect_values_become_numbers(tmp_path, value, score):
 
 
 def test_inspect_refuses_what_it_cannot_know(tmp_path):
-    one = {"id": 1, "epoch": 1, "scores": {"s": {"value": "excellent"}}}
-    with pytest.raises(DataError, match="excellent"):
-        dr.datasets.read_log(eval_file(tmp_path / "value.eval", samples=[one]))
     two = {"id": 1, "epoch": 1, "scores": {"a": {"value": "C"}, "b": {"value": {"x": 1, "y": 0}}}}
     file = eval_file(tmp_path / "scorers.eval", samples=[two])
     with pytest.raises(OptionError, match="'a', 'b'"):
@@ -138,20 +135,11 @@ def test_inspect_refuses_what_it_cannot_know(tmp_path):
     for status in ("cancelled", "started"):
         with pytest.raises(DataError, match=status):
             dr.datasets.read_log(eval_file(tmp_path / f"{status}.eval", HEADER | {"status": status}))
-    (tmp_path / "broken.eval").write_bytes(b"PK nothing")
-    with pytest.raises(DataError):
-        dr.datasets.read_log(tmp_path / "broken.eval")
 
 
-def test_a_zip_that_expands_without_end_is_refused(tmp_path, monkeypatch):
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     from dmlrank.datasets import log_files
 
-    monkeypatch.setattr(log_files, "_LARGEST_EXPANDED", 1000)
-    monkeypatch.setattr(log_files, "_LARGEST_RATIO", 2)
-    with zipfile.ZipFile(tmp_path / "bomb.eval", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", "[" + "0," * 100_000 + "0]")
-    with pytest.raises(DataError, match="expands"):
-        dr.datasets.read_log(tmp_path / "bomb.eval")
     monkeypatch.setattr(log_files, "_LARGEST_LINE", 100)
     with pytest.raises(DataError, match="line 1"):
         dr.datasets.read_log(write(tmp_path / "samples_t.jsonl", [LINE | {"target": "x" * 200}], lines=True))
@@ -604,29 +592,6 @@ def test_errors_are_said_in_a_few_words(tmp_path):
     limited = {"id": 2, "epoch": 1, "scores": None, "limit": {"type": "token", "limit": 10}}
     table = dr.read_log(write(tmp_path / "x.json", HEADER | {"samples": [failed, limited]}))
     assert table.attrs["report"]["errors"] == {"boom": 1, "token": 1}
-
-
-def test_the_order_of_files_and_lines_does_not_matter(tmp_path):
-    lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(i % 2)} for i in range(6)]
-    for name, order in (("one", lines), ("two", lines[::-1])):
-        harness(tmp_path / name, lines=order)
-        harness(tmp_path / name, model="b", lines=order)
-    one, two = (scores(dr.datasets.read_log(tmp_path / name)) for name in ("one", "two"))
-    assert one == two
-
-
-def test_votes_of_a_log_fit_as_they_are(tmp_path):
-    rng = np.random.default_rng(0)
-    models = ["m0", "m1", "m2"]
-    records = [
-        {"uid": f"u{i}", "judge": "j", "model": m, "baseline": "base", "games": [{"score": s} for s in pair]}
-        for i in range(60)
-        for m in models
-        for pair in [rng.choice(["A>B", "B>A", "A=B"], size=2).tolist()]
-    ]
-    table = dr.datasets.read_log(write(tmp_path / "all.jsonl", records, lines=True))
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", table, functional="bt", context="prompt", rng=0)
-    assert set(res.models) == {"base", *models}
 
 
 def test_scores_are_the_numbers_that_the_harnesses_print(tmp_path):

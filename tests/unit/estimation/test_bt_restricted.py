@@ -110,18 +110,6 @@ def test_the_inverse_is_exact_where_propensities_are_tiny(position):
         np.testing.assert_allclose(total @ inverse[i], expected, atol=1e-6)
 
 
-def test_renaming_items_renames_steps():
-    rng, mu, pi = drawn(4)
-    order = rng.permutation(K)
-    back = np.argsort(order)
-    label = (np.arange(6), np.full(6, 0), np.full(6, 2), np.eye(2)[rng.integers(2, size=6)])
-    value, step = score(pi).by_label(mu, np.arange(6), *label)
-    moved = (label[0], back[label[1]], back[label[2]], label[3])
-    value2, step2 = score(pi[:, order][:, :, order]).by_label(mu[:, order][:, :, order], np.arange(6), *moved)
-    np.testing.assert_allclose(value2, value[:, order], atol=1e-12)
-    np.testing.assert_allclose(step2, step[:, order], atol=1e-10)
-
-
 def offered(*pairs, n_items=3):
     table = np.zeros((1, n_items, n_items), dtype=bool)
     for j, k in pairs:

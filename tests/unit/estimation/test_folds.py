@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -54,16 +51,6 @@ LITERAL = [
     (b"\x00\xff", (0, 2, 0)),
 ]
 KEY = fold_key(0, 0)
-LITERAL_CODE = """
-import numpy as np
-from dmlrank.data.contexts import identity_numbers
-from dmlrank.estimation.cross_fitting import fold_key, keyed_hash
-identifiers = {identifiers!r}
-column = np.empty(len(identifiers), dtype=object)
-column[:] = identifiers
-hashes = [keyed_hash(identity_numbers(column), fold_key(*of)) for of in ((0, 0), (0, 1), (12345, 0))]
-print(*([int(h) * 5 >> 64 for h in of_key] for of_key in hashes))
-"""
 
 
 def column_of(identifiers):
@@ -197,12 +184,3 @@ def test_literal_folds():
     numbers = identity_numbers(column_of(identifiers))
     folds = np.stack([fold_by_hash(numbers, fold_key(*of), 5) for of in ((0, 0), (0, 1), (12345, 0))], axis=1)
     np.testing.assert_array_equal(folds, expected)
-
-
-@pytest.mark.long
-def test_another_process_with_another_hash_seed_deals_the_same_folds():
-    identifiers, expected = zip(*LITERAL, strict=True)
-    code = LITERAL_CODE.format(identifiers=list(identifiers))
-    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"}
-    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert out.stdout.split() == " ".join(map(str, np.transpose(expected).tolist())).split()

@@ -184,36 +184,6 @@ def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
     np.testing.assert_allclose(made.sums_by(cluster), sums, rtol=1e-12, atol=1e-10)
 
 
-class Sums:
-    """An influence function that knows sums over contexts alone."""
-
-    def __init__(self, phi):
-        self._phi = phi
-        self.n_contexts = len(phi)
-
-    def second_moment(self):
-        return self._phi.T @ self._phi
-
-    def power_sums(self):
-        return (self._phi**2).sum(axis=0), (self._phi**4).sum(axis=0)
-
-    def sums_by(self, unit):
-        return np.stack([np.bincount(unit, column) for column in self._phi.T], axis=1)
-
-    def shares_by(self, unit):
-        return np.bincount(unit)[:, None] / len(unit)
-
-
-def test_covariances_and_diagnostics_ask_for_sums_and_not_for_what_holds_them():
-    rng = np.random.default_rng(9)
-    phi, unit, gauge = rng.normal(size=(200, 3)), rng.integers(40, size=200), np.ones((1, 3)) / np.sqrt(3)
-    phi -= phi.mean(axis=0)
-    known = Influence(phi, np.zeros((200, 3)), np.arange(200), np.ones(200), np.ones(200))
-    np.testing.assert_allclose(robust(Sums(phi), gauge).matrix, robust(known, gauge).matrix, atol=1e-15)
-    np.testing.assert_allclose(one_way(Sums(phi), unit, gauge).matrix, one_way(known, unit, gauge).matrix, atol=1e-15)
-    np.testing.assert_allclose(effective_contexts(Sums(phi)), effective_contexts(known), rtol=1e-12)
-
-
 def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     rng = np.random.default_rng(2)
     n = 400

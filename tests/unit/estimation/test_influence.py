@@ -242,16 +242,6 @@ def test_selection_and_noise_average_out_with_known_propensities_though_mu_is_wr
     assert np.abs(SCORES["borda"].value(wrong).mean(axis=0) - truth).max() > 10 * error.max()
 
 
-def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
-    data, mu, propensity, _ = case
-    nuisances, blocks = NuisanceEstimates(mu, propensity), blocks_by_context(data)
-    asked = {"target": SCORES["bt"], "projection": SCORES["rate"]}
-    passed = one_step(asked, data, nuisances, blocks)
-    for name, score in (("target", SCORES["bt"]), ("projection", SCORES["rate"])):
-        np.testing.assert_array_equal(passed.influences[name].value, estimate(score, mu, data, propensity).value)
-    assert list(passed.influences) == ["target", "projection"]
-
-
 def test_second_moments_are_added_up_over_parts_of_the_contexts_in_threads(monkeypatch):
     rng = np.random.default_rng(2)
     value, correction = rng.normal(size=(2, 300, 3))

@@ -50,33 +50,7 @@ def test_predictions_more_extreme_than_the_truth_raise_it():
     assert select_floor(HeldOutLabels.by_cell(too_sure, cells)) >= 0.02
 
 
-def test_votes_count_each():
-    mu = np.array([[0.999, 0.001], [0.5, 0.5]])
-    wrong, right = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]])
-    tables = np.concatenate([mu, mu])
-    mostly_right = cells_of(np.concatenate([wrong, right]), np.array([1, 1, 999, 1]))
-    mostly_wrong = cells_of(np.concatenate([wrong, right]), np.array([9, 1, 1, 1]))
-    assert select_floor(HeldOutLabels.by_cell(tables, mostly_right)) == 0.001
-    assert select_floor(HeldOutLabels.by_cell(tables, mostly_wrong)) == 0.1
-
-
 @pytest.mark.parametrize(("n_categories", "largest"), [(2, 0.1), (3, 0.1), (4, 0.1), (5, 0.07)])
 def test_floors_leave_room_for_the_other_categories(n_categories, largest):
     wrong = np.tile(np.r_[1.0, np.zeros(n_categories - 1)], (50, 1))
     assert select_floor(HeldOutLabels.by_cell(np.roll(wrong, 1, axis=1), cells_of(wrong))) == largest
-
-
-def test_the_order_of_cells_and_of_categories_does_not_matter():
-    mu, cells = draw(2, 3)
-    predicted = mu**2 / (mu**2).sum(axis=1, keepdims=True)
-    order = np.random.default_rng(3).permutation(len(mu))
-    expected = select_floor(HeldOutLabels.by_cell(predicted, cells))
-    assert (
-        select_floor(HeldOutLabels.by_cell(predicted[order], cells_of(cells.y[order], cells.n_votes[order])))
-        == expected
-    )
-    turned = [2, 0, 1]
-    assert (
-        select_floor(HeldOutLabels.by_cell(predicted[:, turned], cells_of(cells.y[:, turned], cells.n_votes)))
-        == expected
-    )

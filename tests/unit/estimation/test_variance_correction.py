@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -236,22 +234,6 @@ def test_borda_has_none(make_data, draw_mu):
     mu = draw_mu(rng, 20, K, C)
     data, propensity = labelled(make_data, rng, mu, 0.5)
     assert variance_correction_of(Borda(HALF), mu, data, propensity) is None
-
-
-@pytest.mark.parametrize("name", ["bt", "rank_centrality"])
-def test_items_under_other_codes(name, make_data, draw_mu):
-    score = CURVED[name]
-    rng, code = np.random.default_rng(6), np.array([2, 0, 3, 1])
-    mu = draw_mu(rng, 20, K, C)
-    data, _ = labelled(make_data, rng, mu, 0.5)
-    cells = data.cells
-    moved_cells = replace(cells, first=code[cells.first], second=code[cells.second])
-    moved = np.empty(mu.shape)
-    moved[np.ix_(np.arange(20), code, code)] = mu
-    propensity = rng.uniform(0.3, 1, size=len(cells))
-    one = variance_correction_of(score, mu, data, propensity)
-    two = variance_correction_of(score, moved, replace(data, cells=moved_cells), propensity)
-    np.testing.assert_allclose(two[np.ix_(code, code)], one, rtol=1e-8, atol=1e-10 * np.abs(one).max())
 
 
 @pytest.mark.parametrize("ordered", [True, False])

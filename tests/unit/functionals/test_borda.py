@@ -24,19 +24,6 @@ def test_scores_are_means_over_opponents(weights, draw_mu, draw_graph, draw_edge
             assert scores[i, j] == pytest.approx(won / opponents, rel=1e-12)
 
 
-def test_equal_edge_weights_change_nothing(weights, draw_mu, draw_graph):
-    rng = np.random.default_rng(1)
-    graph, mu = draw_graph(rng, 5), draw_mu(rng, 3, 5, weights.n_categories)
-    plain, weighted = Borda(weights, graph), Borda(weights, graph, np.full((5, 5), 40.0))
-    np.testing.assert_allclose(weighted.value(mu), plain.value(mu), rtol=1e-13)
-
-
-def test_an_item_is_averaged_over_its_own_opponents_only(draw_mu):
-    mu = draw_mu(np.random.default_rng(2), 1, 3, 2)
-    scores = Borda(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], n_items=3)).value(mu)[0]
-    np.testing.assert_allclose(scores[0], (mu[0, 0, 1, 0] + mu[0, 1, 0, 1]) / 2)
-
-
 def test_scores_are_linear(weights, draw_mu):
     rng = np.random.default_rng(3)
     mu, other = (draw_mu(rng, 2, 4, weights.n_categories) for _ in range(2))

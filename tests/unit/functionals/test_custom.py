@@ -133,8 +133,6 @@ NOT_SMOOTH = {
     "indicator": (lambda mu: (preference(mu) > 0.6).mean(axis=2), "a jump.*Dominance"),
     "rank": (lambda mu: preference(mu).sum(axis=2).argsort(axis=1).argsort(axis=1), "a jump"),
     "median": (lambda mu: np.median(preference(mu), axis=2), "a kink"),
-    "distance": (lambda mu: np.abs(preference(mu)[:, 0, 1] - 0.5), "a kink"),
-    "best": (lambda mu: preference(mu).sum(axis=2).max(axis=1), "a kink"),
 }
 
 
@@ -166,7 +164,6 @@ def draws_numbers():
 WRONG = {
     "fails": (lambda mu: mu[:, 0, 99, 0], "fails: IndexError"),
     "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
-    "mean": (lambda mu: mu[..., 0].mean(axis=(0, 1), keepdims=True)[0], "returns shape"),
     "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity"),
     "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "called with other contexts"),
     "random": (draws_numbers(), "other values when it is called again"),

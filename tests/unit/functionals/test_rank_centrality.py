@@ -84,12 +84,6 @@ BIPARTITE = {
     "two against three": list(itertools.product((0, 1), (2, 3, 4))),
     "square with a tail": [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4)],
 }
-ODD = {
-    "triangle with a tail": [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)],
-    "cycle of five": [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)],
-    "all pairs of three": [(0, 1), (1, 2), (2, 0)],
-    "two triangles that share an item": [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)],
-}
 
 
 def rank(scores):
@@ -109,15 +103,6 @@ def test_a_bipartite_graph_fixes_a_second_sum_of_the_transition_walk(weights, dr
     assert np.ptp(scores @ gauge.basis.T, axis=0).max() < 1e-13
     assert rank(scores) == n_items - 2
     assert len(RankCentrality(weights, graph, "rate").gauge(n_items).basis) == 1
-
-
-@pytest.mark.parametrize("pairs", ODD.values(), ids=ODD)
-def test_an_odd_cycle_leaves_one_sum(weights, draw_mu, pairs):
-    n_items = int(np.max(pairs)) + 1
-    functional = RankCentrality(weights, Graph.of(pairs, n_items))
-    scores = functional.value(draw_mu(np.random.default_rng(5), 50, n_items, weights.n_categories))
-    assert len(functional.gauge(n_items).basis) == 1
-    assert rank(scores) == n_items - 1
 
 
 def test_on_four_items_every_connected_graph_has_the_gauge_it_says(draw_mu):

@@ -206,34 +206,6 @@ def test_intervals_and_p_values_decide_alike(method, side):
     assert (tests.p_adjusted >= tests.p_value - 1e-15).all()
 
 
-def test_the_methods_are_ordered():
-    rng = np.random.default_rng(4)
-    covariance, estimate = draw_covariance(rng, 7), 3 * rng.normal(size=7)
-    first, second = np.triu_indices(7, 1)
-    p = {
-        method: compare_differences(
-            estimate,
-            MaxT(covariance),
-            first,
-            second,
-            method=method,
-            alternative=Alternative(),
-            alpha=0.05,
-        ).p_adjusted
-        for method in PAIR_METHODS
-    }
-    for smaller, larger in [
-        ("none", "fdr_bh"),
-        ("none", "step-down"),
-        ("step-down", "max-t"),
-        ("step-down", "holm"),
-        ("max-t", "bonferroni"),
-        ("holm", "bonferroni"),
-    ]:
-        assert (p[smaller] <= p[larger] + 1e-12).all()
-        assert (p[smaller] < p[larger] - 1e-6).any()
-
-
 def test_differences_without_variance_are_left_out_of_the_family():
     matrix = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
     covariance = Covariance(matrix, np.eye(3))

@@ -153,12 +153,6 @@ def test_few_effective_clusters_are_warned_of():
         one_way(influence, group, NO_GAUGE)
 
 
-def test_contexts_that_are_clusters_of_their_own_are_robust_up_to_the_factor(draw):
-    influence, _ = draw(2)
-    made = one_way(influence, np.random.default_rng(0).permutation(90), NO_GAUGE).matrix
-    np.testing.assert_allclose(made, robust(influence, NO_GAUGE).matrix * 90 / 89, rtol=1e-12)
-
-
 @pytest.mark.parametrize("n_prompts", [90, 35])
 def test_two_way_from_the_blocks(draw, n_prompts):
     influence, annotator = draw(3)
@@ -184,12 +178,6 @@ def test_empty_pieces_belong_to_no_annotator(draw):
         two_way(silent, np.arange(90), np.where(empty, label, annotator), NO_GAUGE) for label in (-1, annotator)
     )
     np.testing.assert_allclose(made.matrix, expected.matrix, rtol=1e-12)
-
-
-def test_an_annotator_for_every_vote_adds_nothing(draw):
-    influence, _ = draw(5)
-    made = two_way(influence, np.arange(90), np.arange(260), NO_GAUGE).matrix
-    np.testing.assert_allclose(made, robust(influence, NO_GAUGE).matrix * 90 / 89, rtol=1e-10)
 
 
 def test_two_groupings_of_contexts(draw):
@@ -275,10 +263,6 @@ def test_few_clusters_are_warned_about_and_one_is_refused(draw):
         one_way(influence, np.zeros(90, dtype=int), NO_GAUGE)
 
 
-def test_standard_errors():
-    assert Covariance(np.diag([4.0, 9.0]), np.eye(2)).std_errors.tolist() == [2, 3]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("bias", [0.0, 0.25])
 def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_prompts_have_effects(make_data, bias):
@@ -329,22 +313,6 @@ def within_gauge():
     return Covariance(semidefinite(np.random.default_rng(0), basis), basis, (7,), "a note")
 
 
-def smallest(matrix):
-    return np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_larger_of_two_covariances_is_at_least_both_in_every_direction(within_gauge, seed):
-    rng = np.random.default_rng(seed)
-    variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
-    larger = within_gauge.with_variance_correction(variance_correction)
-    basis = within_gauge.basis
-    assert smallest(larger.reduced - within_gauge.reduced) > -1e-10
-    assert smallest(larger.reduced - within_gauge.reduced - basis.T @ variance_correction @ basis) > -1e-10
-    np.testing.assert_allclose(larger.matrix @ np.ones(4), 0, atol=1e-12)
-    assert (larger.n_clusters, larger.note) == ((7,), "a note")
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_the_larger_of_two_is_the_smallest_that_is_larger_along_common_directions(within_gauge, seed):
     """Its twin: both matrices are diagonal in the generalised eigenvectors, where the larger numbers are taken."""
@@ -355,15 +323,10 @@ def test_the_larger_of_two_is_the_smallest_that_is_larger_along_common_direction
     back = np.linalg.inv(directions)
     expected = back.T @ np.diag(np.maximum(1 + gains, 1)) @ back
     assert min(gains) < 0 < max(gains)
-    np.testing.assert_allclose(within_gauge.with_variance_correction(variance_correction).reduced, expected, atol=1e-10)
-
-
-def test_more_in_every_direction_is_the_sum_and_less_is_nothing(within_gauge):
-    more = semidefinite(np.random.default_rng(1), within_gauge.basis, rank=2)
-    np.testing.assert_allclose(
-        within_gauge.with_variance_correction(more).matrix, within_gauge.matrix + more, atol=1e-12
-    )
-    np.testing.assert_allclose(within_gauge.with_variance_correction(-more).matrix, within_gauge.matrix, atol=1e-12)
+    larger = within_gauge.with_variance_correction(variance_correction)
+    np.testing.assert_allclose(larger.reduced, expected, atol=1e-10)
+    np.testing.assert_allclose(larger.matrix @ np.ones(4), 0, atol=1e-12)
+    assert (larger.n_clusters, larger.note) == ((7,), "a note")
 
 
 def test_what_the_functional_fixes_stays_fixed_whatever_is_added(within_gauge):
@@ -380,16 +343,6 @@ def test_a_fixed_score_keeps_a_variance_of_exactly_zero():
     assert larger.matrix[0, 0] == 0
     assert not larger.matrix[0].any()
     assert (larger.std_errors[1:] > 0).all()
-
-
-def test_the_larger_of_two_has_the_same_numbers_under_other_names(within_gauge):
-    rng, order = np.random.default_rng(2), [2, 0, 3, 1]
-    variance_correction = semidefinite(rng, within_gauge.basis) - semidefinite(rng, within_gauge.basis)
-    moved = Covariance(within_gauge.matrix[np.ix_(order, order)], within_gauge.basis)
-    expected = within_gauge.with_variance_correction(variance_correction).matrix[np.ix_(order, order)]
-    np.testing.assert_allclose(
-        moved.with_variance_correction(variance_correction[np.ix_(order, order)]).matrix, expected, atol=1e-12
-    )
 
 
 def test_directions_without_variance_are_not_compared(within_gauge):

@@ -75,16 +75,6 @@ def test_two_models_are_separated_by_a_plain_two_sided_test():
     assert apart.above.tolist() == [[False, True], [False, False]]
 
 
-def test_relabelling_relabels():
-    rng = np.random.default_rng(1)
-    covariance, estimate = draw_covariance(rng, 6, 0.8), 2 * rng.normal(size=6)
-    order = rng.permutation(6)
-    turned = Covariance(covariance.matrix[np.ix_(order, order)], covariance.basis[order])
-    one, other = (separate(scores, MaxT(c), 0.1) for scores, c in ((estimate, covariance), (estimate[order], turned)))
-    np.testing.assert_allclose(other.p_above, one.p_above[np.ix_(order, order)], atol=0.01)
-    np.testing.assert_array_equal(other.above, one.above[np.ix_(order, order)])
-
-
 def test_scores_that_do_not_vary_separate_nothing():
     covariance = Covariance(np.zeros((3, 3)), free_basis(np.ones((1, 3)) / np.sqrt(3), 3))
     joint = separate(np.array([1.0, 0.0, -1.0]), MaxT(covariance), 0.05)
@@ -159,11 +149,6 @@ def test_models_share_a_letter_exactly_where_they_are_not_separated(seed):
     order = rng.permutation(k)
     again = letter_groups(separated[np.ix_(order, order)], scores[order])
     assert [again[place] for place in np.argsort(order)] == list(letters)
-
-
-def test_all_alike_and_all_apart():
-    assert letter_groups(np.zeros((4, 4), dtype=bool), np.arange(4.0)) == ("a", "a", "a", "a")
-    assert letter_groups(~np.eye(3, dtype=bool), np.array([1.0, 3.0, 2.0])) == ("c", "a", "b")
 
 
 def test_more_groups_than_letters_are_numbered():

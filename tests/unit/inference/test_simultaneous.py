@@ -139,10 +139,3 @@ def test_the_same_every_time_and_the_same_in_other_units():
 def test_unknown_methods_are_refused():
     with pytest.raises(OptionError, match="bonferroni"):
         MaxT(Covariance(np.eye(2), np.eye(2))).critical(0.05, "bonferoni")
-
-
-def test_contrasts_of_all_scores_have_the_scores_own_critical_value():
-    """One source of draws: the unit matrix as contrasts asks the same question."""
-    covariance = Covariance(np.diag([1.0, 4.0, 0.25]), np.eye(3))
-    assert Family.of_contrasts(covariance, np.eye(3)).critical(0.1) == MaxT(covariance).critical(0.1)
-    np.testing.assert_allclose(covariance.factor @ covariance.factor.T, covariance.matrix)

@@ -52,12 +52,6 @@ def test_order_of_rows_is_that_of_the_identifiers(make_data, votes):
     assert (np.diff(order[shuffled.cells.context[cells]]) >= 0).all()
 
 
-def test_stacked_rows():
-    x = np.array([[1.0, 2.0], [3.0, 4.0]])
-    rows = stack_rows(x, np.array([1, 0]), np.array([5, 6]), np.array([7, 8]))
-    np.testing.assert_array_equal(rows, [[3, 4, 5, 7], [1, 2, 6, 8]])
-
-
 def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision(monkeypatch):
     rng = np.random.default_rng(9)
     x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)

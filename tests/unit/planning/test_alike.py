@@ -193,22 +193,3 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120
-
-
-def test_a_sample_of_rows_has_the_costs_weights_and_contexts_of_its_rows(fitted, monkeypatch):
-    fit = fitted[1].update(weights=np.where(np.arange(300) % 2, 1.0, 3.0))
-    costs = np.random.default_rng(1).choice([1.0, 2.0], size=300)
-    whole = fit.design(150, costs=costs, from_scratch=True).specification.problem
-    assert whole.sample() is None
-    monkeypatch.setattr(problem, "SAMPLE_SIZE", 9)
-    sample = whole.sample()
-    assert sample.n_rows == 9
-    assert 9 <= sample.n_contexts < 300
-    assert sample.count.sum() == sample.n_contexts
-    assert sample.cost.shape == (9, 1)
-    rows = [
-        np.flatnonzero((whole.deviations.deviation == deviation).all(axis=1))[0]
-        for deviation in sample.deviations.deviation
-    ]
-    assert sample.mu[slice(0, 9)].shape == (9, 3, 3, 3)
-    np.testing.assert_array_equal(sample.mu[slice(0, 9)], whole.mu[np.array(rows)])

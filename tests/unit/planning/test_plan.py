@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import itertools
 import json
-import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,13 +20,12 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.computation import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
 from dmlrank.planning.plan import Plan
-from dmlrank.planning.plan_options import PlanOptions, read_costs, remark_on
-from dmlrank.planning.problem import Pairs, pass_over
+from dmlrank.planning.plan_options import PlanOptions, remark_on
+from dmlrank.planning.problem import pass_over
 from dmlrank.planning.search import solve
 
 from ...support import either_order, without_order
@@ -136,15 +134,6 @@ def test_names_and_orders_do_not_matter(mu, functional, criterion, one_pair):
 
 
 @pytest.mark.parametrize("functional", FUNCTIONALS)
-def test_flipping_every_position_transposes_the_plan(mu, functional):
-    plan = dr.design(mu, functional, budget=100)
-    flipped = np.swapaxes(mu, 1, 2)[..., [1, 0, 2]]
-    other = dr.design(flipped, functional, budget=100)
-    np.testing.assert_allclose(other.propensity, np.swapaxes(plan.propensity, 1, 2), rtol=1e-9)
-    np.testing.assert_allclose(other.std_errors, plan.std_errors, rtol=1e-9)
-
-
-@pytest.mark.parametrize("functional", FUNCTIONALS)
 @pytest.mark.parametrize("criterion", ["A", "D"])
 def test_without_position_effect_both_settings_know_as_much(flat, functional, criterion):
     both = [dr.design(flat, functional, budget=90, criterion=criterion, position_bias=p) for p in (True, False)]
@@ -190,14 +179,6 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
             np.testing.assert_array_equal(one, same)
 
 
-def test_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
-    monkeypatch.setattr(user_learners, "_CHECKED_CONTEXTS", 8)
-    odd = mu.copy()
-    odd[50, 1, 2] = 0.9
-    with pytest.raises(NuisanceError):
-        user_learners.check_mu(odd, "abcd", range(60), True)
-
-
 def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
     asked = ["model_0 - model_1", "model_1 - model_2"]
     plan = dr.design(mu, "bt", budget=90, criterion="D", contrasts=asked)
@@ -211,14 +192,6 @@ def test_all_scores_are_the_contrasts_of_the_identity(mu):
 
 
 # --- what it is for ------------------------------------------------------------------------------------------------
-
-
-def test_contrasts_are_estimated_better_than_by_a_plan_for_all_scores(mu):
-    asked = dr.design(mu, "bt", budget=90, contrasts="model_0 - model_1")
-    general = dr.design(mu, "bt", budget=90)
-    row = "model_0 - model_1"
-    assert asked.predicted()["std_error"].item() < general.predicted(row)["std_error"].item()
-    assert asked.predicted().index.tolist() == [row]
 
 
 def test_top_and_against_are_the_differences_they_say(mu):
@@ -357,13 +330,10 @@ def test_samples_cost_the_budget_and_keep_every_propensity(mu, one_pair, costly)
     assert np.var(weighted) < 1.2 * (variances - squared_means).sum()
 
 
-def test_a_seed_gives_the_same_sample_and_nothing_touches_the_global_generator(mu, global_seed):
-    with global_seed(0):
-        plan = dr.design(mu, budget=90)
-        drawn = plan.sample(5)
-        assert not plan.sample(5).equals(plan.sample(6))
-    with global_seed(1):
-        pd.testing.assert_frame_equal(plan.sample(5), drawn)
+def test_a_seed_gives_the_same_sample(mu):
+    plan = dr.design(mu, budget=90)
+    pd.testing.assert_frame_equal(plan.sample(5), plan.sample(5))
+    assert not plan.sample(5).equals(plan.sample(6))
 
 
 def test_samples_are_written_for_annotation_tools(mu, tmp_path):
@@ -385,13 +355,6 @@ def test_samples_are_written_for_annotation_tools(mu, tmp_path):
     assert [c["context"] for c in made["unlabelled"]] == rows.loc[rows["propensity"].isna(), "context"].tolist()
     with pytest.raises(OptionError):
         plan.export(tmp_path / "tasks.xlsx")
-
-
-def test_a_plan_survives_pickling(mu):
-    plan = dr.design(mu, "bt", budget=90)
-    again = pickle.loads(pickle.dumps(plan))
-    np.testing.assert_array_equal(again.propensity, plan.propensity)
-    pd.testing.assert_frame_equal(again.sample(1), plan.sample(1))
 
 
 # --- forecasts -----------------------------------------------------------------------------------------------------
@@ -559,22 +522,18 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
     ("options", "error"),
     [
         ({"budget": 0}, OptionError),
-        ({"budget": np.nan}, OptionError),
         ({"budget": "many"}, OptionTypeError),
         ({"criterion": "E"}, OptionError),
         ({"functional": "brda"}, OptionError),
         ({"explore": 1.0}, OptionError),
-        ({"explore": "x"}, OptionTypeError),
         ({"min_propensity": 0}, OptionError),
         ({"min_propensity": 1.5}, OptionError),
         ({"costs": 0}, OptionError),
         ({"costs": np.r_[np.ones(59), -1]}, OptionError),
         ({"costs": np.ones(7)}, OptionTypeError),
-        ({"costs": "cheap"}, OptionTypeError),
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError),
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
-        ({"contrasts": np.vstack([np.eye(4)[0] - np.eye(4)[1], np.ones(4)])}, HypothesisError),
         ({"contrasts": dr.planning.Top(9)}, OptionError),
         ({"contrasts": dr.planning.Against("x")}, KeyError),
         ({"models": ["a", "b"]}, OptionError),
@@ -582,20 +541,14 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"contexts": [0] * 60}, OptionError),
         ({"graph": np.eye(4, dtype=bool)}, GraphError),
         ({"graph": np.ones((3, 3), dtype=bool)}, OptionTypeError),
-        ({"graph": dr.Graph.of([(0, 1), (2, 3)], 4)}, GraphError),
         ({"category_weights": "paper4"}, OptionError),
-        ({"category_weights": ((1, 0), (0, 1))}, OptionError),
         ({"category_weights": 3}, OptionTypeError),
         ({"weights": np.zeros(60)}, OptionError),
         ({"weights": np.ones(3)}, OptionTypeError),
         ({"prompts": "some"}, OptionError),
         ({"floor": 0.4}, OptionError),
-        ({"floor": np.nan}, OptionError),
         ({"floor": "x"}, OptionTypeError),
-        ({"floor": None}, OptionTypeError),
-        ({"floor": [0.1]}, OptionTypeError),
         ({"edge_weights": "counts"}, OptionTypeError),
-        ({"edge_weights": [[1, "a"]]}, OptionTypeError),
         ({"edge_weights": np.ones((2, 2))}, OptionError),
         ({"position_bias": False}, NuisanceError),
     ],
@@ -633,15 +586,12 @@ def test_single_precision_is_read_as_it_is(mu):
     assert other.specification.problem.mu.dtype == np.float32
 
 
-def test_costs_by_order_are_refused_where_order_does_not_matter():
-    pairs = Pairs(np.array([0]), np.array([1]), 2, ordered=False)
-    with pytest.raises(OptionError):
-        read_costs(np.array([[1.0, 2.0], [3.0, 1.0]]), pairs, 5)
-
-
-def test_weights_that_do_not_mirror_are_refused(flat):
+@pytest.mark.parametrize(
+    "options", [{"costs": np.triu(np.ones((4, 4)), 1) + 1}, {"category_weights": ((1, 0, 0.3), (0, 1, 0.7))}]
+)
+def test_costs_and_weights_by_order_are_refused_where_order_does_not_matter(flat, options):
     with pytest.raises(OptionError, match="position_bias"):
-        dr.design(flat, budget=10, position_bias=False, category_weights=((1, 0, 0.3), (0, 1, 0.7)))
+        dr.design(flat, budget=10, position_bias=False, **options)
 
 
 def test_certain_scores_have_no_determinant():

@@ -107,19 +107,6 @@ def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
     assert error.sum(axis=1).var() == pytest.approx(expected, rel=0.05)
 
 
-def test_the_variance_of_runs_is_that_of_the_formula() -> None:
-    # In the first round a cell has three runs, afterwards a drawn cell has one.
-    rng, n = np.random.default_rng(8), 50
-    mean, deviation = rng.normal(size=n), rng.uniform(0.5, 1.5, size=n)
-    before, p = np.full(n, 0.2), rng.uniform(0.2, 1.0, size=n)
-    number, runs = rng.random((40_000, n)), mean + deviation * rng.normal(size=(40_000, n))
-    first = mean + deviation / np.sqrt(3) * rng.normal(size=(40_000, n))
-    error = np.where(number < before, first, np.where(number < p, runs, 0.0)) / p
-    square = mean**2 + deviation**2 / 3
-    expected = square / p + deviation**2 * (1 - 1 / 3) * (p - before) / p**2 - mean**2
-    assert error.sum(axis=1).var() == pytest.approx(expected.sum(), rel=0.03)
-
-
 def test_several_runs_of_the_fit_do_not_make_planned_runs_more_precise() -> None:
     names, n = [f"m{j}" for j in range(6)], 300
     difficulty, errors, predicted, reported = np.linspace(-2.2, 2.2, n), [], [], []
@@ -165,14 +152,6 @@ def test_a_plan_adds_single_runs_to_several_runs() -> None:
 
 
 def test_a_second_run_of_a_cell_pays_only_where_every_prompt_is_run() -> None:
-    # Several runs of a model on n of 100 prompts, at the cost of 60 and of 200 runs in all.
-    def variance(n_runs: int, budget: int) -> float:
-        n, of_prompt, of_run = min(budget // n_runs, 100), 0.15, 0.4
-        # The draw of n of 100 prompts, and the runs.
-        return (of_prompt * (1 - n / 100) + of_run / n_runs) / n
-
-    assert min(range(1, 6), key=lambda n_runs: variance(n_runs, 60)) == 1
-    assert min(range(1, 6), key=lambda n_runs: variance(n_runs, 200)) == 2
     rng = np.random.default_rng(4)
     names, task = np.tile(["a", "b"], 60), np.repeat(np.arange(60), 2)
     table = pd.DataFrame({"prompt": task, "model": names, "score": rng.normal(size=120)})

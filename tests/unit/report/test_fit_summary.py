@@ -264,11 +264,6 @@ def test_ties_in_words():
     assert tie_weight([("tie", 0.25, 0.75)]) == "0.25 and 0.75"
 
 
-def test_a_summary_is_frozen(result):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        result.summary().title = "another"
-
-
 @pytest.mark.parametrize("options", [{}, {"functional": "borda"}, {"estimator": "plugin"}, {"estimator": "bt_mle"}])
 def test_the_last_note_is_short_and_explain_has_the_rest(result, options):
     changed = result.update(**options)

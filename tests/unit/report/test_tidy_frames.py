@@ -10,10 +10,6 @@ import pytest
 
 import dmlrank as dr
 
-from ...support import optional
-
-plt = optional("matplotlib.pyplot")
-
 
 @pytest.fixture(scope="module")
 def result():
@@ -41,13 +37,3 @@ def test_tidy_takes_the_methods_of_conf_int(result, method):
         {"none": "pointwise", "max-t": "simultaneous"}.get(method, "simultaneous (Bonferroni)")
     }
     np.testing.assert_array_equal(tidy["p_adjusted"], result.tidy()["p_adjusted"])
-
-
-def test_the_forest_plot_draws_every_score_with_its_interval(result):
-    axes = result.plot()
-    line, _, (bars,) = axes.containers[0]
-    order = np.argsort(-result.params.to_numpy(), kind="stable")
-    np.testing.assert_allclose(line.get_xdata(), result.params.to_numpy()[order])
-    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
-    np.testing.assert_allclose(ends, result.conf_int().to_numpy()[order])
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == [result.models[j] for j in order]

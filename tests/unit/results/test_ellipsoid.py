@@ -76,17 +76,6 @@ def test_coverage_is_the_level(summed):
         assert share == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 4000))
 
 
-@pytest.mark.long
-def test_volume_by_counting(summed):
-    estimate, covariance = summed
-    region = confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.2)
-    frame = null_space(np.ones((1, 4)))
-    reach = np.sqrt(region.radius2 * np.diag(frame.T @ covariance.matrix @ frame))
-    points = np.random.default_rng(3).uniform(-reach, reach, size=(20_000, 3))
-    share = np.mean([region.contains(estimate + frame @ point) for point in points])
-    assert region.volume == pytest.approx(share * np.prod(2 * reach), rel=0.05)
-
-
 def test_volume_of_known_shapes():
     disc = confidence_ellipsoid(np.zeros(2), Covariance(np.diag([4.0, 9.0]), np.eye(2)), NAMES[:2], [0, 1], 0.05)
     assert disc.volume == pytest.approx(np.pi * 6 * chi2.ppf(0.95, 2))

@@ -231,19 +231,6 @@ def test_influence_draws_the_largest_values(result, battles):
     assert signs.isdisjoint(bar.get_facecolor() for bar, i in zip(axes.patches, largest, strict=True) if phi[i] < 0)
 
 
-def test_pictures_do_not_depend_on_the_order_of_the_rows(battles):
-    shuffled = battles.sample(frac=1, random_state=1)
-    known = {"propensity": "propensity", "context": "question_id", "min_labels": 1, "rng": 0}
-    one, other = (
-        dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **in_objects(known)) for frame in (battles, shuffled)
-    )
-    for picture in ("overlap", "influence", "ranks"):
-        left, right = (r.plot(picture, ax=plt.subplots()[1]) for r in (one, other))
-        assert row_names(left) == row_names(right)
-        for bar, same in zip(left.patches, right.patches, strict=True):
-            np.testing.assert_allclose([bar.get_x(), bar.get_width()], [same.get_x(), same.get_width()], atol=1e-9)
-
-
 # --- groups and large matrices ---------------------------------------------------------------------------------
 
 

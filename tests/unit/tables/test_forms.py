@@ -165,23 +165,12 @@ def test_apostrophes_are_put_before_formulas_and_nothing_else_changes(text):
         assert written == text
 
 
-def test_markdown_has_four_cells_in_every_line_above_the_table():
-    block = table().as_markdown().split("\n\n")[1]
-    assert {line.count("|") for line in block.splitlines()} == {5}
-
-
 def test_the_first_column_may_hold_something_else_than_the_name():
     ranked = Summary("T", (), (("model", 1), ("score", 1)), (("1-2", "a", "0.5"),), (), "rank set", name_place=1)
     assert ranked.as_text().splitlines()[2].split() == ["rank", "set", "model", "score"]
     assert '<td class="l">1-2</td><th scope="row" class="l">a</th><td>0.5</td>' in ranked.as_html()
     assert ranked.as_csv() == "rank set,model,score\n1-2,a,0.5\n"
     assert "| rank set | model | score |\n|:--|:--|--:|" in ranked.as_markdown()
-
-
-def test_every_form_is_the_same_each_time():
-    first, second = table(), table()
-    for form in ("as_text", "as_html", "as_latex", "as_markdown", "as_csv"):
-        assert getattr(first, form)() == getattr(second, form)()
 
 
 def test_heads_of_single_columns_replace_the_ends_of_intervals_in_markdown_and_csv():

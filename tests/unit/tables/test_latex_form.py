@@ -14,6 +14,7 @@ from dmlrank.tables.summary_table import Summary
 PACKAGES = "\\usepackage{booktabs,longtable}"
 DOCUMENT = f"\\documentclass{{article}}\n{PACKAGES}\n\\begin{{document}}\n%s\n\\end{{document}}\n"
 NAMES = ["gpt-4", "meta-llama-3.1-405b-instruct-fp8-2024-07-23", "RWKV-4-Raven-14B", "通义千问-72B", "x" * 60, "été_%&"]
+MARKUP = ["100% <b>&amp;", "a_b^c~d#e$f{g}h", "back\\slash \\input{x}", "[brackets] first", "two\nlines", "*starred"]
 
 
 def fit_table(n_rows, **options):
@@ -65,8 +66,11 @@ def compiled(text, tmp_path):
 
 @pytest.mark.parametrize(
     "table",
-    [fit_table(3), fit_table(52), group_table(8, 6), group_table(52, 6), sentence_table(10), slim_table(52)],
-    ids=["fit 3", "fit 52", "groups 8", "groups 52", "sentences", "slim 52"],
+    [
+        *(fit_table(3), fit_table(52), group_table(8, 6), group_table(52, 6), sentence_table(10), slim_table(52)),
+        Summary("S", (), (("coef", 1),), tuple((name, "0.1") for name in MARKUP), ()),
+    ],
+    ids=["fit 3", "fit 52", "groups 8", "groups 52", "sentences", "slim 52", "markup"],
 )
 def test_tables_compile(table, tmp_path):
     log = compiled(table.as_latex(), tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing_with
-from dmlrank.nuisance.all_pairs import predict, trees
+from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import read_trees
 
@@ -143,40 +143,6 @@ def test_chunks_order_and_number_of_contexts_do_not_matter(large, monkeypatch):
     np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
-
-
-def test_relabelled_items():
-    """With other codes for the items a booster learns the same sets of items: the same table, relabelled."""
-    rng = np.random.default_rng(2)
-    n_items, p = 6, 2
-    rows = np.column_stack([rng.normal(size=(1500, p)), rng.integers(n_items, size=(1500, 2))])
-    label = (rows[:, 0] * np.cos(2 * rows[:, p]) + np.sin(5 * rows[:, p + 1]) > 0).astype(int)
-    relabel, x = rng.permutation(n_items), rng.normal(size=(20, p))
-    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "min_data_per_group": 5}
-    tables = []
-    for codes in (np.arange(n_items), relabel):
-        named = rows.copy()
-        named[:, p:] = codes[rows[:, p:].astype(int)]
-        booster = lgb.train(parameters, lgb.Dataset(named, label, categorical_feature=[p, p + 1]), 20)
-        tables.append(predict_all_pairs(booster, x, n_items))
-    np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_sets_of_items_are_sums_and_differences_of_the_fewest_clusters(seed):
-    rng = np.random.default_rng(seed)
-    sets = np.unique(rng.random((30, 4)) < 0.5, axis=0)
-    children = trees._children_of_clusters(sets)
-    clusters = np.eye(4, dtype=int)
-    for pair in children:
-        clusters = np.vstack([clusters, clusters[pair].sum(axis=0)])
-    assert clusters[-1].tolist() == [1, 1, 1, 1]
-    signs = trees._signs(children, sets)
-    np.testing.assert_array_equal(signs.T @ clusters, sets)
-    every = np.array(np.meshgrid(*[[-1, 0, 1]] * len(clusters))).reshape(len(clusters), -1).T
-    for items, sign in zip(sets, signs.T, strict=True):
-        equal = every[(every @ clusters == items).all(axis=1)]
-        assert np.count_nonzero(sign) == np.count_nonzero(equal, axis=1).min()
 
 
 @pytest.mark.long

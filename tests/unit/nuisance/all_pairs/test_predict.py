@@ -36,23 +36,6 @@ def one_by_one(booster, x, n_items, n_outputs, **options):
     return table
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.mark.parametrize("raw_score", [False, True])
-@pytest.mark.parametrize("n_features", [0, 1, 4])
-def test_equal_to_stacked_rows(kind, n_features, raw_score):
-    rng = np.random.default_rng(0)
-    booster = booster_on(rng, n_features, kind[1])
-    x = rng.normal(size=(30, n_features))
-    table = predict_all_pairs(booster, x, N_ITEMS, raw_score=raw_score)
-    expected = one_by_one(booster, x, N_ITEMS, kind[0], raw_score=raw_score)
-    assert np.ptp(expected[:, ~np.eye(N_ITEMS, dtype=bool)]) > 0.1
-    np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.parametrize("n_categories", [3, 4])
 def test_mirrored_trees_predict_the_mean_of_both_display_orders(n_categories):
     rng = np.random.default_rng(6)

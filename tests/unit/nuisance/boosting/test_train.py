@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank._utils.computation import computing_with
-from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, RandomSearch, train_booster
+from dmlrank.nuisance.boosting import BoosterSpec, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
 TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}
@@ -25,12 +25,6 @@ def draw_rows():
         return TrainingRows(np.column_stack([x, first, second]), label, rng.uniform(0.5, 2, size=n), np.arange(n))
 
     return draw
-
-
-@pytest.mark.parametrize("tune", ["cv", RandomSearch(n_draws=2), {"num_leaves": 3}])
-def test_bins_do_not_keep_the_rows(draw_rows, tune):
-    """LightGBM would copy the rows of a training set that keeps them, once for every inner fold."""
-    assert BinnedRows.of(draw_rows(8), tune, has_items=True).dataset.data is None
 
 
 def test_the_same_whatever_the_threads(draw_rows):

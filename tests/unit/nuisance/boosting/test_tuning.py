@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
@@ -39,45 +38,19 @@ def train():
 
 
 @pytest.mark.parametrize(
-    "tune",
-    [
-        "cv",
-        "random",
-        RandomSearch(n_draws=2),
-        None,
-        {},
-        {"num_leaves": 4},
-        {"n_estimators": 7},
-        {"max_iter": np.int64(3)},
-    ],
-)
-def test_allowed(tune):
-    check_tune(tune)
-
-
-@pytest.mark.parametrize(
     ("tune", "error"),
     [
         ("cvv", OptionError),
-        ("randm", OptionError),
         (3, OptionTypeError),
-        (RandomSearch, OptionTypeError),
         ({"n_estimators": 0}, OptionError),
-        ({"num_rounds": 2.5}, OptionError),
         ({"n_estimators": 5, "num_trees": 6}, OptionError),
         ({"objective": "regression"}, OptionError),
-        ({"application": "regression"}, OptionError),
-        ({"num_classes": 9}, OptionError),
         ({"early_stopping_round": 5}, OptionError),
         # LightGBM itself does not accept these.
         ({"num_leafs": 5}, OptionError),
-        ({"num_leaves": -1}, OptionError),
-        ({"learning_rate": "fast"}, OptionError),
-        ({"boosting": "trees"}, OptionError),
         ({"boosting": "rf"}, OptionError),
         ({"boosting": "goss", "subsample": 0.5, "bagging_freq": 1}, OptionError),
         ({"boosting": "goss", "top_rate": 0.9, "other_rate": 0.5}, OptionError),
-        ({"learning_rate": float("nan")}, OptionError),
     ],
 )
 def test_refused(tune, error):
@@ -92,12 +65,9 @@ def test_given_parameters_are_used_as_they_are(train):
     assert tuned_settings({"num_leaves": 3}, train, np.arange(300), FIXED, rng) == Settings({"num_leaves": 3}, 100)
 
 
-def test_none_means_the_defaults_of_lightgbm(train):
-    assert tuned_settings(None, train, np.arange(300), FIXED, np.random.default_rng(0)) == Settings({}, 100)
-
-
-def test_too_few_units_for_inner_folds_fall_back_to_the_defaults(train):
-    assert tuned_settings("cv", train, np.arange(300) % 5, FIXED, np.random.default_rng(0)) == Settings({}, 100)
+@pytest.mark.parametrize(("tune", "n_units"), [(None, 300), ("cv", 5), (RandomSearch(n_folds=4), 7)])
+def test_none_and_too_few_units_for_inner_folds_mean_the_defaults_of_lightgbm(train, tune, n_units):
+    assert tuned_settings(tune, train, np.arange(300) % n_units, FIXED, np.random.default_rng(0)) == Settings({}, 100)
 
 
 class RecordedCV:
@@ -270,30 +240,21 @@ def test_random_is_the_search_with_its_defaults(train, monkeypatch):
     assert settings[0].rounds == trials[0][1]
 
 
-def test_too_few_units_for_the_folds_of_a_search(train):
-    few = np.arange(300) % 7
-    assert tuned_settings(RandomSearch(n_folds=4), train, few, FIXED, np.random.default_rng(0)) == Settings({}, 100)
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         ({"n_draws": 0}, OptionError),
-        ({"n_draws": 2.5}, OptionError),
         ({"n_folds": 1}, OptionError),
         ({"grid": "reel"}, OptionError),
         ({"grid": 3}, OptionTypeError),
         ({"grid": {}}, OptionError),
         ({"grid": {"num_leaves": []}}, OptionError),
-        ({"grid": {"num_leaves": 8}}, OptionError),
         ({"grid": {"boosting": "dart"}}, OptionError),
         ({"grid": {"objective": ["binary"]}}, OptionError),
-        ({"grid": {"early_stopping": [5]}}, OptionError),
         ({"grid": {"max_bin": [15, 255]}}, OptionError),
         ({"grid": {"num_trees": [0]}}, OptionError),
         ({"grid": {"num_trees": [5], "max_iter": [5]}}, OptionError),
         ({"grid": {"num_leaves": [4, 1]}}, OptionError),
-        ({"grid": {"num_leafs": [4]}}, OptionError),
     ],
 )
 def test_searches_that_are_none(given, error):
@@ -340,14 +301,10 @@ def test_a_value_is_refused_where_lightgbm_refuses_it(value):
     "tune",
     [
         {"monotone_constraints": [1, 1]},
-        {"mc": "1,1"},
         {"interaction_constraints": "[0,99]"},
-        {"feature_contri": [1.0]},
-        {"max_bin_by_feature": [15]},
         {"forced_splits": "splits.json"},
         {"cegb_penalty_feature_coupled": [1.0]},
         {"num_leaves": "4 monotone_constraints=1,1"},
-        {"lambda_l2": "1\tinteraction_constraints=[0,99]"},
     ],
     ids=repr,
 )
@@ -366,17 +323,12 @@ def test_parameters_of_lightgbm_are_settable_or_refused_with_a_reason():
                 check_tune({name: 1})
 
 
-@pytest.mark.parametrize("value", [None, [], {}, [1, 2], object(), "", "a b", float("nan"), float("inf"), 1j, b"4"])
+@pytest.mark.parametrize(
+    "value", [None, [], {}, [1, 2], object(), "", "a b", float("nan"), float("inf"), 1j, b"4", 10**12, 10**400]
+)
 def test_every_parameter_with_a_value_of_a_wrong_kind_is_our_error(value):
     for name in SETTABLE:
         with pytest.raises(OptionError):
-            check_tune({name: value})
-
-
-@pytest.mark.parametrize("value", [-1, 10**12, 10**400, -1e300, "fast"])
-def test_every_parameter_with_a_wrong_value_is_our_error_or_none(value):
-    for name in SETTABLE:
-        with contextlib.suppress(OptionError):
             check_tune({name: value})
 
 

@@ -44,11 +44,6 @@ def test_a_fold_with_one_category_predicts_it(draw):
     assert not mu[:, ~PAIRS].any()
 
 
-def test_nothing_but_ties(draw):
-    mu = fit_without_booster(draw(np.full(30, 2), 3)).predict(np.zeros((1, 1)))
-    np.testing.assert_array_equal(mu[:, PAIRS], np.broadcast_to([0.0, 0.0, 1.0], (1, 6, 3)))
-
-
 def test_no_label_in_a_fold_is_even_chances(draw):
     data = draw(np.arange(30) % 3, 3, n=50)
     mu = fit_without_booster(data, np.arange(50) >= 30).predict(np.zeros((2, 1)))

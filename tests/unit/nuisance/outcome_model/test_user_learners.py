@@ -20,9 +20,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 
-import dmlrank as dr
 from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.user_learners import RowsMu, check_learner, fit_learner, learner_name
@@ -355,11 +354,9 @@ class Odd(BaseEstimator):
     ("answer", "message"),
     [
         (lambda n: np.full((n, 2), 0.5), r"shape \(12, 2\); allowed: probabilities \(rows, categories\) = \(12, 3\)"),
-        (lambda n: np.full(n, 0.5), r"shape \(12,\); allowed"),
         (lambda n: np.full((n, 3), np.nan), r"predicted NaN in 12 of 12 rows, first \[nan, nan, nan\]"),
         (lambda n: np.tile([1.2, -0.1, -0.1], (n, 1)), "not probabilities in 12 of 12 rows"),
         (lambda n: np.tile([0.5, 0.5, 0.5], (n, 1)), "do not sum to one in 12 of 12 rows"),
-        (lambda n: np.tile([np.inf, -np.inf, 1], (n, 1)), "not probabilities in 12"),
         (lambda n: ["a"] * n, "is a list that holds no real numbers; allowed: probabilities"),
     ],
 )
@@ -397,8 +394,6 @@ def test_a_function_that_returns_no_function(rows):
         LogisticRegression,
         RandomForestRegressor(),
         LinearSVC(),
-        SVC(),
-        StandardScaler(),
         np.zeros((2, 2)),
         None,
         3,
@@ -423,25 +418,3 @@ def test_tune_is_about_boosters(tune):
     check_learner(GaussianNB(), "cv", estimates_propensity=False)
     with pytest.raises(OptionError, match="tune"):
         check_learner(GaussianNB(), tune, estimates_propensity=False)
-
-
-def test_a_function_that_knows_the_model_beats_constant_shares(rank):
-    """Bradley-Terry strengths that depend on the prompt are a logistic regression on products of prompt and items."""
-    simulator = dr.datasets.Bt()
-    battles = simulator.sample(500, rng=0)
-
-    def learner(features, labels, weights, rng):
-        model = LogisticRegression(max_iter=500).fit(products(features), labels, sample_weight=weights)
-        return lambda asked: model.predict_proba(products(asked))
-
-    def products(features):
-        codes = features[:, -2:].astype(int)
-        sign = np.eye(codes.max() + 1)[codes[:, 0]] - np.eye(codes.max() + 1)[codes[:, 1]]
-        x = np.column_stack([np.ones(len(features)), features[:, :-2]])
-        return (x[:, :, None] * sign[:, None, :]).reshape(len(features), -1)
-
-    features = [name for name in battles.columns if name.startswith("x")]
-    formula = f"winner ~ {' + '.join(features)} | model_a + model_b"
-    options = {"context": "question_id", "propensity": "propensity", "n_folds": 2}
-    known = rank(battles, formula, learner=learner, **options).diagnostics
-    assert known.log_loss < known.log_loss_constant - 0.01

@@ -10,9 +10,7 @@ from scipy.stats import dirichlet_multinomial
 
 from dmlrank.nuisance.outcome_model.cross_fit import (
     PairVotes,
-    likelihood_derivatives,
     main_effects,
-    penalised_likelihood,
     shrunken_frequencies,
 )
 
@@ -62,32 +60,6 @@ def test_main_effects_maximise_the_penalised_likelihood(n_categories):
     np.testing.assert_allclose(main_effects(counts), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
-def test_derivatives_are_those_of_the_objective(n_categories):
-    n_items = 3
-    rng = np.random.default_rng(20 + n_categories)
-    counts = draw_counts(rng, n_items, n_categories)
-    size = n_categories + n_items * (n_categories - 1)
-    effects, penalty = rng.normal(size=size), rng.uniform(0.1, 1.0, size=size)
-    pairs = PairVotes.of(counts)
-    value, p = penalised_likelihood(effects, pairs, penalty)
-    has_votes = counts > 0
-    table = probabilities(effects, n_items, n_categories)
-    assert value == pytest.approx(
-        (counts[has_votes] * np.log(table[has_votes])).sum() - (penalty * effects**2).sum() / 2
-    )
-    gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
-
-    def slopes(at):
-        return likelihood_derivatives(at, pairs, penalised_likelihood(at, pairs, penalty)[1], penalty)[0]
-
-    steps = 1e-5 * np.eye(size)
-    up, down = ([penalised_likelihood(effects + sign * step, pairs, penalty)[0] for step in steps] for sign in (1, -1))
-    np.testing.assert_allclose(gradient, np.subtract(up, down) / 2e-5, rtol=1e-6, atol=1e-5)
-    bends = np.array([(slopes(effects - step) - slopes(effects + step)) / 2e-5 for step in steps])
-    np.testing.assert_allclose(hessian, bends, rtol=1e-6, atol=1e-5)
-
-
 def test_with_many_votes_main_effects_are_a_logistic_regression():
     rng = np.random.default_rng(1)
     n_items = 5
@@ -100,24 +72,6 @@ def test_with_many_votes_main_effects_are_a_logistic_regression():
     counts = np.zeros((n_items, n_items, 2))
     counts[first, second] = np.column_stack([wins, n_votes - wins])
     np.testing.assert_allclose(main_effects(counts)[first, second, 0], fitted, atol=1e-6)
-
-
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
-@pytest.mark.parametrize("n_categories", [2, 4])
-def test_renaming_items_renames_the_table(estimate, n_categories):
-    rng = np.random.default_rng(2)
-    counts, order = draw_counts(rng, 6, n_categories), rng.permutation(6)
-    expected = estimate(counts)[order][:, order]
-    np.testing.assert_allclose(estimate(counts[order][:, order]), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
-@pytest.mark.parametrize("n_categories", [2, 3, 5])
-def test_showing_all_pairs_the_other_way_round_mirrors_the_table(estimate, n_categories):
-    counts = draw_counts(np.random.default_rng(3), 5, n_categories)
-    mirror = [1, 0, *range(2, n_categories)]
-    mirrored = np.swapaxes(counts, 0, 1)[..., mirror]
-    np.testing.assert_allclose(estimate(mirrored), np.swapaxes(estimate(counts), 0, 1)[..., mirror], atol=1e-10)
 
 
 def test_strength_of_the_prior_is_the_most_likely_of_its_grid():

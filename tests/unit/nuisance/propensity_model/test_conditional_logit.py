@@ -132,44 +132,6 @@ def test_the_effects_that_drew_the_pairs_are_recovered():
     assert np.abs(np.log(estimate[:, off_diagonal] / expected[:, off_diagonal])).mean() < 0.1
 
 
-def test_items_under_other_codes_have_the_same_effects():
-    rows, truth = draw(6)
-    code = np.random.default_rng(7).permutation(K)
-    recoded_rows = rows_of(rows.table, code[rows.first], code[rows.second])
-    share = np.zeros((K, K))
-    share[np.ix_(code, code)] = truth.share
-    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
-    recoded = fit_effects(recoded_rows, share, 3.0, tolerance=EXACT)
-    np.testing.assert_allclose(recoded.first[:, code], effects.first, atol=1e-5)
-    np.testing.assert_allclose(recoded.second[:, code], effects.second, atol=1e-5)
-
-
-def test_showing_every_pair_the_other_way_round_exchanges_the_places():
-    rows, truth = draw(8)
-    effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
-    swapped_rows = rows_of(rows.table, rows.second, rows.first)
-    swapped = fit_effects(swapped_rows, truth.share.T, 3.0, tolerance=EXACT)
-    np.testing.assert_allclose(swapped.first, effects.second, atol=1e-5)
-    np.testing.assert_allclose(swapped.second, effects.first, atol=1e-5)
-
-
-@pytest.mark.long
-def test_the_order_of_rows_and_where_the_search_starts_do_not_matter():
-    rows, truth = draw(9)
-    reversed_rows = rows.only(np.arange(len(rows))[::-1])
-    start = np.random.default_rng(10).normal(size=4 * 2 * K) / 3
-    expected = fit_effects(rows, truth.share, 3.0, tolerance=EXACT).first
-    for training, begin in ((reversed_rows, None), (rows, start)):
-        effects = fit_effects(training, truth.share, 3.0, begin, tolerance=EXACT)
-        np.testing.assert_allclose(effects.first, expected, atol=1e-5)
-
-
-def test_a_stiffer_ridge_means_flatter_curves():
-    rows, truth = draw(11)
-    size = [fit_effects(rows, truth.share, ridge).importance.sum() for ridge in (0.1, 100.0, 1e5)]
-    assert size[0] > size[1] > 100 * size[2]
-
-
 def test_points_far_from_the_optimum_have_finite_losses():
     rows, truth = draw(12, 30)
     problem = PairChoiceLikelihood(rows, truth.share)

@@ -65,7 +65,6 @@ def test_a_plan_without_names_is_in_the_order_of_the_data(battles, rank):
     "propensity",
     [
         lambda contexts, models: np.ones((3, 2, 2)),
-        lambda contexts, models: "often",
         SimpleNamespace(propensity=np.ones((90, 4, 4)), models=["m0", "m1", "m2", "mx"]),
         SimpleNamespace(propensity=np.ones((90, 4, 4)), contexts=list(range(90))),
         SimpleNamespace(propensity=np.ones((90, 4))),
@@ -190,7 +189,6 @@ def test_columns_are_used_unchanged(triangle):
     [
         [0.1, 0.2, 0.4, 1.0],
         [0.1, 0.1, 0.0, 1.0],
-        [0.1, 0.1, 1.1, 1.0],
         [0.1, 0.1, np.nan, 1.0],
         ["a", "b", "c", "d"],
     ],

@@ -75,6 +75,11 @@ def embedded(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
+def fit_of(battles, **options):
+    pairs = dr.Pairs(min_labels=1)
+    return dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, pairs=pairs, rng=0, **options)
+
+
 def floats(packed):
     return np.frombuffer(base64.b64decode(packed), dtype="<f4").astype(float)
 
@@ -185,8 +190,7 @@ def test_columns_of_the_matrix_have_names_where_there_is_room(n_models, has_name
 
 
 def test_hostile_names_are_text():
-    battles = simulated_votes(len(HOSTILE_NAMES), 400, names=HOSTILE_NAMES)
-    result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, pairs=dr.Pairs(min_labels=1), rng=0)
+    result = fit_of(simulated_votes(len(HOSTILE_NAMES), 400, names=HOSTILE_NAMES))
     page = result.report(title="</title><script>alert(1)</script>")
     elements = Elements(page)
     assert elements.problems == []
@@ -199,24 +203,14 @@ def test_hostile_names_are_text():
 
 def test_names_do_not_turn_sentences_around():
     names = ["\u202eleft", "\u2067right", "c"]
-    result = dr.dml_rank(
-        FORMULA,
-        simulated_votes(3, 600, names=names),
-        context="prompt",
-        position_bias=False,
-        pairs=dr.Pairs(min_labels=1),
-        rng=0,
-    )
-    page = result.report()
+    page = fit_of(simulated_votes(3, 600, names=names)).report()
     assert "First place is decided: left is first (test of first place: P" in page
     for place in (found.start() for found in re.finditer("[\u202e\u2067]", page)):
         assert page[:place].endswith("<bdi>")
 
 
 def test_control_characters_are_replaced(tmp_path):
-    battles = simulated_votes(3, 300, names=["a\x07", "b\x1b", "c"])
-    result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, pairs=dr.Pairs(min_labels=1), rng=0)
-    result.report(tmp_path / "page.html")
+    fit_of(simulated_votes(3, 300, names=["a\x07", "b\x1b", "c"])).report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<bdi>a\ufffd</bdi>" in text
     assert not re.search("[\x00\x07\x1b]", text)
@@ -233,10 +227,7 @@ def long_names(n_models):
 )
 @pytest.mark.long
 def test_the_page_is_small(n_models, n_votes, names, limit):
-    battles = simulated_votes(n_models, n_votes, names=names)
-    result = dr.dml_rank(
-        FORMULA, battles, functional="bt", context="prompt", position_bias=False, pairs=dr.Pairs(min_labels=1), rng=0
-    )
+    result = fit_of(simulated_votes(n_models, n_votes, names=names), functional="bt")
     assert len(result.report().encode()) < limit
 
 
