@@ -27,7 +27,7 @@ from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
 from . import write_files as files
-from .recognise_input import Request, read_request
+from .recognise_input import Request, is_stored, read_request
 from .write_files import Said
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ def _gate(given: argparse.Namespace) -> Said:
     gate.check_gate(*question)
     _check_shown(given)
     request = None
-    if given.formula is None and not given.scores and len(given.files) == 1 and _is_stored(given.files[0]):
+    if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
         words.refuse_fit_options(given)
         results = dr.read_json(given.files[0])
     else:
@@ -429,14 +429,6 @@ def _gate(given: argparse.Namespace) -> Said:
     return Said(
         json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
     )
-
-
-def _is_stored(path: str) -> bool:
-    """Return whether a path is to be read as a stored result."""
-    from ..storage.json_format import FORMAT
-
-    place = Path(path)
-    return place.suffix == ".json" and not (place.is_file() and FORMAT not in place.read_text(errors="replace")[:99])
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------
