@@ -374,10 +374,8 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     words.add_option(command, "margin", margin, "D", type=float, required=True)
     words.add_option(command, "level", "confidence of a decision (default 0.95)", "P", type=float)
     words.add_view_options(command)
-    lost = (
-        "what runs that the candidate or the baseline lost count: bounds (a decision has to hold with any score, the "
-    )
-    words.add_option(command, "lost", lost + "default), left-out, or lowest", choices=gate.LOST)
+    lost = "what lost runs of the two count: bounds (a decision holds with any score; default), left-out, or lowest"
+    words.add_option(command, "lost", lost, choices=gate.LOST)
     words.add_option(command, "json", "print the decision and its figures as JSON")
 
 
