@@ -27,7 +27,7 @@ from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
 from . import write_files as files
-from .recognise_input import Request, read_request
+from .recognise_input import Request, is_stored, read_request
 from .write_files import Said
 
 if TYPE_CHECKING:
@@ -374,10 +374,8 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     words.add_option(command, "margin", margin, "D", type=float, required=True)
     words.add_option(command, "level", "confidence of a decision (default 0.95)", "P", type=float)
     words.add_view_options(command)
-    lost = (
-        "what runs that the candidate or the baseline lost count: bounds (a decision has to hold with any score, the "
-    )
-    words.add_option(command, "lost", lost + "default), left-out, or lowest", choices=gate.LOST)
+    lost = "what lost runs of the two count: bounds (a decision holds with any score; default), left-out, or lowest"
+    words.add_option(command, "lost", lost, choices=gate.LOST)
     words.add_option(command, "json", "print the decision and its figures as JSON")
 
 
@@ -388,7 +386,7 @@ def _gate(given: argparse.Namespace) -> Said:
     gate.check_gate(*question)
     _check_shown(given)
     request = None
-    if given.formula is None and not given.scores and len(given.files) == 1 and _is_stored(given.files[0]):
+    if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
         words.refuse_fit_options(given)
         results = dr.read_json(given.files[0])
     else:
@@ -433,14 +431,6 @@ def _gate(given: argparse.Namespace) -> Said:
     return Said(
         json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
     )
-
-
-def _is_stored(path: str) -> bool:
-    """Return whether a path is to be read as a stored result."""
-    from ..storage.json_format import FORMAT
-
-    place = Path(path)
-    return place.suffix == ".json" and not (place.is_file() and FORMAT not in place.read_text(errors="replace")[:99])
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------

@@ -160,21 +160,21 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     digits = decimals(np.array([std_error]), fewest=fewest_decimals(e.scale.natural))
     while digits < _MOST_DIGITS and fixed_text(-margin, digits) in (fixed_text(low, digits), fixed_text(high, digits)):
         digits += 1
-    shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
+    shown_gap, shown_low, shown_high = (fixed_text(value, digits) for value in (gap, low, high))
     least = f"{baseline} - {margin:g}" if margin else baseline
     least += " (the lowest is the best, and a lower score counts as a gain)" * (e.sign < 0)
-    about, confidence = f"difference {shown['gap']}", f"with {100 * level:.4g} % confidence"
+    about, confidence = f"difference {shown_gap}", f"with {100 * level:.4g} % confidence"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
     confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
     looks = "" if e.sequence is None else f", {e.sequence.clause}"
     if decision == "pass":
-        text = f"{candidate} is at least {least}: {about}, above {shown['low']} {confidence}{looks}"
+        text = f"{candidate} is at least {least}: {about}, above {shown_low} {confidence}{looks}"
     elif decision == "worse":
-        text = f"{candidate} is below {least}: {about}, below {shown['high']} {confidence}{looks}"
+        text = f"{candidate} is below {least}: {about}, below {shown_high} {confidence}{looks}"
     else:
-        text = f"is {candidate} at least {least}? {about}, above {shown['low']} and below {shown['high']}, each "
-        text += f"{confidence}{looks}"
+        limits = f"above {shown_low} and below {shown_high}"
+        text = f"is {candidate} at least {least}? {about}, {limits}, each {confidence}{looks}"
         wanted = (above.alternative.critical(alpha) + float(scipy.stats.norm.ppf(POWER))) * std_error
         more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""

@@ -47,11 +47,7 @@ FORMATS = {
     ".feather": "Arrow IPC",
     ".arrow": "Arrow IPC",
 }
-_COMPRESSED: Mapping[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-}
+_COMPRESSED: Mapping[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
 # A compressed file may expand to so many bytes, and a larger one to so many times its size.
 _LARGEST_EXPANDED = 2**28
 # The first bytes of compressed files, and of parquet and Arrow files.
@@ -382,10 +378,8 @@ class ColumnRoles:
         columns = {}
         for name in cells.columns:
             column = cells[name]
-            if name in self.names and name not in self.features:
-                columns[name] = _as_text(column)
-            elif name in self.names:
-                columns[name] = _named_feature(column)
+            if name in self.names:
+                columns[name] = _named_feature(column) if name in self.features else _as_text(column)
             elif name in self.labels or (self.is_of_verdicts and not category_of_column(name)):
                 # Labels are numbers where every label is one and none names a model.
                 sides = [cells[model].dropna() for model in self.models if model in cells.columns]
@@ -494,8 +488,6 @@ def one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tup
     if repeated.any():
         name = str(table.loc[repeated, prompt].iloc[0])
         raise DataError(f"several rows have the prompt {name!r}; a table with a column per model has one row each")
-    model, score = (
-        next(f"{name}{'_' * n}" for n in range(99) if f"{name}{'_' * n}" not in available)
-        for name in ("model", "score")
-    )
+    free = ((f"{name}{'_' * n}" for n in range(99)) for name in ("model", "score"))
+    model, score = (next(name for name in names if name not in available) for names in free)
     return table.melt(kept, models, var_name=model, value_name=score), prompt, model, score

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
@@ -62,7 +62,7 @@ class Request:
         """Call ``dml_rank()`` or ``check()``: the one place where options of the command line become arguments."""
         known = inspect.signature(function).parameters
         options = in_objects(self.options)
-        if _groups(self.options) and "cov_type" in known:
+        if _names(self.options.get("groups")) and "cov_type" in known:
             options.setdefault("cov_type", "cluster")
         if wrong := [name for name in options if name not in known]:
             raise OptionError(f"{function.__name__}() has no option {wrong[0]!r}; leave it out")
@@ -70,10 +70,9 @@ class Request:
 
     def as_words(self, *names: str) -> str:
         """Return options of the fit as they are typed, each after a blank."""
-        weights, groups = self.options.get("weights"), _groups(self.options)
-        of_tasks = isinstance(weights, EqualTasks)
-        spelt = {**self.options, "groups": groups, "weights": None if of_tasks else weights}
-        spelt["tasks"] = weights.column if isinstance(weights, EqualTasks) else None
+        spelt, weights = dict(self.options), self.options.get("weights")
+        if isinstance(weights, EqualTasks):
+            spelt |= {"weights": None, "tasks": weights.column}
         return "".join(f" --{name} {shlex.join(_names(spelt[name]))}" for name in names if spelt.get(name))
 
 
@@ -131,20 +130,17 @@ def read_request(
 
 def _names(value: object) -> list[str]:
     """Return the names in the value of an option: one name, or several."""
-    return (
-        []
-        if value is None
-        else [value]
-        if isinstance(value, str)
-        else [str(name) for name in value]
-        if isinstance(value, list | tuple)
-        else []
-    )
+    if isinstance(value, str):
+        return [value]
+    return [str(name) for name in value] if isinstance(value, list | tuple) else []
 
 
-def _groups(options: Mapping[str, Any]) -> list[str]:
-    """Return the columns of the clusters."""
-    return _names(options.get("groups"))
+def is_stored(path: str) -> bool:
+    """Return whether a path is to be read as a stored result."""
+    from ..storage.json_format import FORMAT
+
+    place = Path(path)
+    return place.suffix == ".json" and not (place.is_file() and FORMAT not in place.read_text(errors="replace")[:99])
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------
@@ -169,10 +165,7 @@ def _read_log(request: Request, given: argparse.Namespace, paths: Sequence[str])
     chosen |= {name: request.own[name] for name in LOG_KEYWORDS if name in request.own}
     found = [chosen["kind"]] if chosen["kind"] else [kind for kind in files_by_kind(path) if kind]
     if not found:
-        from ..storage.json_format import FORMAT
-
-        file = Path(path)
-        if file.suffix == ".json" and file.is_file() and FORMAT in file.read_text(errors="replace")[:99]:
+        if is_stored(path):
             raise OptionError(
                 f"{path!r} is a stored result, which compare, report and gate read; {given.command} needs the "
                 f"formula and the file of the data: dmlrank {given.command} {VOTES_FORMULA} battles.csv"
@@ -202,7 +195,7 @@ def _roles(
 ) -> tuple[ColumnRoles, Sequence[str]]:
     """Return the roles of the columns, and those of prompt, model and score of a file whose scores are compared."""
     options = request.options
-    groups = _groups(options)
+    groups = _names(options.get("groups"))
     if scores:
         request.formula = request.formula or _FORMULA_OF_SCORES
         features = parse_formula(request.formula).features

@@ -173,11 +173,16 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
     if len(lengths) != 1 or 0 in lengths:
         for cell in cells:
             _as_vector(cell, column.name)
-        raise DataError(
-            f"column {column.name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a "
-            f"column must have one length, at least 1, in all rows"
-        )
+        raise unequal_vectors_error(column.name, lengths)
     return lengths.pop(), np.dtype(np.float32 if are_float32 else np.float64)
+
+
+def unequal_vectors_error(name: object, lengths: set[int]) -> DataError:
+    """Return the error for a column with vectors of several lengths, or without numbers."""
+    return DataError(
+        f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a column must "
+        f"have one length, at least 1, in all rows"
+    )
 
 
 def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:

@@ -11,14 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..exceptions import DataError, OptionError, listed
-from .arrays import (
-    AnyArray,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    name_of,
-    too_large_error,
-)
+from .arrays import AnyArray, BoolArray, FloatArray, IntArray, name_of, too_large_error
 
 T = TypeVar("T")
 

@@ -292,12 +292,10 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
 
+_CORRECT = "Correct these rows, or leave them out, as this check did."
 _REFUSED = {
     "same": ("Rows that compare a model with itself", "Leave these rows out, as this check did."),
-    "improper": (
-        "Rows whose probabilities are negative or do not sum to one",
-        "Correct these rows, or leave them out, as this check did.",
-    ),
+    "improper": ("Rows whose probabilities are negative or do not sum to one", _CORRECT),
     "outside": (
         "Preferences outside [0, 1]",
         "Divide percentages by 100, or correct these numbers; this check left these rows out.",
@@ -307,8 +305,5 @@ _REFUSED = {
         "Say what the labels mean with categories={label: meaning}, where a meaning is 'first', 'second', 'both_good', "
         "'both_bad', 'tie' or, for no vote, 'missing'; this check left these rows out.",
     ),
-    "third": (
-        "Rows that name a winner that was not compared",
-        "Correct these rows, or leave them out, as this check did.",
-    ),
+    "third": ("Rows that name a winner that was not compared", _CORRECT),
 }

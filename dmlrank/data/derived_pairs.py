@@ -306,9 +306,8 @@ class DerivedPairs:
         if not is_worse.any():
             return ""
         worst = [j for j in np.argsort(-share, kind="stable") if is_worse[j]]
-        named = [
-            f"{self.models[j]} {100 * share[j]:.1f} % ({lost[:, j].sum():,} of {expected[j]:,})" for j in (*worst, best)
-        ]
+        n_lost = lost.sum(axis=0)
+        named = [f"{self.models[j]} {100 * share[j]:.1f} % ({n_lost[j]:,} of {expected[j]:,})" for j in (*worst, best)]
         others = f" and {len(worst) - _GAPS_NAMED} more" if len(worst) > _GAPS_NAMED else ""
         return f"{', '.join(named[: min(_GAPS_NAMED, len(worst))])}{others}, but {named[-1]}"
 
@@ -361,8 +360,7 @@ class DerivedPairs:
         tolerance = _ROUNDING * _precision(runs.value)
         step, parts = max(1, _COMPARED_AT_ONCE // max(1, len(first))), []
         for start in range(0, len(self.values), step):
-            shares = win_shares(runs.padded(slice(start, start + step)), first, second, tolerance)
-            shares = shares.reshape(-1, 3)
+            shares = win_shares(runs.padded(slice(start, start + step)), first, second, tolerance).reshape(-1, 3)
             place = np.flatnonzero(~np.isnan(shares[:, 0]))
             record, pair = np.divmod(place, len(first))
             parts.append((record + start, pair, shares[place]))

@@ -22,7 +22,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, failing_as, listed, nearest
-from .arrays import arrow_module, arrow_to_series, plain_column
+from .arrays import arrow_module, arrow_to_series, plain_column, unequal_vectors_error
 from .derived_pairs import DerivedPairs
 
 if TYPE_CHECKING:
@@ -131,10 +131,7 @@ class ParquetFiles:
                     lengths = set(np.asarray(compute.list_value_length(vectors)).tolist())
                     lengths |= set() if matrix is None else {matrix.shape[1]}
                     if len(lengths) != 1 or 0 in lengths:
-                        raise DataError(
-                            f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the "
-                            f"vectors of a column must have one length, at least 1, in all rows"
-                        )
+                        raise unequal_vectors_error(name, lengths)
                     matrix = array_in_file((self.n_rows, lengths.pop())) if matrix is None else matrix
                     numbers = vectors.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
                     matrix[rows][~missing] = numbers.reshape(len(vectors), -1)
@@ -284,10 +281,8 @@ def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
             taken, n_rows = files.columns(names), files.n_rows
     else:
         columns, n_rows = _relation_columns(data, names) if _is_relation(data) else _eager_columns(data, names)
-        index = pd.RangeIndex(n_rows)
-        taken = {
-            name: plain_column(column.set_axis(index).rename(name)) for name, column in zip(names, columns, strict=True)
-        }
+        index, named = pd.RangeIndex(n_rows), zip(names, columns, strict=True)
+        taken = {name: plain_column(column.set_axis(index).rename(name)) for name, column in named}
     if n_rows == 0:
         raise DataError("the frame has no rows; a fit needs one row for each vote: check how the frame was filtered")
     # Columns of files that are joined to a block would be in memory twice.

@@ -13,16 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers
 from .._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, warn
-from ..exceptions import (
-    NuisanceError,
-    OptionError,
-    OptionTypeError,
-    OutcomeError,
-    check_choice,
-    listed,
-    nearest,
-    shown,
-)
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, OutcomeError, check_choice, listed, nearest, shown
 from .arrays import MISSING_WORDS, BoolArray, FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn
 
@@ -237,10 +228,7 @@ def read_labels(
         for meaning in meanings
     ]
     labels = tuple(zip(map(name_of, levels), texts, strict=True))
-    kind, decided = (
-        "grades" if any(isinstance(meaning, float) for meaning in meanings) else "labels",
-        y[:, :2].sum(axis=0),
-    )
+    kind, decided = "grades" if any(isinstance(one, float) for one in meanings) else "labels", y[:, :2].sum(axis=0)
     if kind == "labels" and decided.min() == 0 and decided.max() >= _FEWEST_DECIDED:
         kind = WINNERS
     return Outcomes(tuple(MEANINGS[number] for number in present), y.take(present, axis=1), labels, kind)

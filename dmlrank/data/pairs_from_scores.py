@@ -100,7 +100,7 @@ def pairs_from_scores(
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score", table[model])
     values = -values if lower_is_better else values
-    pairs = _derive(table, values, prompts=prompts, annotators=(), model=model, number=score)
+    pairs = _derive(table, values, prompts=prompts, model=model, number=score)
     return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
 
 
@@ -424,7 +424,7 @@ def _check_size(values: FloatArray, name: str) -> None:
 
 def _numbers_of_cells(column: pd.Series, name: str, kind: str, model: pd.Series | None) -> pd.Series:
     """Return a column of numbers, texts of numbers and missing cells as floats; name another cell and a remedy."""
-    values, wrong = np.full(len(column), np.nan), []
+    values, wrong = np.full(len(column), np.nan), list[int]()
     for place, cell in enumerate(column):
         try:
             values[place] = number_in_cell(cell)
@@ -459,9 +459,9 @@ def _derive(
     values: FloatArray,
     *,
     prompts: tuple[str, ...],
-    annotators: tuple[str, ...] = (),
     model: str,
     number: str,
+    annotators: tuple[str, ...] = (),
     run: str | None = None,
     runs: bool = False,
 ) -> DerivedPairs:
@@ -534,11 +534,8 @@ def _refuse_repeats(
     """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model; all (rows,)."""
     place = record.astype(np.int64) * (int(item.max()) + 1) + item
     if run is not None:
-        place = np.asarray(
-            pd.DataFrame({"place": place, "run": CodedColumn.of(table[run]).codes})
-            .groupby(["place", "run"], sort=False)
-            .ngroup()
-        )
+        rows = pd.DataFrame({"place": place, "run": CodedColumn.of(table[run]).codes})
+        place = np.asarray(rows.groupby(["place", "run"], sort=False).ngroup())
     values, first, counts = np.unique(place, return_index=True, return_counts=True)
     if len(values) < len(place):
         row = table.iloc[int(first[np.argmax(counts > 1)])]

@@ -15,14 +15,7 @@ from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionErr
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
-from .contexts import (
-    Rows,
-    check_constant_features,
-    find_contexts,
-    identifiers,
-    warn_of_repeats,
-    warn_of_shared_prompts,
-)
+from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
 from .equal_values import find_shared_texts
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
@@ -186,9 +179,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         if formula.probabilities:
             outcomes = read_probabilities(votes_of_rows, options.categories, formula.items)
         elif not formula.outcome:
-            outcomes = Outcomes(
-                ("first", "second"), np.eye(2)[np.zeros_like(first)], ((formula.first, "first"),), WINNERS
-            )
+            y = np.eye(2)[np.zeros_like(first)]
+            outcomes = Outcomes(("first", "second"), y, ((formula.first, "first"),), WINNERS)
         else:
             label = rows.roles[formula.outcome]
             label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
@@ -295,10 +287,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
                 f"missing={missing!r} counts scores of models, and {n_empty:,} of {len(derived.values):,} prompts have "
                 f"rows without a model: nothing was run. Drop these; if a plan drew the runs, fit with its propensity="
             )
-        n_scores = np.isfinite(derived.values).sum(axis=0)
-        if derived.runs is not None:
-            n_scores = np.bincount(derived.runs.item, minlength=len(derived.models))
-        share = n_filled / (n_filled + n_scores)
+        share = n_filled / (n_filled + derived.n_numbers)
         j = int(np.argmax(share))
         if share[j] > _MOST_MISSING:
             warn(

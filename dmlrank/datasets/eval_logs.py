@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ import pandas as pd
 from .._utils.declared_types import checked
 from ..data.arrays import number_in_cell
 from ..data.pairs_from_scores import GRADES
-from ..exceptions import DataError, OptionError, listed, nearest, shown
+from ..exceptions import DataError, OptionError, check_choice, listed, nearest, shown
 from .log_files import (
     LOG_ENDINGS,
     Entry,
@@ -63,12 +63,7 @@ _KEYS: Mapping[str | None, tuple[str, ...]] = {
     None: ("evaluation_id", "evaluation_results"),
 }
 # Columns of a model's usage in a sample of inspect_ai.
-_USAGE = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "total_tokens": "total_tokens",
-    "total_cost": "cost",
-}
+_USAGE = {name: name for name in ("input_tokens", "output_tokens", "total_tokens")} | {"total_cost": "cost"}
 # Keys of a line of lm-evaluation-harness that are no metrics.
 _NO_METRIC = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
@@ -137,11 +132,11 @@ class _Table:
         score: float,
         run: int,
         task: str,
-        further: Mapping[str, Any] | None = None,
+        further: Mapping[str, Any],
         error: Any = None,
     ) -> None:
         """Add a score, NaN where there is none, with its further columns and the reason why it is missing."""
-        row = {"prompt": prompt, "model": model, "score": score, "run": run, "task": task, **(further or {})}
+        row = {"prompt": prompt, "model": model, "score": score, "run": run, "task": task, **further}
         self._add({**row, "error": error or ("no score" if np.isnan(score) else None)})
 
     def add_vote(
@@ -156,8 +151,7 @@ class _Table:
         """Add a row; columns that it lacks are missing in it."""
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
-            if len(column) < self.n_rows:
-                column.extend([None] * (self.n_rows - len(column)))
+            column.extend([None] * (self.n_rows - len(column)))
             column.append(self.once(value) if isinstance(value, str) else value)
         self.n_rows += 1
 
@@ -180,8 +174,7 @@ class _Table:
         baseline = _baseline(table) if is_votes else None
         if is_votes:
             judges = table["judge"].unique()
-            of_pair = table.groupby(["prompt", "model_a", "model_b"])["judge"] if len(judges) > 1 else None
-            if of_pair is not None and (of_pair.nunique() > 1).any():
+            if (table.groupby(["prompt", "model_a", "model_b"])["judge"].nunique() > 1).any():
                 self.notes.append(f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}")
             if baseline is not None:
                 self.notes.append(
@@ -287,8 +280,8 @@ def read_log(
     >>> table.attrs["report"]["fit"]
     {'formula': 'score ~ 1 | model', 'context': 'prompt'}
     """
-    if kind is not None and not (isinstance(kind, str) and kind in READERS):
-        raise OptionError(f"kind={kind!r} is unknown; it is one of {listed(READERS)}{nearest(str(kind), READERS)}")
+    if kind is not None:
+        check_choice(kind, READERS, "kind")
     damaged: list[str] = []
     files = files_by_kind(path, damaged if skip_damaged else None)
     found = [name for name in files if name]
@@ -508,10 +501,9 @@ def _usage(sample: Entry) -> dict[str, float]:
     """Return the tokens and the costs of a sample, summed over the models that it used."""
     usage = sample.entry("model_usage")
     totals: dict[str, float] = {}
-    for model in usage.fields:
-        for name, column in _USAGE.items():
-            if (number := usage.entry(model).number_or(name, None)) is not None:
-                totals[column] = totals.get(column, 0) + number
+    for model, (name, column) in product(usage.fields, _USAGE.items()):
+        if (number := usage.entry(model).number_or(name, None)) is not None:
+            totals[column] = totals.get(column, 0) + number
     return totals
 
 
@@ -530,7 +522,7 @@ def _newest(table: _Table, logs: Iterable[tuple[tuple[str, str], Any, Path]], sa
 def _inspect_header(file: Path) -> Entry:
     """Return what a log says of itself; of a .json log this is all of it."""
     if ending(file) == ".json":
-        return Entry.of(read_json(file), repr(str(file)))
+        return Entry.of_file(file)
     header = _inspect_member(file, "header.json", "_journal/start.json")
     if header is None:
         raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
@@ -561,10 +553,10 @@ def _read_lm_eval(
     # What the results beside samples say of the model, of a limit, and of metrics whose smaller values are better.
     beside: dict[Path, dict[str, Entry]] = {}
     for folder in {file.parent for file in files}:
-        found = [path for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
         beside[folder] = {
-            path.name.removeprefix("results_").split(".json")[0]: Entry.of(read_json(path), repr(str(path)))
-            for path in found
+            path.name.removeprefix("results_").split(".json")[0]: Entry.of_file(path)
+            for path in sorted(folder.glob("results_*.json*"))
+            if ending(path) == ".json"
         }
     named = []
     for file in files:
@@ -623,7 +615,7 @@ def _read_lm_eval(
             places = copies.setdefault((model, of_task, doc_key), [])
             places.append(doc_id)
             copy = f" #{len(places)}" if len(places) > 1 else ""
-            table.add_score(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task)
+            table.add_score(table.prompt(of_task, f"{doc_key}{copy}"), model, score, 1, of_task, {})
 
 
 def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
@@ -673,7 +665,12 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
             # The first game shows the baseline first, the second one the model.
             shown = models if number % 2 == 0 else models[::-1]
             further = {"category": record.name_or("category", None), "grade": grade}
-            table.add_vote(prompt, shown, _verdict(grade, file), judge, "arena_hard", further)
+            word = "N/A" if grade is None else grade.strip("[] ")
+            if word not in _VERDICTS:
+                raise DataError(
+                    f"{str(file)!r} has the verdict {grade!r}; those that are read are {listed(_VERDICTS, 20)}"
+                )
+            table.add_vote(prompt, shown, _VERDICTS[word], judge, "arena_hard", further)
     if n_again:
         table.notes.append(f"{n_again:,} judgments stand in the files twice, and count once")
 
@@ -689,10 +686,8 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
                 raise DataError(
                     f"{record.where} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
                 )
-            models, further = (
-                [record.name(name) for name in names],
-                {"question": record.fields["question_id"], "turn": turn},
-            )
+            models = [record.name(name) for name in names]
+            further = {"question": record.fields["question_id"], "turn": turn}
             prompt, judge = f"{question} turn {turn}", record.names("judge")
             table.add_vote(prompt, models, labels[verdict], judge, "mt_bench", further)
 
@@ -700,25 +695,15 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
 def _entries_in(files: Sequence[Path]) -> Iterator[tuple[Path, Entry]]:
     """Yield the records of files of either kind, each with its file and its place there."""
     for file in files:
-        for number, record in enumerate((record for _, record in _records_in([file])), start=1):
+        for number, record in enumerate(_records_in(file), start=1):
             yield file, Entry(record, f"{str(file)!r}, record {number}")
 
 
-def _records_in(files: Sequence[Path]) -> Iterator[tuple[Path, Record]]:
-    """Yield the records of files of either kind, each with its file."""
-    for file in files:
-        for record in read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file):
-            yield file, record
-
-
-def _verdict(verdict: Any, file: Path) -> str | None:
-    """Return the label of a verdict on the answers A and B; None where there is none."""
-    if verdict is None:
-        return None
-    word = str(verdict).strip("[] ")
-    if word not in _VERDICTS:
-        raise DataError(f"{str(file)!r} has the verdict {verdict!r}; those that are read are {listed(_VERDICTS, 20)}")
-    return _VERDICTS[word]
+def _records_in(file: Path) -> Iterable[Record]:
+    """Return the records of a file of any kind."""
+    if ending(file) == ".csv":
+        return read_csv(file)
+    return read_lines(file) if ending(file) == ".jsonl" else records_of(read_json(file), file)
 
 
 def _baseline(table: pd.DataFrame) -> str | None:
@@ -743,11 +728,7 @@ def _read_every_eval_ever(
         # The file beside the samples says what the metric of an evaluation is.
         stem, marker, _ = file.name.partition("_samples.jsonl")
         beside = file.with_name(f"{stem}.json")
-        results = (
-            Entry.of(read_json(beside), repr(str(beside))).entries("evaluation_results")
-            if marker and beside.is_file()
-            else []
-        )
+        results = Entry.of_file(beside).entries("evaluation_results") if marker and beside.is_file() else []
         configs = [one.entry("metric_config") for one in results if one.name_or("evaluation_name", "") == chosen]
         config = configs[0] if configs else Entry({}, repr(str(beside)))
         sign = _sign(table, chosen, lower, file.name, is_lower=config.fields.get("lower_is_better") is True)
@@ -788,11 +769,11 @@ def _read_every_eval_ever(
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
     runs: Counter[tuple[str, str]] = Counter()
     for file in files:
-        log = Entry.of(read_json(file), repr(str(file)))
+        log = Entry.of_file(file)
         records = log.entry("results").entries("results")
         task = log.entry("config").name_or("description", None) or "promptfoo"
         # promptIdx numbers the pairs of provider and prompt; the prompt's label is by default its whole text.
-        labels = [_short(_prompt_label(record)) for record in records]
+        labels = [_prompt_label(record) for record in records]
         named = {name for record in records for name in record.entry("namedScores").fields}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
@@ -819,13 +800,9 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
 
 
 def _prompt_label(record: Entry) -> str:
-    """Return the label of a row's prompt; empty where it has none."""
-    prompt = record.fields.get("prompt")
-    return record.name_or("prompt", "") if not isinstance(prompt, dict) else record.entry("prompt").name_or("label", "")
-
-
-def _short(label: str) -> str:
-    """Return a label of at most 80 characters, and of longer ones the beginning with a mark that tells them apart."""
+    """Return the label of a row's prompt, empty where it has none; a long one is shortened, with a mark of the rest."""
+    is_object = isinstance(record.fields.get("prompt"), dict)
+    label = record.entry("prompt").name_or("label", "") if is_object else record.name_or("prompt", "")
     mark = blake2b(label.encode(), digest_size=4).hexdigest()
     return label if len(label) <= 80 else f"{label[:70]} [{mark}]"
 
@@ -839,8 +816,7 @@ def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
     columns = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
     known = {"model_a", "model_b", "winner", "judge", *columns}
     for file in files:
-        rows = read_csv(file) if ending(file) == ".csv" else (record for _, record in _records_in([file]))
-        for number, record in enumerate(rows):
+        for number, record in enumerate(_records_in(file)):
             if not {"model_a", "model_b"} <= record.keys():
                 raise DataError(
                     f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"

@@ -44,6 +44,11 @@ class Entry:
             raise DataError(f"{where} is {shown(value, 60)}, and must be a JSON object; leave the file out or mend it")
         return cls(value, where)
 
+    @classmethod
+    def of_file(cls, file: Path) -> Entry:
+        """Return the JSON object that a file holds."""
+        return cls.of(read_json(file), repr(str(file)))
+
     def at(self, part: str) -> Entry:
         """Return the same fields with a more precise place."""
         return Entry(self.fields, f"{self.where}, {part}")
@@ -81,11 +86,8 @@ class Entry:
 
     def entries(self, field: str) -> list[Entry]:
         """Return the objects of a list, empty ones for null; none where there is no list."""
-        values = self._of_type(field, (list,), "a list") or []
-        return [
-            Entry.of({} if value is None else value, f"{self.where}, {field!r} {number}")
-            for number, value in enumerate(values)
-        ]
+        values, where = self._of_type(field, (list,), "a list") or [], f"{self.where}, {field!r}"
+        return [Entry.of({} if value is None else value, f"{where} {place}") for place, value in enumerate(values)]
 
     def names(self, field: str) -> str | None:
         """Return a text, or the texts of a list joined by a comma."""
