@@ -172,14 +172,6 @@ def test_the_order_of_rows_changes_nothing(battles):
     pd.testing.assert_frame_equal(one, other, rtol=1e-9)
 
 
-def test_names_of_models_may_be_exchanged(battles, res):
-    """The bounds of b - a are those of a - b with the opposite sign."""
-    one, other = (res.sensitivity(h, gamma=1.7).result_frame for h in ("ant - bee", "bee - ant"))
-    np.testing.assert_allclose(one["lower"], -other["upper"], atol=1e-12)
-    # The critical value comes from draws.
-    np.testing.assert_allclose(one["conf_lower"], -other["conf_upper"], atol=1e-3)
-
-
 # --- tables ------------------------------------------------------------------------------------------
 
 
@@ -242,11 +234,6 @@ def test_the_decimals_are_those_of_other_tables(res, scale, digits):
     rescaled = res if scale == 1 else res.rescale(scale)
     rows = rescaled.sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2)).summary().rows
     assert {len(cell.partition(".")[2]) for row in rows for cell in row[1:6]} == {digits}
-
-
-def test_a_stored_analysis_keeps_its_numbers(sensitivity):
-    copy = pickle.loads(pickle.dumps(sensitivity))
-    pd.testing.assert_frame_equal(copy.result_frame, sensitivity.result_frame)
 
 
 def test_the_command_line_prints_the_bounds(battles, tmp_path, capsys):
