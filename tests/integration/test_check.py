@@ -275,16 +275,6 @@ def test_rows_that_are_no_probabilities_are_reported_and_left_out():
     assert (found.n_unreadable, found.n_votes) == (3, len(battles) - 3)
 
 
-@pytest.mark.parametrize("names", [("gpt  4", "gpt 4"), ("GPT-4", "gpt-4"), ("gpt\uff14", "gpt4")])
-def test_names_that_look_alike_are_asked_about(names):
-    battles = dr.datasets.simulate_arena(n=900, rng=0)
-    battles["model_a"] = battles["model_a"].replace("gpt-4", names[0])
-    battles["model_b"] = battles["model_b"].replace("gpt-4", names[1])
-    found = dr.check("winner ~ 1 | model_a + model_b", battles, pairs=dr.Pairs(min_labels=1))
-    assert {frozenset(group) for group in found.similar_models} == {frozenset(names)}
-    assert "names differ only by" in words(found)
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -124,14 +124,3 @@ def test_update_reads_a_relation_again(battles, as_kind, rank):
         again,
         rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"}),
     )
-
-
-def test_no_kind_of_frame_is_changed_by_a_fit(battles, as_kind, rank):
-    frame = as_kind(battles, "polars")
-    before = frame.clone()
-    rank(frame, FORMULA, context="prompt_id", **QUICK)
-    assert frame.equals(before)
-    relation = as_kind(battles, "duckdb")
-    rows = relation.project("prompt_id, winner, length").fetchall()
-    rank(relation, FORMULA, context="prompt_id", **QUICK)
-    assert relation.project("prompt_id, winner, length").fetchall() == rows

@@ -73,21 +73,6 @@ def test_the_winner_of_all_is_the_mirror_image():
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-4)
 
 
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality", "softmin", "dominance"])
-def test_ties_alone_separate_nothing(functional):
-    rng = np.random.default_rng(0)
-    a = rng.integers(6, size=400)
-    b = (a + rng.integers(1, 6, size=400)) % 6
-    data = pd.DataFrame({"winner": "tie", "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(PLAIN, data, **in_objects({"functional": functional, "graph": "complete", **COMMON}))
-    assert (result.bse > 1e-4 * result.params.abs().max()).all() or functional == "bt"
-    assert (result.bse > 1e-6).all()
-    assert (result.t_test_pairwise().result_frame["p_adjusted"] > 0.9).all()
-    assert len(result.best_set(1)) == 6
-    assert "is decided" not in " ".join(str(result.summary()).split())
-    assert any("tied in all their votes" in text for text in result.diagnostics.warnings)
-
-
 def test_all_ties_of_one_pair_have_half_the_reach():
     data = votes(both_ways("a", "b", "tie", 60))
     share = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "position_bias": False})).win_probability("a", "b")
