@@ -147,11 +147,8 @@ BAD_OPTIONS = {
     "one cluster": ({"cov_type": "cluster", "cov_kwds": {"groups": "shown"}}, DataError, "shown"),
     "mu without ties": ({"mu": mu((N, 3, 3, 2))}, NuisanceError, "first"),
     "functional": ({"functional": "bordaa"}, OptionError, "borda"),
-    "functional class": ({"functional": dr.functionals.Borda}, OptionTypeError, ""),
     "estimator": ({"estimator": "plug-in"}, OptionError, "plugin"),
     "learner": ({"learner": "lightgmb"}, OptionError, "lightgbm"),
-    "tune": ({"tune": "random forest"}, OptionError, "random forest"),
-    "graph": ({"graph": "full"}, OptionError, "full"),
     "graph of other models": ({"graph": dr.Graph.all_pairs(4)}, OptionTypeError, ""),
     "one-way graph": ({"graph": np.triu(np.ones((3, 3), dtype=bool), 1)}, GraphError, ""),
     "graph of two islands": (
@@ -159,7 +156,6 @@ BAD_OPTIONS = {
         GraphError,
         "graph",
     ),
-    "component": ({"component": "biggest"}, OptionError, "biggest"),
     "edge weights": ({"edge_weights": "count"}, OptionError, "counts"),
     "one-way edge weights": ({"edge_weights": np.triu(np.ones((3, 3)), 1)}, OptionError, ""),
     "categories": ({"categories": {"tie": "draw"}}, OptionError, "draw"),
@@ -169,7 +165,6 @@ BAD_OPTIONS = {
     "groups without cluster": ({"cov_kwds": {"groups": "topic"}}, OptionError, "cluster"),
     "cov_kwds": ({"cov_type": "cluster", "cov_kwds": {"group": "topic"}}, OptionError, "groups"),
     "three ways": ({"cov_type": "cluster", "cov_kwds": {"groups": ["topic", "question", "winner"]}}, OptionError, ""),
-    "missing": ({"missing": "ignore"}, OptionError, "ignore"),
     "context twice": ({"context": ["topic", "topic"]}, OptionError, ""),
     "alpha as a level": ({"alpha": 95}, OptionError, "alpha"),
     "alpha of zero": ({"alpha": 0}, OptionError, "alpha"),
@@ -178,7 +173,6 @@ BAD_OPTIONS = {
     "global rng": ({"rng": np.random}, OptionTypeError, ""),
     "propensity name": ({"propensity": "marginl"}, ColumnError, "marginal"),
     "propensity of two axes": ({"propensity": np.full((3, 3), 0.1)}, OptionTypeError, ""),
-    "propensities of words": ({"propensity": np.full((N, 3, 3), "x")}, OptionTypeError, ""),
 }
 
 BAD_PROPENSITIES = {

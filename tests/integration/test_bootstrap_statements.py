@@ -152,15 +152,6 @@ def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
 
 
 @needs("matplotlib")
-@pytest.mark.parametrize("picture", ["forest", "ranks", "matrix"])
-def test_pictures_take_the_bootstrap(few, picture):
-    axes = few.bootstrap("webb").plot(picture)
-    assert axes.get_figure() is not None
-    if picture == "forest":
-        assert "webb bootstrap" in axes.get_title()
-
-
-@needs("matplotlib")
 def test_a_forest_plot_is_as_wide_as_the_intervals_of_the_bootstrap(few):
     intervals = few.bootstrap("webb").conf_int()
     low, high = few.bootstrap("webb").plot().get_xlim()

@@ -174,17 +174,6 @@ def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsy
     assert len(pd.read_csv(out["pairs"])) == len(expected.reversals())
 
 
-def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, capsys):
-    newest = battles["model_a"].iloc[0]
-    is_old = (battles["model_a"] != newest) & (battles["model_b"] != newest)
-    earlier = str(tmp_path / "earlier.csv")
-    battles[is_old].to_csv(earlier, index=False)
-    assert main(["compare", FORMULA, earlier, csv, "--names", "old", "new", "--independent", "--rng", "3"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"New in 'new': {newest} (score" in shown
-    assert "no model's rank is shown to differ between 'old' and 'new'" in shown
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -365,12 +354,6 @@ def test_a_numeric_label_is_named_by_its_text(tmp_path, capsys, ignore_warnings)
     for kind in ("csv", "jsonl"):
         read = fitted(written_as(frame, kind, tmp_path), tmp_path, "--categories", "0.5=tie", "1=first", "0=second")
         assert read.to_json() == from_frame(frame, categories={0.5: "tie", 1: "first", 0: "second"}).to_json()
-
-
-def test_winners_that_are_names_of_models(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["4.1", "4.10", "3.5"], range(360))
-    frame["winner"] = frame["model_a"].where(frame["winner"] == "model_a", frame["model_b"])
-    assert fitted(written_as(frame, "csv", tmp_path), tmp_path).to_json() == from_frame(frame).to_json()
 
 
 def test_features_are_numbers_where_every_cell_is_one():

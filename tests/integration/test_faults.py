@@ -123,17 +123,6 @@ def test_style_of_a_stored_result_is_checked(stored_style, entry, value):
         dr.read_json(json.dumps(content))
 
 
-def test_the_covariance_of_style_in_a_stored_result_is_a_covariance(stored_style):
-    content = json.loads(stored_style)
-    matrix = content["estimates"]["style"]["covariance"]["matrix"]
-    matrix[0][1] += 1.0
-    with pytest.raises(StorageError):
-        dr.read_json(json.dumps(content))
-    del matrix[0]
-    with pytest.raises(StorageError):
-        dr.read_json(json.dumps(content))
-
-
 def fails(*_):
     raise RuntimeError("a fault of the caller")
 

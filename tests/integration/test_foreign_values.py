@@ -142,12 +142,6 @@ def test_a_point_of_complex_numbers_is_in_no_region(arena_result):
         arena_result.ellipsoid().contains(np.full(8, 1j))
 
 
-def test_style_differences_whose_squares_overflow_are_refused():
-    battles = dr.datasets.simulate_arena(n=200, rng=0).assign(style=1e308)
-    with pytest.raises(DataError, match="another unit"):
-        dr.dml_rank("winner ~ 1 | model_a + model_b", battles, adjust="~ style", rng=0, pairs=dr.Pairs(min_labels=1))
-
-
 @pytest.mark.parametrize("model", [np.zeros((2, 0)), HUGE, None, ["gpt-4"]], ids=["array", "number", "None", "list"])
 def test_names_of_models_are_texts(arena_result, model):
     with pytest.raises(OptionTypeError, match=r"first=.*allowed: a text"):

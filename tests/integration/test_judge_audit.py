@@ -102,24 +102,6 @@ def test_the_effects_are_found_and_the_fair_judge_is_fair(fitted):
 
 
 @pytest.mark.long
-def test_display_order_names_and_clusters(battles, fitted):
-    audit = fitted.judge.audit({"verdict": FAMILY}, "log_length").table()
-    turned = battles.rename(columns=SWAP).assign(
-        **{name: battles[name].replace(SWAP) for name in ("winner", "verdict", "other")},
-        log_length=-battles["log_length"],
-    )
-    other = fit(turned).judge.audit({"verdict": FAMILY}, "log_length").table()
-    flipped = np.where(audit["effect"] == "position", -1.0, 1.0)
-    np.testing.assert_allclose(other["estimate"], audit["estimate"] * flipped, atol=1e-10)
-    np.testing.assert_allclose(other["std_error"], audit["std_error"], rtol=1e-8)
-    clustered = fit(battles.assign(user=np.arange(len(battles)) // 5), cov_type="cluster", cov_kwds={"groups": "user"})
-    rows = clustered.judge.audit({"verdict": FAMILY}, "log_length").table()
-    # Folds are dealt by users, and with them the expected human preference changes a little.
-    np.testing.assert_allclose(rows["estimate"], audit["estimate"], atol=0.005)
-    assert (np.abs(rows["std_error"] / audit["std_error"] - 1) < 0.3).all()
-
-
-@pytest.mark.long
 def test_joint_intervals_cover_and_the_joint_test_has_its_level():
     """With a judge who only calls ties at random, all preferences are zero."""
     covered, rejected = 0, 0

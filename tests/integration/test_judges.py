@@ -215,6 +215,18 @@ def test_labels_that_the_verdict_chose(battles):
     assert ((result.params - every_vote.params).abs() < 3.5 * result.bse).all()
 
 
+@pytest.mark.long
+def test_repetitions_clusters_and_annotators(battles):
+    whole = fit(battles)
+    twice = whole.update(n_rep=2)
+    assert np.isfinite(twice.bse).all()
+    votes = battles.assign(annotator=battles["judge"]) if "judge" in battles else battles
+    groups = {"groups": ["question_id", "annotator"]}
+    crossed = fit(votes, cov_type="cluster", cov_kwds=groups)
+    np.testing.assert_allclose(crossed.params, whole.params, atol=1e-9)
+    np.testing.assert_allclose(crossed.bse, whole.bse, rtol=0.35)
+
+
 # --- the report -------------------------------------------------------------------------------------------------
 
 

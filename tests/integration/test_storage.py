@@ -237,40 +237,6 @@ def test_what_is_neither_a_path_nor_a_text_is_refused(results):
         from_text(text, max_characters=len(text) - 1)
 
 
-ODD = [None, True, -1, 0, 1.5, 10**30, 10**400, "NaN", "Infinity", "x", [], {}, [[]], [[[1]]], [1, 2]]
-
-
-def entries_of(content, path=()):
-    yield path
-    if isinstance(content, dict):
-        for name, entry in content.items():
-            yield from entries_of(entry, (*path, name))
-    elif isinstance(content, list) and content:
-        yield from entries_of(content[0], (*path, 0))
-
-
-def with_entry(text, path, value):
-    place = content = json.loads(changed(text))
-    for name in path[:-1]:
-        place = place[name]
-    place[path[-1]] = value
-    return json.dumps(content)
-
-
-@pytest.mark.long
-def test_any_entry_of_any_kind_is_refused_or_answers(results, ignore_warnings):
-    text = results.update(functional="bt").rescale("elo", anchor={"m1": 1000}).to_json()
-    paths = [path for path in entries_of(json.loads(text)) if path]
-    for number, path in enumerate(paths):
-        for value in ODD[number % 6 :: 6]:
-            try:
-                read = dr.read_json(with_entry(text, path, value))
-            except StorageError:
-                continue
-            assert read.summary().as_text()
-            assert dr.read_json(read.to_json()).to_json() == read.to_json()
-
-
 def test_half_of_a_surrogate_pair_in_a_name(results, tmp_path):
     odd = replace(results, estimates=replace(results.estimates, models=("half \ud800", "m1", "m2", "m3")))
     odd.to_json(tmp_path / "half.json")

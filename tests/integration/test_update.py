@@ -221,13 +221,6 @@ def test_an_update_of_other_rows_is_a_fresh_fit_of_them(battles, results, rank, 
     assert earlier.nobs < fresh.nobs
 
 
-def test_an_update_of_other_rows_keeps_the_unit(battles, results):
-    elo = quietly(results.update, functional="bt").rescale("elo", mean=1000)
-    some = first_prompts(battles.frame)
-    expected = quietly(results.update, data=some, functional="bt").rescale("elo", mean=1000)
-    assert_equal(quietly(elo.update, data=some), expected)
-
-
 def test_other_rows_lack_a_column_or_are_no_frame(battles, results):
     with pytest.raises(ColumnError, match="x1"):
         results.update(data=battles.frame.drop(columns="x1"))

@@ -471,16 +471,6 @@ def test_the_summary_shows_the_pair_with_the_fewest_votes(rare):
     assert "Smallest pair:" in results.explain()
 
 
-def test_votes_on_a_model_that_is_left_out_are_no_prompts_without_a_vote():
-    counts = np.full((4, 4), 20) * ~np.eye(4, dtype=bool)
-    counts[3], counts[:, 3] = (2, 0, 0, 0), 0
-    res = rank(draw_votes(counts), component="largest")
-    assert res.diagnostics.models_dropped == ("m03",)
-    assert "122 rows: 2 with a vote on a model that is left out; the votes of the other 120 are used." in " ".join(
-        res.explain().split()
-    )
-
-
 def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes():
     counts = np.full((5, 5), 30) * ~np.eye(5, dtype=bool)
     counts[3:, :3] = counts[:3, 3:] = 0
