@@ -491,17 +491,6 @@ def test_the_page_says_first_who_leads_where(fitted):
     assert page.index('<p class="lead">') < page.index("</header>")
 
 
-def test_the_forest_has_a_line_per_group(fitted):
-    groups = fitted("bt").by("half")
-    axes = groups.plot()
-    assert len(axes.containers) == 2
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == groups.groups
-    # The best model stands on top.
-    assert axes.get_yticks()[0] == max(axes.get_yticks())
-    assert axes.get_yticklabels()[0].get_text() == fitted("bt").params.idxmax()
-
-
 def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")

@@ -458,24 +458,6 @@ def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
         assert gap(functional, additive) > 1e-3
 
 
-@pytest.mark.long
-def test_the_page_has_the_changes_and_the_intervals(fitted):
-    pytest.importorskip("jinja2")
-    side = dr.compare(**fitted)
-    text = side.report()
-    assert "The samples of prompts are independent: no prompt is in two of them." in text
-    assert "Changes of Scores from a" in text
-    row = side.changes().iloc[0]
-    limits = " to ".join(f"{row[side]:.3f}".replace("-", "\u2212") for side in ("conf_low", "conf_high"))
-    assert limits in text
-    joint = side.conf_int().loc[("b", "model-1")]
-    limits = " to ".join(f"{joint[side]:.3f}".replace("-", "\u2212") for side in ("lower", "upper"))
-    assert limits in text
-    one = fitted["a"]
-    same = dr.compare(a=one, b=one.update(edge_weights="counts")).report()
-    assert "Changes of Scores" not in same
-
-
 def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     frames = [frame.assign(user=np.arange(500) % 4) for frame in months.values()]
     kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}, "functional": "borda", "propensity": "marginal"}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-
-import dmlrank as dr
 
 from ..support import optional
 
@@ -104,14 +101,6 @@ def test_new_prompts_and_clusters_in_every_kind_of_frame(battles, as_kind, rank,
     np.testing.assert_array_equal(expected.predict(new), expected.predict(prompts.to_pandas()))
     clusters = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt_id", "judge"]}}
     same(rank(as_kind(battles, kind), formula, context="prompt_id", **options, **clusters), expected.update(**clusters))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("feature", ["day", "C(day)", "topic:day"])
-def test_a_time_is_no_feature(battles, as_kind, rank, feature, kind):
-    days = pa.array(pd.date_range("2024-05-01", periods=300)).cast(pa.date32())
-    with pytest.raises(dr.exceptions.DataError, match="day"):
-        rank(as_kind(battles.append_column("day", days), kind), f"winner ~ {feature} | model_a + model_b")
 
 
 def test_update_reads_a_relation_again(battles, as_kind, rank):
