@@ -27,11 +27,6 @@ from dmlrank.exceptions import (
 )
 from dmlrank.options import in_objects
 
-from ..support import optional
-
-duckdb = optional("duckdb")
-pl = optional("polars")
-
 N, MODELS = 180, ["claude", "gpt", "koala"]
 
 
@@ -62,17 +57,6 @@ def at(column, value, rows=(3,)):
     frame[column] = frame[column].astype(object) if isinstance(value, str) else frame[column]
     frame.loc[list(rows), column] = value
     return frame
-
-
-# A relation does not keep its connection open in every version of DuckDB.
-CONNECTIONS = []
-
-
-def unordered():
-    connection = duckdb.connect()
-    CONNECTIONS.append(connection)
-    connection.execute("SET preserve_insertion_order = false")
-    return connection.from_df(battles())
 
 
 def mu(shape=(N, 3, 3, 3), pair=(1 / 3, 1 / 3, 1 / 3)):
@@ -113,8 +97,6 @@ BAD_DATA = {
     "unknown label": (PLAIN, lambda: at("winner", "modle_b"), {}, OutcomeError, "model_b"),
     "against itself": (PLAIN, lambda: changed(model_a="claude", model_b="claude"), {}, DataError, "claude"),
     "one model": (PLAIN, lambda: changed(model_a="gpt", model_b=None, winner=None), {}, DataError, "gpt"),
-    "a lazy frame": (PLAIN, lambda: pl.LazyFrame(battles()), {}, FrameTypeError, ""),
-    "rows in no order": (PLAIN, unordered, {}, DataError, ""),
     "no label": (PLAIN, lambda: changed(winner=None), {}, DataError, "winner"),
     "infinite feature": (PLAIN, lambda: at("length", np.inf), {}, DataError, "length"),
     "missing feature": (PLAIN, lambda: at("length", np.nan), {}, MissingDataError, "length"),
@@ -135,8 +117,6 @@ BAD_DATA = {
         "n_folds",
     ),
     "timestamp": (LEAD.format("day"), lambda: changed(day=pd.Timestamp("2024-05-01")), {}, DataError, "day"),
-    "no rows": (PLAIN, lambda: battles().iloc[:0], {}, DataError, ""),
-    "two columns of a name": (PLAIN, lambda: pd.concat([battles(), battles()], axis=1), {}, DataError, "winner"),
 }
 
 # Options; error, the name that its message must have.

@@ -68,27 +68,6 @@ def test_the_same_ranking_from_every_kind_of_frame(battles, as_kind, rank, conte
         same(rank(as_kind(battles, kind), FORMULA, context=context, **QUICK), expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("labels", ["boolean", "number", "name", "enum"])
-def test_outcomes_of_every_type_from_every_kind_of_frame(battles, as_kind, rank, labels, kind):
-    won = np.random.default_rng(0).random(300) < 0.6
-    first, second = (battles[name].combine_chunks().dictionary_decode().to_pylist() for name in ("model_a", "model_b"))
-    values = {
-        "boolean": _with_missing(won, np.arange(300) % 20 == 3),
-        "number": _with_missing(won.astype(int), np.arange(300) % 20 == 3),
-        "name": pa.array([a if here else b for a, b, here in zip(first, second, won, strict=True)]),
-        "enum": _coded(np.where(won, "A", "B"), ["tie", "B", "A"]),
-    }[labels]
-    table = battles.set_column(battles.column_names.index("winner"), "winner", values)
-    hard = battles.to_pandas().assign(winner=np.where(won, "model_a", "model_b"))
-    if values.null_count:
-        hard["winner"] = hard["winner"].mask(np.arange(300) % 20 == 3)
-    formula = "winner ~ 1 | model_a + model_b"
-    found, expected = (rank(frame, formula, context="prompt_id") for frame in (as_kind(table, kind), hard))
-    np.testing.assert_array_equal(found.params, expected.params)
-    np.testing.assert_array_equal(found.bse, expected.bse)
-
-
 @pytest.mark.usefixtures("ignore_warnings")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.long

@@ -16,7 +16,6 @@ from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 FAMILY = ["gpt-4", "claude-v1", "vicuna-13b"]
-SWAP = {"model_a": "model_b", "model_b": "model_a"}
 
 
 def arena(n=2500, seed=0, effects=(0.1, 0.05, 0.15)):

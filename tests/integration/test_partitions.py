@@ -65,12 +65,6 @@ def assert_alike(one, two):
     np.testing.assert_allclose(one.bse, two.bse, rtol=0.02)
 
 
-def assert_same_bits(one, two):
-    assert one.params.equals(two.params)
-    assert one.cov_params().equals(two.cov_params())
-    assert one.tidy().equals(two.tidy())
-
-
 OPTIONS_OF_DATA = Options.of(in_objects({"context": "question_id"}))
 OPTIONS = {
     "bt, order matters": {"functional": "bt", "position_bias": True},

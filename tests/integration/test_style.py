@@ -13,9 +13,7 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 from tests.styled import Styled
-from tests.support import needs, optional
-
-plt = optional("matplotlib.pyplot")
+from tests.support import needs
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
