@@ -219,18 +219,7 @@ def test_the_command_line_takes_the_bootstrap(tmp_path, capsys):
     votes_of_few_users().to_csv(file, index=False)
     # The command line reads identifiers as text, and folds depend on identifiers.
     view = fit_of(pd.read_csv(file, dtype={"question_id": str, "user": str})).bootstrap("webb")
-    words = [
-        "--context",
-        "question_id",
-        "--functional",
-        "bt",
-        "--groups",
-        "user",
-        "--rng",
-        "0",
-        "--set",
-        "bootstrap=webb",
-    ]
+    words = ["--context", "question_id", "--functional", "bt", "--groups", "user", "--rng", "0"]
     assert main(["fit", FORMULA, str(file), *words, "--set", "bootstrap=webb", "--out", str(out)]) == 0
     assert "webb bootstrap" in capsys.readouterr().out
     tidy = pd.read_csv(out)

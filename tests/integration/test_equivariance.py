@@ -151,16 +151,6 @@ def mirrored(frame):
     return frame.assign(model_a=frame["model_b"], model_b=frame["model_a"], winner=frame["winner"].replace(MIRROR))
 
 
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-@pytest.mark.parametrize("category_weights", ["half", "paper"])
-def test_showing_pairs_the_other_way_round_with_given_nuisances(battles, rank, functional, category_weights):
-    options = {"functional": functional, "category_weights": category_weights}
-    expected = rank(battles.frame, mu=battles.mu, propensity=battles.propensity, **options)
-    mu = np.swapaxes(battles.mu, 1, 2)[..., [1, 0, 2, 3]]
-    results = rank(mirrored(battles.frame), mu=mu, propensity=np.swapaxes(battles.propensity, 1, 2), **options)
-    assert_same(results, expected)
-
-
 @pytest.mark.long
 def test_threads_and_generators(long_battles, rank):
     formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 2, "num_leaves": 3}
