@@ -718,7 +718,7 @@ def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
     assert "--propensity plan.json --set min_votes=20 (write the plan" in printed
     assert runs["task"].nunique() == 99
     assert main([*design, "--budget", "60"]) == 1
-    assert "--set from_scratch=yes" in capsys.readouterr().err
+    assert "with from_scratch=True" in capsys.readouterr().err
     decided = draw().assign(accuracy=lambda table: table["accuracy"] + 2 * (table["model"] == "m02"))
     decided.to_csv(tmp_path / "decided.csv", index=False)
     design[2] = str(tmp_path / "decided.csv")
