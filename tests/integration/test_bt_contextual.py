@@ -179,16 +179,10 @@ def test_without_features_it_is_the_constant_model(votes):
     assert_close(contextual.estimates.shares, constant.estimates.shares)
 
 
-def test_neither_units_of_features_nor_order_nor_names_matter(votes, result):
+def test_units_of_features_do_not_matter(votes, result):
     scaled = votes.assign(x0=1e4 * votes["x0"] - 7e5, x1=-1e-5 * votes["x1"])
     assert_close(fit(scaled).params, result.params)
     assert_close(1e3 * fit(scaled).cov_params(), 1e3 * result.cov_params())
-    turned = votes.rename(columns={"model_a": "model_b", "model_b": "model_a"})
-    turned["winner"] = turned["winner"].replace({"model_a": "model_b", "model_b": "model_a"})
-    assert_close(fit(turned).params, result.params)
-    renamed = votes.replace({"model_0": "z", "model_3": "a"})
-    again = fit(renamed).params.rename({"z": "model_0", "a": "model_3"})
-    assert_close(again[result.params.index], result.params)
 
 
 @pytest.mark.long

@@ -86,14 +86,6 @@ def test_influence_makes_the_covariance(single, rank):
     np.testing.assert_allclose(phi.T @ phi / 400**2, result.cov_params(), atol=1e-14)
 
 
-def test_order_is_ignored(single, rank):
-    turned = single.rename(columns={"model_a": "model_b", "model_b": "model_a"})
-    turned = turned.assign(winner=turned["winner"].replace({"model_a": "model_b", "model_b": "model_a"}))
-    assert_same(
-        rank(turned, FORMULA, **MLE), *(rank(single, FORMULA, **MLE).params, rank(single, FORMULA, **MLE).cov_params())
-    )
-
-
 def test_a_win_share_comes_from_the_model(single, rank):
     result = rank(single, FORMULA, **MLE)
     share = result.win_probability("m0", "m1")
@@ -171,25 +163,6 @@ def test_models_that_won_or_lost_everything_are_named():
     separated = [*even, ("c", "d", "tie"), ("b", "c", "model_a")]
     with pytest.raises(GraphError):
         dr.dml_rank(FORMULA, frame(*separated), estimator="bt_mle", rng=0)
-
-
-@pytest.mark.filterwarnings("ignore:few prompts determine")
-def test_a_tie_is_half_a_win():
-    pairs = (("a", "b"), ("b", "c"), ("c", "a"))
-    votes = frame(*((*pair, word) for pair in pairs for word in ("tie", "model_a")))
-    result = dr.dml_rank(FORMULA, votes, estimator="bt_mle", rng=0)
-    assert_same(result, *glm(votes, result.models, cov_type="HC0"))
-
-
-@pytest.mark.filterwarnings("ignore:few prompts determine")
-def test_votes_that_do_not_connect_the_models():
-    apart = frame(*[("a", "b", w) for w in ("model_a", "model_b")], *[("c", "d", w) for w in ("model_a", "model_b")])
-    with pytest.raises(GraphError):
-        dr.dml_rank(FORMULA, apart, estimator="bt_mle", rng=0)
-    assert dr.dml_rank(FORMULA, apart, estimator="bt_mle", pairs=dr.Pairs(component="largest"), rng=0).models == [
-        "a",
-        "b",
-    ]
 
 
 def test_a_given_graph_leaves_votes_out(single, rank):

@@ -252,15 +252,6 @@ def test_zeros_are_allowed_where_the_model_does_without(rank, battles, known):
         rank(some, FORMULA, estimator="bt_restricted", **given | {"propensity": line})
 
 
-def test_order_of_rows_and_names_do_not_matter(rank, battles, known, result):
-    names = {f"model_{j}": f"m{3 - j}" for j in range(4)}
-    renamed = battles.assign(**{c: battles[c].map(names) for c in ("model_a", "model_b")})
-    turned = known | {key: known[key][:, ::-1, ::-1] for key in ("mu", "propensity")}
-    other = rank(renamed, FORMULA, estimator="bt_restricted", **turned)
-    np.testing.assert_allclose(other.params.to_numpy()[::-1], result.params, atol=1e-12)
-    np.testing.assert_allclose(other.bse.to_numpy()[::-1], result.bse, rtol=1e-9)
-
-
 def test_two_models_have_no_restriction_to_test(rank):
     sim = dr.datasets.Bt(n_items=2, n_features=2)
     battles = sim.sample(300, rng=2)

@@ -182,18 +182,6 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
     assert view.estimates.description.smallest_pair == results.estimates.description.smallest_pair
 
 
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
-@pytest.mark.parametrize("weights", [None, "importance"])
-def test_the_groups_average_to_the_whole(battles, fitted, functional, weights):
-    results = fitted(functional, weights=weights)
-    groups = results.by("half")
-    share = np.array([fact.share for fact in groups.facts])
-    np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-12)
-    weight = by_prompt(battles.frame, "importance") if weights else np.ones(120)
-    inside = by_prompt(battles.frame, "half") == "rest"
-    np.testing.assert_allclose(share[1], weight[inside].sum() / weight.sum())
-
-
 @pytest.mark.long
 def test_weights_are_those_of_the_target_population(battles, fitted):
     weight = by_prompt(battles.frame, "importance")
@@ -358,23 +346,6 @@ def test_several_columns_make_the_combinations_that_occur(battles, rank):
     np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-10)
 
 
-def test_what_models_are_called_and_how_rows_are_ordered_does_not_matter(battles, rank):
-    options = {"propensity": "shown", "functional": "bt", "learner": shrunken_shares, "n_folds": 2}
-    formula = "winner ~ C(half) | model_a + model_b"
-    plain = rank(battles.frame, formula, **options).by("half")
-    # Rows of a prompt stay together in their order: floating-point sums over them are compared to rounding only.
-    shuffled = battles.frame.sample(frac=1, random_state=1)
-    again = rank(shuffled, formula, **options).by("half")
-    np.testing.assert_allclose(again.params, plain.params, rtol=1e-9)
-    np.testing.assert_allclose(again.cov_params(), plain.cov_params(), rtol=1e-7, atol=1e-12)
-    new = {"m0": "z", "m1": "y", "m2": "b", "m3": "a"}
-    renamed = battles.frame.assign(model_a=battles.frame["model_a"].map(new), model_b=battles.frame["model_b"].map(new))
-    other = rank(renamed, formula, **options).by("half")
-    np.testing.assert_allclose(other.params.loc[[new[m] for m in plain.models]], plain.params, rtol=1e-7)
-    order = [(g, new[m]) for g, m in plain.cov_params().index]
-    np.testing.assert_allclose(other.cov_params().loc[order, order], plain.cov_params(), rtol=1e-5, atol=1e-10)
-
-
 def test_elo_points_stay_elo_points(fitted):
     results = fitted("bt")
     elo, plain = results.rescale("elo", mean=1000).by("half"), results.by("half")
@@ -518,17 +489,6 @@ def test_the_page_says_first_who_leads_where(fitted):
         assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
     assert ("decided in none of them" in sentence) == (not any(decided.values()))
     assert page.index('<p class="lead">') < page.index("</header>")
-
-
-def test_the_forest_has_a_line_per_group(fitted):
-    groups = fitted("bt").by("half")
-    axes = groups.plot()
-    assert len(axes.containers) == 2
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == groups.groups
-    # The best model stands on top.
-    assert axes.get_yticks()[0] == max(axes.get_yticks())
-    assert axes.get_yticklabels()[0].get_text() == fitted("bt").params.idxmax()
 
 
 def test_categories_keep_their_order(battles, rank):

@@ -15,7 +15,6 @@ import re
 import shlex
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -126,24 +125,6 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["--set", "component=largest"], ["--set", "component=all"], ["--set", "min_labels=2000"]]
-)
-@pytest.mark.long
-def test_check_and_fit_end_with_the_same_code(battles, tmp_path, capsys, options):
-    rows = battles.dropna(subset=["winner"])[["model_a", "model_b", "winner"]]
-    apart = pd.DataFrame({"model_a": ["x", "x"], "model_b": ["y", "x"], "winner": ["model_a", "model_b"]})
-    for name, further in (("few", [apart]), ("many", [apart[:1]] * 400)):
-        path = str(tmp_path / f"{name}.csv")
-        pd.concat([rows, *further]).to_csv(path, index=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dr.DmlrankWarning)
-            codes = [main([command, "winner ~ 1 | model_a + model_b", path, *options]) for command in ("check", "fit")]
-        fails = options[1:] in (["component=all"], ["min_labels=2000"]) or (name == "many" and not options)
-        assert codes == [int(fails)] * 2
-        capsys.readouterr()
-
-
 def test_check_agrees_with_the_api(battles, csv, capsys):
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
     assert main(["check", FORMULA, csv, *words]) == 0
@@ -153,16 +134,6 @@ def test_check_agrees_with_the_api(battles, csv, capsys):
     assert shown == f"{expected}\n"
     assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
     assert "promt" in capsys.readouterr().err
-
-
-def test_groups_and_categories_are_passed_on(battles, tmp_path, capsys):
-    path = tmp_path / "odd.csv"
-    battles.assign(winner=battles["winner"].replace({"tie": "meh"})).to_csv(path, index=False)
-    call = ["fit", FORMULA, str(path), "--rng", "0", "--groups", "judge"]
-    assert main([*call, "--categories", "meh=tie"]) == 0
-    assert "cluster (judge)" in capsys.readouterr().out
-    assert main(call) == 1
-    assert "meh" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -186,43 +157,21 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
     out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "png", "pairs")}
     words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
+    words += ["--top", "3"]
     options = dict.fromkeys(out, "--out") | {"pairs": "--reversals"}
     for name, option in options.items():
         words += [option, str(out[name])]
     assert main(words) == 0
     first = dr.dml_rank(FORMULA, battles, functional="borda", rng=3)
     expected = dr.compare(**{"mean wins": first, "odds": first.update(functional="bt")})
-    assert capsys.readouterr().out.rstrip("\n") == expected.summary().as_text()
+    summary = expected.summary(top=3)
+    assert capsys.readouterr().out.rstrip("\n") == summary.as_text()
     pd.testing.assert_frame_equal(pd.read_csv(out["csv"]), expected.tidy().astype({"rank": "int64"}))
-    assert out["html"].read_text() == expected.summary().as_html()
-    assert out["tex"].read_text() == expected.summary().as_latex()
-    assert out["md"].read_text() == expected.summary().as_markdown()
+    assert out["html"].read_text() == summary.as_html()
+    assert out["tex"].read_text() == summary.as_latex()
+    assert out["md"].read_text() == summary.as_markdown()
     assert out["png"].stat().st_size > 1000
     assert len(pd.read_csv(out["pairs"])) == len(expected.reversals())
-
-
-def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
-    paths = []
-    for functional in ("bt", "borda"):
-        paths.append(str(tmp_path / f"{functional}.json"))
-        assert main(["fit", FORMULA, csv, "--functional", functional, "--rng", "3", "--out", paths[-1]]) == 0
-    capsys.readouterr()
-    assert main(["compare", *paths]) == 0
-    stored = {name: dr.read_json(path) for name, path in zip(("bt", "borda"), paths, strict=True)}
-    shown, summary = capsys.readouterr().out, dr.compare(**stored).summary()
-    assert shown.split("[1]")[0] == summary.as_text().split("[1]")[0]
-    assert len(re.findall(r"^\[\d\]", shown, re.M)) == len(summary.notes)
-
-
-def test_compare_fits_files_of_votes_with_other_models(battles, csv, tmp_path, capsys):
-    newest = battles["model_a"].iloc[0]
-    is_old = (battles["model_a"] != newest) & (battles["model_b"] != newest)
-    earlier = str(tmp_path / "earlier.csv")
-    battles[is_old].to_csv(earlier, index=False)
-    assert main(["compare", FORMULA, earlier, csv, "--names", "old", "new", "--independent", "--rng", "3"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"New in 'new': {newest} (score" in shown
-    assert "no model's rank is shown to differ between 'old' and 'new'" in shown
 
 
 @pytest.mark.parametrize(
@@ -379,14 +328,6 @@ def test_text_gives_the_same_bits_as_from_the_frame(names, kind, tmp_path, capsy
 
 
 @pytest.mark.long
-def test_floats_and_whole_numbers_of_csv_are_exact(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["a", "b", "c"], range(90)).astype({"q": "int64"})
-    assert fitted(written_as(frame, "csv", tmp_path), tmp_path, "--context", "q").to_json() == (
-        from_frame(frame, context="q").to_json()
-    )
-
-
-@pytest.mark.long
 def test_a_large_csv_has_one_spelling_of_each_name(tmp_path):
     path = tmp_path / "large.csv"
     rows = ["model_a,1.0,2.50"] * 300_000 + ["model_b,beta,1.0"] * 300_000
@@ -413,12 +354,6 @@ def test_a_numeric_label_is_named_by_its_text(tmp_path, capsys, ignore_warnings)
     for kind in ("csv", "jsonl"):
         read = fitted(written_as(frame, kind, tmp_path), tmp_path, "--categories", "0.5=tie", "1=first", "0=second")
         assert read.to_json() == from_frame(frame, categories={0.5: "tie", 1: "first", 0: "second"}).to_json()
-
-
-def test_winners_that_are_names_of_models(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["4.1", "4.10", "3.5"], range(360))
-    frame["winner"] = frame["model_a"].where(frame["winner"] == "model_a", frame["model_b"])
-    assert fitted(written_as(frame, "csv", tmp_path), tmp_path).to_json() == from_frame(frame).to_json()
 
 
 def test_features_are_numbers_where_every_cell_is_one():
@@ -498,15 +433,7 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeyp
         ("a.csv", b"", "cannot be read as csv"),
         ("a.csv.gz", b"winner,model_a", "cannot be read as csv"),
         ("a.csv.gz", gzip.compress(b"winner,model_a,model_b" * 99, mtime=0)[:-9], "cannot be read as csv"),
-        ("a.csv.xz", b"winner,model_a", "cannot be read as csv"),
         ("a.csv", b"winner,model_a,model_b,model_a\nx,y,z,y\n", "several columns named 'model_a'"),
-        pytest.param(
-            "a.parquet.gz",
-            gzip.compress(b"PAR1", mtime=0),
-            "cannot be read as parquet",
-            marks=needs("pyarrow"),
-            id="parquet.gz",
-        ),
     ],
 )
 def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path, capsys):
@@ -634,15 +561,12 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     ("features", "found"),
     [
         ("I(__import__('os').system('touch ran') + length)", ".system"),
-        ("I(__import__('os') == length)", "__import__"),
         ("I(open('ran', 'w').write('x') + length)", ".write"),
-        ("I(open('ran', 'w') == length)", "open"),
         ("I(max(['1'], key=eval) + length)", "eval"),
         ("length.to_csv('ran')", ".to_csv"),
         ("I(text.__globals__ == length)", ".__globals__"),
         ("I([abs][0](length))", "[abs][0](length)"),
         ("I(__builtins__['open']('ran'))", "__builtins__['open']('ran')"),
-        ("I(__builtins__ == length)", "__builtins__"),
         ("I(max(['1'], key=Q('__built' + 'ins__')['eval']) + length)", "Q('__built' + 'ins__')['eval']"),
         ("I(Q('__builtins__') == None)", "Q('__builtins__')"),
         ("I((lambda: 1)() + length)", "(lambda: 1)()"),
@@ -650,16 +574,13 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         ("I(f'{length!r}')", "f'{length!r}'"),
         ("I('{:>999999999}'.format(length))", ".format"),
         ("I(length + 9**9**9)", "9 ** 9 ** 9"),
-        ("I((length ** 99) ** 99)", "(length ** 99) ** 99"),
         ("I(pow(9, 999999999))", "pow"),
         ("I(round(1, -999999999) + length)", "round"),
         ("I(length ** length)", "length ** length"),
         ("I(1 << length)", "1 << length"),
         ("I('x' * 999999999)", "'x' * 999999999"),
-        ("I([length] * 999999999)", "[length] * 999999999"),
         ("I(str(length) * 999999999)", "str"),
         ("I(category * 999999999 == 'x')", "category * 999999999"),
-        ("I(Q('category') % 1 == 'x')", "Q('category') % 1"),
         ("I(('%99999' + '99999d') % 1 == category)", "'%99999' + '99999d'"),
         ("I(length + len(('a' + 'b') * 9999999999))", "len"),
         ("I(length + max([1], [2]) * 999999999)", "max([1], [2])"),
@@ -676,7 +597,6 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         ("category.str.count(pat=min('(a+)+b', 'z'))", ".count"),
         ("I(length.T)", ".T"),
         ("np.load('ran')", ".load"),
-        ("I(eval('open(1)') + length)", "eval"),
     ],
 )
 def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, features, found):
@@ -780,20 +700,6 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
     assert paths["png"].read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.long
-def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
-    formula = "winner ~ C(category) | model_a + model_b"
-    call = [csv, "--context", "question_id", "--set", "n_folds=2", "--rng", "0", "--top", "2"]
-    assert main(["fit", formula, *call, "--by", "category", "--functional", "borda"]) == 0
-    res = dr.dml_rank(
-        formula, battles, context="question_id", functional="borda", learning=dr.Learning(n_folds=2), rng=0
-    )
-    assert capsys.readouterr().out == f"{res.summary(top=2)}\n\n{res.by('category').summary(top=2).as_text(100)}\n"
-    assert main(["compare", formula, *call, "--functional", "borda", "bt"]) == 0
-    comparison = dr.compare(borda=res, bt=res.update(functional="bt"))
-    assert capsys.readouterr().out == f"{comparison.summary(top=2)}\n"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -813,14 +719,14 @@ def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     formula = "winner ~ C(category) | model_a + model_b"
     table, page = tmp_path / "groups.csv", tmp_path / "groups.html"
-    words = ["--context", "question_id", "--functional", "borda", "--set", "n_folds=2", "--rng", "0"]
+    words = ["--context", "question_id", "--functional", "borda", "--set", "n_folds=2", "--rng", "0", "--top", "2"]
     call = ["fit", formula, csv, *words]
     assert main([*call, "--by", "category", "--out", str(table), "--report", str(page)]) == 0
     res = dr.dml_rank(
         formula, battles, context="question_id", functional="borda", learning=dr.Learning(n_folds=2), rng=0
     )
     groups = res.by("category")
-    assert capsys.readouterr().out == f"{res.summary()}\n\n{groups.summary().as_text(100)}\n"
+    assert capsys.readouterr().out == f"{res.summary(top=2)}\n\n{groups.summary(top=2).as_text(100)}\n"
     pd.testing.assert_frame_equal(pd.read_csv(table), groups.tidy(), check_dtype=False)
     text = page.read_text(encoding="utf-8")
     assert all(f">{name}</bdi></button>" in text for name in ("Side by side", *groups.groups) if name != "Side by side")

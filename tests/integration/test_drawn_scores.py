@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, DmlrankWarning, IntervalWarning, MissingDataError, NuisanceError
 from dmlrank.options import in_objects
 
@@ -184,21 +181,6 @@ def test_intervals_cover_where_scores_are_few() -> None:
         z = (res.params.to_numpy() - truth) / res.bse.to_numpy()
         covered.append(np.abs(z) < 1.96)
     assert 0.88 < np.mean(covered) < 0.99
-
-
-def test_a_plan_for_a_new_model_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scores, _, _ = simulated(5, 120)
-    table = table_of(scores, np.ones((120, 4)), np.ones((120, 4), dtype=bool))
-    source, out = tmp_path / "scores.csv", tmp_path / "runs.csv"
-    table.to_csv(source, index=False)
-    call = ["design", FORMULA, str(source), "--context", "prompt", "--rng", "1", "--out", str(out)]
-    assert main([*call, "--budget", "30", "--candidate", "new", "--set", "contrasts=new - a"]) == 0
-    assert "new - a" in capsys.readouterr().out
-    plan = dr.dml_rank(FORMULA, table, context="prompt", rng=1).design(30, candidate="new", contrasts=["new - a"])
-    rows = pd.read_csv(out)
-    assert rows["propensity"].to_numpy() == pytest.approx(plan.sample(1)["propensity"].to_numpy(), rel=1e-9)
-    assert main([*call, "--budget", "30"]) == 1
-    assert "candidate" in capsys.readouterr().err
 
 
 def test_wrong_propensities_are_refused() -> None:

@@ -61,17 +61,6 @@ def test_renaming_models_with_given_nuisances(battles, rank, functional, names):
         assert_same(rank(renamed, mu=mu, propensity="shown", **options), expected, places)
 
 
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-def test_renaming_models_without_features(battles, rank, functional, names):
-    called = {f"m{j}": name for j, name in enumerate(names)}
-    renamed = battles.frame.assign(
-        model_a=battles.frame["model_a"].map(called), model_b=battles.frame["model_b"].map(called)
-    )
-    expected, results = (rank(frame, functional=functional) for frame in (battles.frame, renamed))
-    assert_same(results, expected, np.argsort(names))
-
-
 def test_a_categorical_sets_the_order(battles, rank):
     levels = ["m2", "m0", "m3", "m1"]
     frame = battles.frame.assign(
@@ -90,16 +79,6 @@ def test_renaming_models_in_the_same_order_with_boosters(long_battles, rank):
     renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
     expected, results = (rank(f, formula, functional="bt", tune=TREES, n_folds=2) for f in (frame, renamed))
     np.testing.assert_array_equal(results.params, expected.params)
-
-
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-def test_shuffling_rows_with_given_nuisances(battles, rank, functional):
-    expected = rank(battles.frame, functional=functional, mu=battles.mu, propensity=battles.propensity)
-    moved = shuffled(battles.frame, 1)
-    places = [int(prompt[1:]) for prompt in moved["prompt"].drop_duplicates()]
-    results = rank(moved, functional=functional, mu=battles.mu[places], propensity=battles.propensity[places])
-    assert_same(results, expected)
-    np.testing.assert_allclose(results.influence, expected.influence[places], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -161,16 +140,6 @@ def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, ran
         assert results.diagnostics.position_effect == pytest.approx(-expected.diagnostics.position_effect, abs=1e-6)
 
 
-def test_soft_labels_that_are_hard_are_hard_ones_with_the_default_learner(long_battles, rank):
-    frame = long_battles.frame
-    words = {"p_a": "model_a", "p_b": "model_b", "p_tie": "tie"}
-    soft = frame.assign(**{name: (frame["winner"] == label).astype(float) for name, label in words.items()})
-    soft.loc[frame["winner"].isna(), list(words)] = np.nan
-    kinds = {"p_a": "first", "p_b": "second", "p_tie": "tie"}
-    results = rank(soft, "p_a + p_b + p_tie ~ x0 + x1 | model_a + model_b", categories=kinds, **SMOOTH)
-    assert_same(results, rank(frame, FORMULA, **SMOOTH))
-
-
 def assert_without_trees(*fits):
     """Labels do not depend on the features, so that no tree is kept; trees would depend on the codes of the models."""
     for fit in fits:
@@ -180,16 +149,6 @@ def assert_without_trees(*fits):
 def mirrored(frame):
     """Every pair shown the other way round, its label with it."""
     return frame.assign(model_a=frame["model_b"], model_b=frame["model_a"], winner=frame["winner"].replace(MIRROR))
-
-
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-@pytest.mark.parametrize("category_weights", ["half", "paper"])
-def test_showing_pairs_the_other_way_round_with_given_nuisances(battles, rank, functional, category_weights):
-    options = {"functional": functional, "category_weights": category_weights}
-    expected = rank(battles.frame, mu=battles.mu, propensity=battles.propensity, **options)
-    mu = np.swapaxes(battles.mu, 1, 2)[..., [1, 0, 2, 3]]
-    results = rank(mirrored(battles.frame), mu=mu, propensity=np.swapaxes(battles.propensity, 1, 2), **options)
-    assert_same(results, expected)
 
 
 @pytest.mark.long
@@ -208,12 +167,6 @@ def test_threads_and_generators(long_battles, rank):
     assert [fit.summary().as_text() == fits[0].summary().as_text() for fit in fits[:3]] == [True, True, False]
     for results in fits[3:]:
         assert results.summary().as_text() == fits[2].summary().as_text()
-
-
-def test_threads_with_the_default_learner(long_battles, rank):
-    one, two = (rank(long_battles.frame, FORMULA, n_jobs=n_jobs, **SMOOTH) for n_jobs in (1, 2))
-    assert one.summary().as_text() == two.summary().as_text()
-    np.testing.assert_array_equal(one.cov_params(), two.cov_params())
 
 
 BAGGED = {"n_folds": 2, "tune": {"n_estimators": 3, "bagging_fraction": 0.5, "bagging_freq": 1}}

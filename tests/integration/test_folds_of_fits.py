@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,12 +60,6 @@ def test_other_types_of_the_identifier(dtype):
 def test_other_kinds_of_frames(kind, as_kind):
     pa = pytest.importorskip("pyarrow")
     assert deal(as_kind(pa.Table.from_pandas(FRAME, preserve_index=False), kind)) == EXPECTED
-
-
-@pytest.mark.parametrize("options", [{}, {"dtype": {"question_id": str}}, {"dtype": {"question_id": float}}])
-def test_a_csv_file_read_in_several_ways(options):
-    frame = pd.read_csv(io.StringIO(FRAME.to_csv(index=False)), **options)
-    assert {int(name): fold for name, fold in deal(frame).items()} == EXPECTED
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris"])

@@ -35,10 +35,8 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
     "make",
     [
         lambda: CategoryWeights(0.0, range(3)),
-        lambda: CategoryWeights({"a": 1}, (0, 1)),
         lambda: CategoryWeights((1, 1j), (0, 1)),
         lambda: Borda(edge_weights="equal"),
-        lambda: Borda(edge_weights=[[0, 1], [1]]),
         lambda: Dominance(tau="0.6"),
         lambda: Dominance(sharpness=None),
         lambda: SoftMin(sharpness=1j),
@@ -48,12 +46,10 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: named([]),
         lambda: dr.planning.mixture_propensity(TABLES, None),
         lambda: dr.planning.mixture_propensity(0.5, [1.0]),
-        lambda: dr.planning.mixture_propensity([[1j]], [1.0]),
         lambda: dr.planning.repeated_propensity(len),
         lambda: dr.planning.repeated_propensity(TABLES, position_bias=pd.Series(dtype=float)),
         lambda: dr.design(MU, budget=1, contexts=np.nan),
         lambda: dr.design(MU, budget=1, models=3),
-        lambda: dr.design(MU, budget=1, models=["a", "b", ["c"]]),
         lambda: dr.design(1j, budget=1),
         lambda: dr.design(MU, budget=HUGE),
         lambda: dr.design(MU, budget=1, floor=HUGE),
@@ -66,7 +62,6 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
             SCORES, prompt="task", model="model", score="score", lower_is_better=np.zeros(0)
         ),
         lambda: dr.data.pairs_from_scores(SCORES, prompt="task", model="model", score="score", margin=HUGE),
-        lambda: dr.data.pairs_from_scores(SCORES, prompt="task", model="model", score=HUGE),
     ],
 )
 def test_values_of_another_type_are_refused(make):
@@ -82,14 +77,11 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.conf_int(HUGE),
         lambda r: r.rescale(HUGE),
         lambda r: r.rescale("elo", mean=HUGE),
-        lambda r: r.rescale("elo", anchor=("gpt-4", HUGE)),
         lambda r: r.sensitivity(gamma=HUGE),
-        lambda r: r.sensitivity(gamma=np.eye(2)),
         lambda r: r.report(sensitivity=len),
         lambda r: r.report(title={}),
         lambda r: r.summary(title=3),
         lambda r: r.by(np.datetime64("NaT", "D")),  # later versions of numpy warn of a date without a unit
-        lambda r: r.by([["a"]]),
         lambda r: r.update(context=np.array(0.5)),
         lambda r: r.update(functional=HUGE),
         lambda r: r.update(rng=-HUGE),
@@ -148,12 +140,6 @@ def test_names_that_are_no_unicode_text_are_refused(column):
 def test_a_point_of_complex_numbers_is_in_no_region(arena_result):
     with pytest.raises(HypothesisError, match="finite numbers"):
         arena_result.ellipsoid().contains(np.full(8, 1j))
-
-
-def test_style_differences_whose_squares_overflow_are_refused():
-    battles = dr.datasets.simulate_arena(n=200, rng=0).assign(style=1e308)
-    with pytest.raises(DataError, match="another unit"):
-        dr.dml_rank("winner ~ 1 | model_a + model_b", battles, adjust="~ style", rng=0, pairs=dr.Pairs(min_labels=1))
 
 
 @pytest.mark.parametrize("model", [np.zeros((2, 0)), HUGE, None, ["gpt-4"]], ids=["array", "number", "None", "list"])

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-
-import dmlrank as dr
 
 from ..support import optional
 
@@ -71,27 +68,6 @@ def test_the_same_ranking_from_every_kind_of_frame(battles, as_kind, rank, conte
         same(rank(as_kind(battles, kind), FORMULA, context=context, **QUICK), expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("labels", ["boolean", "number", "name", "enum"])
-def test_outcomes_of_every_type_from_every_kind_of_frame(battles, as_kind, rank, labels, kind):
-    won = np.random.default_rng(0).random(300) < 0.6
-    first, second = (battles[name].combine_chunks().dictionary_decode().to_pylist() for name in ("model_a", "model_b"))
-    values = {
-        "boolean": _with_missing(won, np.arange(300) % 20 == 3),
-        "number": _with_missing(won.astype(int), np.arange(300) % 20 == 3),
-        "name": pa.array([a if here else b for a, b, here in zip(first, second, won, strict=True)]),
-        "enum": _coded(np.where(won, "A", "B"), ["tie", "B", "A"]),
-    }[labels]
-    table = battles.set_column(battles.column_names.index("winner"), "winner", values)
-    hard = battles.to_pandas().assign(winner=np.where(won, "model_a", "model_b"))
-    if values.null_count:
-        hard["winner"] = hard["winner"].mask(np.arange(300) % 20 == 3)
-    formula = "winner ~ 1 | model_a + model_b"
-    found, expected = (rank(frame, formula, context="prompt_id") for frame in (as_kind(table, kind), hard))
-    np.testing.assert_array_equal(found.params, expected.params)
-    np.testing.assert_array_equal(found.bse, expected.bse)
-
-
 @pytest.mark.usefixtures("ignore_warnings")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.long
@@ -106,14 +82,6 @@ def test_new_prompts_and_clusters_in_every_kind_of_frame(battles, as_kind, rank,
     same(rank(as_kind(battles, kind), formula, context="prompt_id", **options, **clusters), expected.update(**clusters))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("feature", ["day", "C(day)", "topic:day"])
-def test_a_time_is_no_feature(battles, as_kind, rank, feature, kind):
-    days = pa.array(pd.date_range("2024-05-01", periods=300)).cast(pa.date32())
-    with pytest.raises(dr.exceptions.DataError, match="day"):
-        rank(as_kind(battles.append_column("day", days), kind), f"winner ~ {feature} | model_a + model_b")
-
-
 def test_update_reads_a_relation_again(battles, as_kind, rank):
     relation = as_kind(battles, "duckdb")
     fitted = rank(relation, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK)
@@ -124,14 +92,3 @@ def test_update_reads_a_relation_again(battles, as_kind, rank):
         again,
         rank(battles, "winner ~ length | model_a + model_b", context="prompt_id", **QUICK | {"missing": "keep"}),
     )
-
-
-def test_no_kind_of_frame_is_changed_by_a_fit(battles, as_kind, rank):
-    frame = as_kind(battles, "polars")
-    before = frame.clone()
-    rank(frame, FORMULA, context="prompt_id", **QUICK)
-    assert frame.equals(before)
-    relation = as_kind(battles, "duckdb")
-    rows = relation.project("prompt_id, winner, length").fetchall()
-    rank(relation, FORMULA, context="prompt_id", **QUICK)
-    assert relation.project("prompt_id, winner, length").fetchall() == rows

@@ -82,13 +82,6 @@ def test_extreme_worths_are_wins_and_words_may_be_mixed_in():
     np.testing.assert_allclose(mixed.params, fit(frame, categories=WORTHS).params, atol=0.02)
 
 
-def test_any_number_of_grades():
-    rng = np.random.default_rng(3)
-    frame = battles().assign(winner=lambda t: [f"grade {k}" for k in rng.integers(11, size=len(t))])
-    worths = {f"grade {k}": k / 10 for k in range(11)}
-    same(fit(frame, categories=worths), fit(frame.assign(winner=frame.winner.map(worths))))
-
-
 def test_worths_without_a_mirror_are_refused_where_orders_are_joined():
     frame = battles(1200)
     skewed = WORTHS | {"A>B": 0.6}

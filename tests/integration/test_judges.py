@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 from dmlrank.options import in_objects
@@ -307,17 +306,6 @@ def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
     both = fit(battles.assign(second=second), judge=["verdict", "second"])
     assert both.judge.figures.names == ("verdict", "second")
     assert both.bse.mean() < fitted.bse.mean()
-
-
-@pytest.mark.long
-def test_command_line(battles, tmp_path, capsys):
-    path = tmp_path / "battles.csv"
-    battles.to_csv(path, index=False)
-    options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--set", "min_labels=2"]
-    assert main(["fit", FORMULA, str(path), "--functional", "bt", "--judge", "verdict", *options]) == 0
-    shown = capsys.readouterr().out
-    assert "Verdicts of the judge 'verdict' on 3,000 pairs" in shown
-    assert "human votes" in shown
 
 
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
 from dmlrank.fit.fit_covariance import warn_of_mean_preferences
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
@@ -120,21 +119,6 @@ def test_display_order_is_ignored_by_both_orders_of_a_pair(battles, rank, functi
     np.testing.assert_allclose(result.params, expected - result.steps.first.mean.bias, rtol=1e-9)
 
 
-def test_renamed_and_reversed_pairs_give_the_same_scores(battles, rank):
-    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "position_bias": False}
-    frame = battles.frame
-    turned = frame.rename(columns={"model_a": "model_b", "model_b": "model_a"})
-    turned["winner"] = frame["winner"].map({"model_a": "model_b", "model_b": "model_a", "tie": "tie"})
-    names = {"m0": "z0", "m1": "y1", "m2": "x2", "m3": "w3"}
-    renamed = frame.replace({"model_a": names, "model_b": names})
-    first = rank(frame, "winner ~ 1 | model_a + model_b", **options)
-    second = rank(turned, "winner ~ 1 | model_a + model_b", **options)
-    third = rank(renamed, "winner ~ 1 | model_a + model_b", **options)
-    np.testing.assert_allclose(second.params, first.params, atol=1e-10)
-    np.testing.assert_allclose(third.params[list(names.values())], first.params, atol=1e-10)
-    np.testing.assert_allclose(third.bse[list(names.values())], first.bse, rtol=1e-8)
-
-
 def test_without_features_both_averages_have_the_same_target():
     simulator = dr.datasets.Ties(coefficients=0)
     frame = simulator.sample(6000, rng=0)
@@ -220,27 +204,10 @@ def test_means_outside_of_the_simplex_are_set_to_its_border_with_a_warning(battl
     np.testing.assert_allclose(table.sum(axis=-1)[~np.eye(4, dtype=bool)], 1, rtol=1e-12)
 
 
-def test_stored_results_keep_the_average(fitted):
-    result = fitted("bt", average="preferences")
-    read = dr.read_json(result.to_json())
-    assert read.estimates.description.average == "preferences"
-    assert read.summary().as_text() == result.summary().as_text()
-
-
 def test_predictions_are_scores_of_prompts(fitted):
     preferences, scores = fitted("bt", average="preferences"), fitted("bt")
     np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
     assert preferences.predict().index.equals(scores.predict().index)
-
-
-def test_the_command_line_takes_the_average(battles, tmp_path, capsys):
-    battles.frame.to_csv(tmp_path / "votes.csv", index=False)
-    words = ["fit", "winner ~ 1 | model_a + model_b", str(tmp_path / "votes.csv"), "--context", "prompt", "--rng", "0"]
-    assert main([*words, "--functional", "bt", "--average", "preferences", "--set", "min_labels=1"]) == 0
-    assert "of mean preferences" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main([*words, "--average", "votes"])
-    assert "average" in capsys.readouterr().err
 
 
 def test_repetitions_add_what_other_folds_change(battles, rank):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -58,7 +57,6 @@ QUESTIONS = {
     "conf_int of another level": lambda r: r.conf_int(alpha=0.2, method="none"),
     "conf_int by bootstrap": lambda r: r.bootstrap("gaussian").conf_int(),
     "summary by bootstrap": lambda r: r.bootstrap("gaussian").summary(),
-    "tidy by bootstrap": lambda r: r.bootstrap("gaussian").tidy(),
     "t_test": lambda r: r.t_test("a - b"),
     "wald_test": lambda r: r.wald_test("a = b = c"),
     "t_test_pairwise": lambda r: r.t_test_pairwise(),
@@ -67,7 +65,6 @@ QUESTIONS = {
     "best_set": lambda r: r.best_set(),
     "ellipsoid": lambda r: r.ellipsoid(models=["a", "b"]),
     "by": lambda r: r.by("topic"),
-    "by, formula": lambda r: r.by("~ 1"),
     "after a change of scale": lambda r: r.rescale("elo").conf_int(),
     "from JSON": lambda r: dr.read_json(r.to_json()).conf_int(),
     "from a pickle": lambda r: pickle.loads(pickle.dumps(r)).ranks(),
@@ -188,21 +185,6 @@ def test_comparisons_show_the_scores_and_refuse_tests(extrapolated):
     assert "nan" not in text
     with pytest.raises(OptionError, match="whole"):
         side.conf_int()
-
-
-def test_errors_of_graphs_recommend_what_has_intervals():
-    data = ring(n=25)
-    with pytest.raises(GraphError) as error:
-        fit(data, position_bias=True, min_labels=8)
-    text = str(error.value)
-    assert "complete" not in text
-    assert "pairs=Pairs(min_labels=5), position_bias=False connects them, if display order does not matter" in text
-    with warnings.catch_warnings():
-        # So few votes bring warnings of their own.
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        assert fit(data, min_labels=5, position_bias=False).estimates.has_intervals
-    with pytest.raises(GraphError):
-        fit(ring(pairs=[(0, 1), (2, 3), (3, 4)]))
 
 
 def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():

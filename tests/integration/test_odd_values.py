@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, FormulaError, OptionTypeError, OutcomeError
+from dmlrank.exceptions import DataError, FormulaError, OutcomeError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -19,19 +19,6 @@ HUGE = 10**400
 @pytest.fixture
 def battles():
     return dr.datasets.simulate_arena(n=300, rng=0)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"weights": ["length"]}, OptionTypeError),
-        ({"weights": [HUGE] * 300}, OptionTypeError),
-        ({"weights": np.ones(300) * 1j}, OptionTypeError),
-    ],
-)
-def test_odd_options(options, error, battles):
-    with pytest.raises(error):
-        dr.dml_rank(FORMULA, battles, **in_objects({**OPTIONS, **options}))
 
 
 def test_levels_that_lack_a_value_of_a_boolean(battles):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dmlrank as dr
 from dmlrank.nuisance.training_rows import outcome_rows
 
 ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
@@ -163,8 +162,3 @@ def test_words_need_no_explanation(battles, rank):
     text = rank(battles[1], ONE.format("1")).explain()
     assert "The labels are" not in text
     assert "= first wins" not in text
-
-
-def test_a_stored_result_knows_its_outcome(battles, rank):
-    result = rank(battles[0], SOFT.format("1"))
-    assert dr.read_json(result.to_json()).summary().as_text() == result.summary().as_text()

@@ -101,18 +101,6 @@ def test_annotators_move_overlapping_groups_together(battles, fitted):
     assert "determined by" in " ".join(twice.summary().as_text().split())
 
 
-@pytest.mark.parametrize("options", FUNCTIONALS)
-@pytest.mark.parametrize("kind", ["robust", "two-way", "fixed"])
-def test_a_group_of_all_prompts_is_the_fit(fitted, options, kind):
-    results = fitted(**options, **COVARIANCES[kind])
-    # With fixed prompts the smaller of two covariances is taken jointly for all groups.
-    others = {} if kind == "fixed" else {"odd": "odd"}
-    groups = results.by({"every": np.ones(120, dtype=bool), **others})
-    np.testing.assert_allclose(groups.params["every"], results.params, atol=1e-12)
-    np.testing.assert_allclose(groups.bse["every"], results.bse, rtol=1e-7)
-    np.testing.assert_allclose(groups["every"].plugin, results.plugin, atol=1e-12)
-
-
 @pytest.mark.parametrize("ordered", [True, False])
 def test_scores_of_mean_preferences_in_a_group_are_those_of_a_fit_to_the_group(battles, fitted, ordered, rank):
     known = battles.mu if ordered else without_order(battles.mu)
@@ -129,23 +117,6 @@ def test_scores_of_mean_preferences_in_a_group_are_those_of_a_fit_to_the_group(b
         np.testing.assert_allclose(groups[name].plugin, alone.plugin, atol=1e-10)
         if alone.steps.unanimous is None:
             np.testing.assert_allclose(groups.bse[name], alone.bse, rtol=1e-7)
-
-
-def test_repetitions_are_averaged_in_every_group(battles, rank):
-    options = {"mu": battles.mu, "propensity": "shown", "n_rep": 2, "functional": "bt", "average": "preferences"}
-    results = rank(battles.frame, FORMULA, **options)
-    groups = results.by(TAGS)
-    # The given first stages are the same in all repetitions.
-    np.testing.assert_allclose(groups.params, results.update(n_rep=1).by(TAGS).params, atol=1e-12)
-
-
-def test_elo_points_stay_elo_points(fitted):
-    results = fitted("bt", average="preferences")
-    natural, elo = results.by(TAGS), results.rescale("elo", mean=1000).by(TAGS)
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.params, 1000 + factor * natural.params, rtol=1e-10)
-    np.testing.assert_allclose(elo.cov_params(), factor**2 * natural.cov_params(), rtol=1e-9)
-    np.testing.assert_allclose(elo["odd"].plugin, 1000 + factor * natural["odd"].plugin, rtol=1e-10)
 
 
 def test_masks_are_by_row_or_by_prompt_and_columns_hold_booleans_in_any_form(battles, fitted):

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -66,12 +65,6 @@ def assert_alike(one, two):
     np.testing.assert_allclose(one.bse, two.bse, rtol=0.02)
 
 
-def assert_same_bits(one, two):
-    assert one.params.equals(two.params)
-    assert one.cov_params().equals(two.cov_params())
-    assert one.tidy().equals(two.tidy())
-
-
 OPTIONS_OF_DATA = Options.of(in_objects({"context": "question_id"}))
 OPTIONS = {
     "bt, order matters": {"functional": "bt", "position_bias": True},
@@ -97,15 +90,6 @@ OPTIONS = {
 def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
     assert_alike(*(dr.dml_rank(FORMULA, data, **in_objects(kwargs)) for data in (table, str(folder))))
-
-
-def test_workers_give_the_same_bits(folder):
-    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    formula = "winner ~ u + v | model_a + model_b"
-    alone = dr.dml_rank(formula, folder, **in_objects(options))
-    with ThreadPoolExecutor(2) as workers, dr.computing(executor=workers):
-        on_workers = dr.dml_rank(formula, folder, **in_objects(options))
-    assert_same_bits(alone, on_workers)
 
 
 def test_features_are_in_a_file_in_single_precision(folder, table):

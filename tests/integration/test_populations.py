@@ -132,12 +132,3 @@ def test_more_repetitions_train_only_the_new_ones(battles, rank, monkeypatch):
     monkeypatch.setattr(lightgbm, "train", lambda *a, **k: trained.append(1) or train(*a, **k))
     fit.update(n_rep=2)
     assert len(trained) == 5
-
-
-def test_win_probability_and_predict_average_over_repetitions(battles, rank):
-    options = {"propensity": "marginal", "tune": QUICK}
-    fit = rank(battles.frame, FORMULA, n_rep=2, **options)
-    share = fit.win_probability("m0", "m1")
-    assert share.estimate + fit.win_probability("m1", "m0").estimate == pytest.approx(1)
-    np.testing.assert_allclose(fit.predict().shape, (120, 4))
-    assert fit.predict(battles.frame.head(3)).shape == (3, 4)

@@ -116,17 +116,6 @@ def test_with_one_order_rare_merging_gains_by_the_ratio_of_the_derivation(rank):
     np.testing.assert_allclose((ordered.bse / merged.bse) ** 2, 1 / (4 * 0.85 * 0.15), rtol=0.1)
 
 
-def test_swapping_the_columns_changes_nothing(rank):
-    rng = np.random.default_rng(4)
-    votes = simulate(rng, without_order(np.full((200, 3, 3, 3), 1 / 3)), np.full((200, 3, 3), 0.4))
-    swapped = votes.rename(columns={"model_a": "model_b", "model_b": "model_a"})
-    swapped["winner"] = votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"})
-    for options in ({}, {"functional": "bt"}):
-        one, other = (rank(data, position_bias=False, propensity="marginal", **options) for data in (votes, swapped))
-        np.testing.assert_allclose(one.params, other.params, atol=1e-12)
-        np.testing.assert_allclose(one.cov_params(), other.cov_params(), atol=1e-14)
-
-
 @pytest.mark.long
 def test_learners_and_estimated_propensities_see_both_orders(rank):
     simulator = dr.datasets.Ties()

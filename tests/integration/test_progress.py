@@ -50,12 +50,6 @@ def test_a_random_search_tells_of_its_draws(battles, rank):
     assert heard[:3] == [(1, 2, "tuning, draws"), (2, 2, "tuning, draws"), (1, 2, "mu, folds")]
 
 
-@pytest.mark.long
-def test_results_are_the_same_with_progress(battles, rank):
-    one, other = rank(battles, FORMULA), rank(battles, FORMULA, progress=lambda *_: None)
-    np.testing.assert_array_equal(one.params, other.params)
-
-
 def test_a_terminal_gets_a_bar_that_ends_its_line():
     out = Terminal()
     bar = Bar(out)
@@ -79,10 +73,6 @@ def test_a_log_gets_a_line_now_and_then_and_one_at_the_end_without_control_chara
         now[0] += 1.0
         bar(step, 30, "scores")
     assert out.getvalue().splitlines() == ["scores: 10/30", "scores: 20/30", "scores: 30/30"]
-
-
-def test_reports_outside_a_fit_go_nowhere():
-    report(1, 2, "nothing")
 
 
 def test_reporting_ends_with_its_block():

@@ -161,25 +161,6 @@ def test_battles_without_models_are_not_shown(battles):
     assert "Every pair of every prompt therefore counts as shown" in " ".join(str(wide.summary()).split())
 
 
-@pytest.mark.long
-def test_the_order_of_rows_changes_nothing(battles):
-    formula = "winner ~ x | model_a + model_b"
-    shuffled = battles.assign(place=np.arange(len(battles))).sample(frac=1, random_state=3)
-    one, other = (
-        fitted(frame, formula, context="place", functional="bt").sensitivity("ant - dog", gamma=1.5).result_frame
-        for frame in (battles.assign(place=np.arange(len(battles))), shuffled)
-    )
-    pd.testing.assert_frame_equal(one, other, rtol=1e-9)
-
-
-def test_names_of_models_may_be_exchanged(battles, res):
-    """The bounds of b - a are those of a - b with the opposite sign."""
-    one, other = (res.sensitivity(h, gamma=1.7).result_frame for h in ("ant - bee", "bee - ant"))
-    np.testing.assert_allclose(one["lower"], -other["upper"], atol=1e-12)
-    # The critical value comes from draws.
-    np.testing.assert_allclose(one["conf_lower"], -other["conf_upper"], atol=1e-3)
-
-
 # --- tables ------------------------------------------------------------------------------------------
 
 
@@ -234,19 +215,6 @@ def test_other_units_multiply_the_bounds(res, sensitivity):
     pd.testing.assert_frame_equal(elo.tipping, sensitivity.tipping)
     shifted = res.rescale("elo", mean=1000).sensitivity("ant = 900", gamma=1).result_frame
     assert shifted["lower"][0] == pytest.approx(res.rescale("elo", mean=1000).params["ant"])
-
-
-@pytest.mark.parametrize(("scale", "digits"), [(1, 3), (5, 2), (1000, 1)])
-def test_the_decimals_are_those_of_other_tables(res, scale, digits):
-    """Two significant figures of the smallest standard error; at least three decimals in the functional's own unit."""
-    rescaled = res if scale == 1 else res.rescale(scale)
-    rows = rescaled.sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2)).summary().rows
-    assert {len(cell.partition(".")[2]) for row in rows for cell in row[1:6]} == {digits}
-
-
-def test_a_stored_analysis_keeps_its_numbers(sensitivity):
-    copy = pickle.loads(pickle.dumps(sensitivity))
-    pd.testing.assert_frame_equal(copy.result_frame, sensitivity.result_frame)
 
 
 def test_the_command_line_prints_the_bounds(battles, tmp_path, capsys):

@@ -113,12 +113,6 @@ def test_held_out_labels_are_not_those_of_the_same_text(data):
     assert losses[0] == pytest.approx(losses[1], rel=0.08)
 
 
-def test_the_deal_does_not_depend_on_the_order_of_the_rows(data):
-    shuffled = data.sample(frac=1, random_state=1)
-    one, other = fit(data, FORMULAS["vectors"]), fit(shuffled, FORMULAS["vectors"])
-    np.testing.assert_allclose(one.params, other.params, atol=1e-10)
-
-
 def test_contexts_of_their_own_are_dealt_as_ever(data):
     alone = data.drop_duplicates("prompt").reset_index(drop=True)
     result = fit(alone)

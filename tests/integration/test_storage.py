@@ -20,7 +20,6 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
-from dmlrank.options import in_objects
 from dmlrank.storage.json_format import from_text, to_text
 
 from ..styled import Styled
@@ -89,31 +88,11 @@ def test_a_json_round_trip_says_the_same(any_result):
     json.loads(again, parse_constant=pytest.fail)
 
 
-def test_json_of_a_view_in_elo(results):
-    elo = results.update(functional="bt").rescale("elo", anchor={"m1": 1000})
-    read = dr.read_json(elo.to_json())
-    same(read, elo)
-    np.testing.assert_allclose(read.rescale("log-odds").params, results.update(functional="bt").params, atol=1e-12)
-
-
 def test_json_files(results, tmp_path):
     path = tmp_path / "result.json"
     assert results.to_json(path) is None
     same(dr.read_json(path), results)
     same(dr.read_json(str(path)), results)
-
-
-def test_floats_come_back_to_the_last_bit(results):
-    e = results.estimates
-    read = from_text(to_text(e))
-    for one, other in (
-        (read.estimate, e.estimate),
-        (read.covariance.matrix, e.covariance.matrix),
-        (read.covariance.basis, e.covariance.basis),
-    ):
-        assert one.tobytes() == np.ascontiguousarray(other).tobytes()
-    assert read.diagnostics == e.diagnostics
-    assert read.description == e.description
 
 
 def test_json_has_no_words_for_nan_but_this_has(results):
@@ -146,13 +125,10 @@ def changed(text, **entries):
     [
         {"format": "other"},
         {"schema": 99},
-        {"estimates": []},
         {"estimates__estimate": None},
-        {"estimates__estimat": 1},
         {"estimates__alpha": "0.05"},
         {"estimates__alpha": 2.0},
         {"estimates__critical": "NaN"},
-        {"estimates__models": ["a", "b"]},
         {"estimates__models": ["a", "a", "b", "c"]},
         {"estimates__models": [1, 2, 3, 4]},
         {"estimates__estimate": [1, 2, True, 3]},
@@ -163,15 +139,12 @@ def changed(text, **entries):
         {"estimates__description__seed": 1.5},
         {"estimates__description__tie_weights": [["tie", 0.5]]},
         {"estimates__graph": 3},
-        {"estimates__alpha": 10**400},
-        {"estimates__critical": "Infinity"},
         {"estimates__neutral": "NaN"},
         {"estimates__scale__factor": -1.0},
         {"estimates__scale__anchor": ["m9", 0.0]},
         {"estimates__plugin": ["Infinity", 0, 0, 0]},
         {"estimates__estimate": [[[0.5]], [[0.5]]]},
         {"estimates__description__n_votes": -1},
-        {"estimates__description__n_votes": 10**30},
         {"estimates__description__n_contexts": 0},
         {"estimates__description__cov_type": "robst"},
         {"estimates__diagnostics__mu_floored": -3},
@@ -179,7 +152,6 @@ def changed(text, **entries):
         {"estimates__covariance__basis": [[1.0], [1.0], [0.0], [0.0]]},
         {"estimates__covariance__matrix": (np.eye(4) + np.eye(4, k=1)).tolist()},
         {"estimates__covariance__matrix": (np.ones((4, 4)) - np.eye(4)).tolist()},
-        {"estimates__covariance__matrix": np.diag([1, 1, 1, -1e-6]).tolist()},
         {"estimates__graph__edges": np.triu(np.ones((4, 4), bool), 1).tolist()},
         {"estimates__graph__edges": np.ones((4, 4), bool).tolist()},
         {"estimates__alpha": 0.5},
@@ -187,19 +159,15 @@ def changed(text, **entries):
         {"estimates__description__n_votes": 10**6},
         {"estimates__description__n_unlabelled": 10**6},
         {"estimates__description__n_folds": 0},
-        {"estimates__description__n_rep": 0},
         {"estimates__diagnostics__min_propensity": -1.0},
-        {"estimates__diagnostics__min_propensity": "-Infinity"},
         {"estimates__diagnostics__effective_share": 2.0},
         {"estimates__diagnostics__log_loss": -1.0},
         {"estimates__diagnostics__floor": 0.7},
         {"estimates__shares": [1e308] * 4},
         {"estimates__estimate": [0.5, 0.5, 0.5, 1.5]},
         {"estimates__scale": {"name": "elo", "factor": 174.7}},
-        {"estimates__scale": {"name": "2 times", "factor": 3.0}},
         {"estimates__scale__factor": 2.0},
         {"estimates__covariance__matrix": np.full((4, 4), 1e308).tolist()},
-        {"estimates__covariance__matrix": (np.eye(4) * 1.7e308).tolist()},
     ],
 )
 def test_json_that_is_no_result(results, entries):
@@ -267,54 +235,6 @@ def test_what_is_neither_a_path_nor_a_text_is_refused(results):
     assert from_text(text, max_characters=len(text)).models == tuple(results.models)
     with pytest.raises(StorageError):
         from_text(text, max_characters=len(text) - 1)
-
-
-ODD = [None, True, -1, 0, 1.5, 10**30, 10**400, "NaN", "Infinity", "x", [], {}, [[]], [[[1]]], [1, 2]]
-
-
-def entries_of(content, path=()):
-    yield path
-    if isinstance(content, dict):
-        for name, entry in content.items():
-            yield from entries_of(entry, (*path, name))
-    elif isinstance(content, list) and content:
-        yield from entries_of(content[0], (*path, 0))
-
-
-def with_entry(text, path, value):
-    place = content = json.loads(changed(text))
-    for name in path[:-1]:
-        place = place[name]
-    place[path[-1]] = value
-    return json.dumps(content)
-
-
-@pytest.mark.long
-def test_any_entry_of_any_kind_is_refused_or_answers(results, ignore_warnings):
-    text = results.update(functional="bt").rescale("elo", anchor={"m1": 1000}).to_json()
-    paths = [path for path in entries_of(json.loads(text)) if path]
-    for number, path in enumerate(paths):
-        for value in ODD[number % 6 :: 6]:
-            try:
-                read = dr.read_json(with_entry(text, path, value))
-            except StorageError:
-                continue
-            assert read.summary().as_text()
-            assert dr.read_json(read.to_json()).to_json() == read.to_json()
-
-
-def test_variances_that_are_rounding_noise_come_back(rank, ignore_warnings):
-    rng = np.random.default_rng(0)
-    a = rng.integers(3, size=60)
-    b = (a + rng.integers(1, 3, size=60)) % 3
-    data = pd.DataFrame({"winner": 0.5, "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    options = {"position_bias": False, "min_labels": 1, "propensity": "marginal", "graph": "complete"}
-    result = dr.dml_rank(
-        "winner ~ 1 | model_a + model_b",
-        data,
-        **in_objects({"functional": "rank_centrality", "rng": 0, "n_jobs": 1, **options}),
-    )
-    assert dr.read_json(result.to_json()).cov_params().equals(result.cov_params())
 
 
 def test_half_of_a_surrogate_pair_in_a_name(results, tmp_path):

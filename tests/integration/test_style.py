@@ -13,9 +13,7 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 from tests.styled import Styled
-from tests.support import needs, optional
-
-plt = optional("matplotlib.pyplot")
+from tests.support import needs
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
@@ -167,25 +165,6 @@ def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
 
 
 @pytest.mark.long
-def test_shuffled_rows_give_the_same_estimates(battles, fitted):
-    named = battles.assign(prompt=np.arange(len(battles)))
-    ordered = dr.dml_rank(FORMULA, named, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
-    shuffled = named.sample(frac=1, random_state=0)
-    same_scores(
-        ordered, dr.dml_rank(FORMULA, shuffled, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
-    )
-    assert not np.allclose(ordered.style.params, 0)
-
-
-@pytest.mark.long
-def test_an_update_is_a_fit(battles, fitted):
-    same_scores(fitted, fitted.update(adjust=None).update(adjust=ADJUST))
-    same_scores(fitted, fitted.update(adjust=dr.EqualStyle(ADJUST)))
-    with_other = fitted.update(adjust="~ log_length")
-    same_scores(with_other, dr.dml_rank(FORMULA, battles, **in_objects({"adjust": "~ log_length", **OPTIONS})))
-
-
-@pytest.mark.long
 def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
     # Two votes on every prompt, the second one on other answers of the same models.
     rng = np.random.default_rng(0)
@@ -218,21 +197,11 @@ def test_groups_have_slopes_of_their_own(battles):
 
 
 @pytest.mark.long
-def test_weights_clusters_repetitions_and_fixed_prompts(battles, fitted):
+def test_weights_and_fixed_prompts(battles, fitted):
     n = len(battles)
     doubled = fitted.update(weights=np.full(n, 2.0))
     same_scores(fitted, doubled)
-    by_context = battles.assign(prompt=np.arange(n), user=np.arange(n) // 2)
-    clustered = dr.dml_rank(
-        FORMULA,
-        by_context,
-        **in_objects({"adjust": ADJUST, "cov_type": "cluster", "cov_kwds": {"groups": "user"}, **OPTIONS}),
-    )
-    assert np.isfinite(clustered.style.bse).all()
-    assert (clustered.style.bse != fitted.style.bse).all()
     assert (fitted.update(prompts="fixed").bse <= fitted.bse + 1e-12).all()
-    repeated = fitted.update(n_rep=2)
-    assert abs(repeated.style.params - fitted.style.params).max() < fitted.style.bse.max()
 
 
 @pytest.mark.long
@@ -249,10 +218,7 @@ def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
     assert (parts.style.bse > 0).all()
 
 
-def test_results_are_stored_rescaled_and_shown(fitted):
-    stored = dr.read_json(fitted.to_json())
-    pd.testing.assert_frame_equal(stored.style.table, fitted.style.table)
-    pd.testing.assert_frame_equal(stored.style.rank_changes(), fitted.style.rank_changes())
+def test_results_are_rescaled_and_shown(fitted):
     elo = fitted.rescale("elo", mean=1000)
     factor = 400 / np.log(10)
     np.testing.assert_allclose(elo.style.params, factor * fitted.style.params)

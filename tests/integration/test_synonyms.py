@@ -27,11 +27,9 @@ def message(formula, data, **options):
     ("formula", "shown"),
     [
         (LEAD.format("prompt.len"), "Q('prompt.len')"),
-        (LEAD.format("np.abs(prompt.len)"), "Q('prompt.len')"),
         (LEAD.format("my col"), "Q('my col')"),
         (LEAD.format("`my col`"), "Q('my col'), not in backticks"),
         ("winner ~ 1 | model.a + model_b", "Q('model.a')"),
-        ("winner ~ 1 | model a + model_b", "Q('model a')"),
         ("winner ~ 1 | `model.a` + model_b", "Q('model.a'), not in backticks"),
     ],
 )
@@ -46,10 +44,7 @@ def test_odd_column_names_are_written_in_quotes(battles, formula, shown):
     ("call", "shown"),
     [
         ("log(length)", "write np.log(x)"),
-        ("ln(length)", "write np.log(x)"),
         ("sqrt(length)", "write np.sqrt(x)"),
-        ("exp(length)", "write np.exp(x)"),
-        ("factor(category)", "write C(x)"),
         ("as.factor(category)", "write C(x)"),
         ("poly(length, 2)", "write x + I(x**2)"),
         ("s(length)", "write bs(x, df=4)"),

@@ -73,44 +73,6 @@ def test_the_winner_of_all_is_the_mirror_image():
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-4)
 
 
-def test_names_of_models_do_not_matter():
-    data = hopeless()
-    new = dict(zip("abcz", "wxay", strict=True))
-    renamed = data.assign(model_a=data.model_a.map(new), model_b=data.model_b.map(new))
-    one, other = (
-        dr.dml_rank(PLAIN, d, **in_objects({**COMMON, "context": "q"}))
-        for d in (data.assign(q=range(len(data))), renamed.assign(q=range(len(data))))
-    )
-    assert one.bse.rename(new).sort_index().to_numpy() == pytest.approx(other.bse.sort_index().to_numpy(), rel=1e-6)
-
-
-def test_orders_that_do_not_matter_may_be_flipped():
-    data = hopeless().assign(q=range(300))
-    turn = np.arange(300) % 3 == 0
-    flipped = data.copy()
-    flipped.loc[turn, ["model_a", "model_b"]] = data.loc[turn, ["model_b", "model_a"]].to_numpy()
-    flipped.loc[turn, "winner"] = data.winner[turn].map({"model_a": "model_b", "model_b": "model_a"})
-    one, other = (
-        dr.dml_rank(PLAIN, d, **in_objects({**COMMON, "position_bias": False, "context": "q"})) for d in (data, flipped)
-    )
-    assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-9)
-
-
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality", "softmin", "dominance"])
-def test_ties_alone_separate_nothing(functional):
-    rng = np.random.default_rng(0)
-    a = rng.integers(6, size=400)
-    b = (a + rng.integers(1, 6, size=400)) % 6
-    data = pd.DataFrame({"winner": "tie", "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(PLAIN, data, **in_objects({"functional": functional, "graph": "complete", **COMMON}))
-    assert (result.bse > 1e-4 * result.params.abs().max()).all() or functional == "bt"
-    assert (result.bse > 1e-6).all()
-    assert (result.t_test_pairwise().result_frame["p_adjusted"] > 0.9).all()
-    assert len(result.best_set(1)) == 6
-    assert "is decided" not in " ".join(str(result.summary()).split())
-    assert any("tied in all their votes" in text for text in result.diagnostics.warnings)
-
-
 def test_all_ties_of_one_pair_have_half_the_reach():
     data = votes(both_ways("a", "b", "tie", 60))
     share = dr.dml_rank(PLAIN, data, **in_objects({**COMMON, "position_bias": False})).win_probability("a", "b")
@@ -316,11 +278,6 @@ def test_huge_weights_count_by_their_ratios():
         for unit in (1, 1e307)
     )
     assert one.bse.to_numpy() == pytest.approx(other.bse.to_numpy(), rel=1e-9)
-
-
-def test_warnings_are_of_the_package():
-    with pytest.warns(DmlrankWarning, match="labels without variation"):
-        dr.dml_rank(PLAIN, hopeless(), **in_objects(COMMON))
 
 
 def test_one_annotator_of_a_pair_is_one_label():

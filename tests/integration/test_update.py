@@ -139,21 +139,10 @@ def test_an_update_of_an_update_is_a_fresh_fit(battles, results, rank):
     assert_equal(made, rank(battles.frame, FORMULA, **(OPTIONS | together)))
 
 
-def test_there_and_back_again(results):
-    changed = quietly(results.update, functional="bt", alpha=0.2, tune={"n_estimators": 2})
-    assert_equal(quietly(changed.update, functional="borda", alpha=0.05, tune=TREES), results)
-
-
 def test_back_to_robust_drops_the_clusters(results):
     clustered = quietly(results.update, **CHANGES["one-way clusters"])
     assert clustered.estimates.description.clusters == ("topic",)
     assert_equal(clustered.update(cov_type="robust"), results)
-
-
-def test_weights_may_be_arrays(results):
-    first, second = ((np.array([1, 0, 1, 0.5]), np.array([0, 1, 1, 0.5])) for _ in range(2))
-    again = results.update(category_weights=first).update(category_weights=second)
-    np.testing.assert_array_equal(again.params, results.update(category_weights=second).params)
 
 
 def test_warnings_stay_in_the_diagnostics(battles, rank):
@@ -230,13 +219,6 @@ def test_an_update_of_other_rows_is_a_fresh_fit_of_them(battles, results, rank, 
     # The rows of the fit stay what they were.
     assert_equal(quietly(earlier.update, data=None), earlier)
     assert earlier.nobs < fresh.nobs
-
-
-def test_an_update_of_other_rows_keeps_the_unit(battles, results):
-    elo = quietly(results.update, functional="bt").rescale("elo", mean=1000)
-    some = first_prompts(battles.frame)
-    expected = quietly(results.update, data=some, functional="bt").rescale("elo", mean=1000)
-    assert_equal(quietly(elo.update, data=some), expected)
 
 
 def test_other_rows_lack_a_column_or_are_no_frame(battles, results):

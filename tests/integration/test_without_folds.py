@@ -8,7 +8,6 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.estimation.cross_fitting import mu_by_fold
-from dmlrank.estimation.one_step import evaluate_contexts
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
 from dmlrank.options import in_objects
@@ -131,18 +130,6 @@ def test_votes_of_a_cluster_are_held_out_together():
         j, k = cells.first[i], cells.second[i]
         left = pilot.votes[j, k] * pilot.table[j, k] - votes[same].sum(axis=0)
         np.testing.assert_allclose(constant.held_out(cells)[i], left / left.sum(), atol=1e-9)
-
-
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
-def test_identical_contexts_give_what_each_context_gives(functional):
-    battles = dr.datasets.simulate_arena(n=1200, rng=0)
-    together = dr.dml_rank(PLAIN, battles, functional=functional, rng=0)
-    assert len(together.steps.first.one_step_result.labels.cells) < 600
-    steps = together.steps
-    estimands, weight = {"target": steps.setup.functional}, np.ones(1200)
-    apart = evaluate_contexts(estimands, steps.data, steps.first.nuisances, steps.units.blocks, weight).target
-    np.testing.assert_allclose(together.params, apart.estimate, atol=1e-12)
-    np.testing.assert_allclose(together.influence, apart.centred, atol=1e-10)
 
 
 def test_repetitions_are_not_repeated():
