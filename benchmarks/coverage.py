@@ -38,7 +38,7 @@ from scenarios import FUNCTIONALS, Scenario, scenarios
 from scipy.stats import beta
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing_with, in_workers
+from dmlrank._utils.computation import computing, computing_with, in_workers
 from dmlrank.exceptions import DmlrankError, DmlrankWarning
 from dmlrank.options import in_objects
 
@@ -108,7 +108,7 @@ def replications(
         from distributed import Client
 
         workers = Client(scheduler)
-    with workers, computing_with(1, workers):
+    with workers, computing(executor=workers), computing_with(1):
         yield from in_workers(replication, None, tasks, name="replications")
 
 
