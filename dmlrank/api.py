@@ -24,6 +24,7 @@ from .functionals import Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .options import (
+    KEYWORDS,
     OPTIONS,
     Average,
     CovarianceKeywords,
@@ -205,7 +206,7 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    given = {name: value for name, value in locals().items() if name not in _OF_THE_CALL}
+    given = _options_among(locals())
     options, environment = Options.of(given), caller_environment(env, depth=2)
     with computing_with(options.n_jobs, progress):
         criteria = {}
@@ -219,8 +220,9 @@ def dml_rank(
         return fit(options_for(data, options, given), Source(formula, data, environment))
 
 
-# Arguments that are no options of a fit.
-_OF_THE_CALL = frozenset(["formula", "data", "progress", "env"])
+def _options_among(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a call that are options of a fit."""
+    return {name: value for name, value in arguments.items() if name in KEYWORDS}
 
 
 @_with_hints
@@ -289,7 +291,7 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    given = {name: value for name, value in locals().items() if name not in _OF_THE_CALL}
+    given = _options_among(locals())
     has_clusters = bool(CovarianceKeywords.of(cov_kwds).groups)
     options = Options.of({**given, "cov_type": "cluster" if has_clusters else "robust"})
     environment = caller_environment(env, depth=2)
