@@ -448,7 +448,7 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
 # --- files that are written, and how a command ends -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", ["out", "pairs", "report"])
+@pytest.mark.parametrize("option", ["out", "pairs", pytest.param("report", marks=needs("jinja2"))])
 def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, capsys, option):
     # A fit with this formula has an error of its own: there is no column of this name.
     formula = "winner ~ nowhere | model_a + model_b"
