@@ -589,9 +589,10 @@ class Options:
     )
     judge: Any = _option(
         None,
-        "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
+        "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge; for scores "
+        "columns of judges' scores of all answers, graded or not",
         convert=as_judge,
-        used_by=_WITH_JUDGES,
+        used_by=(*_WITH_JUDGES, "means"),
         metavar="COLUMN",
         several=True,
     )

@@ -1,6 +1,6 @@
 """Fits without the first stages mu and pi: Bradley-Terry by maximum likelihood, and means of scores.
 
-Means with missing scores have models of their own (:mod:`dmlrank.estimation.missing_scores`).
+Means with missing scores have a predictor of their own (:mod:`dmlrank.estimation.predicted_scores`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import real_array, require_shape
+from .._utils.argument_checks import is_frame, real_array, require_shape
 from .._utils.computation import warn
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs, ScoreTable
@@ -21,19 +21,21 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
+from ..data.pairs_from_scores import further_scores
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
+from ..estimation.predicted_scores import CorrectedMeans, ScoreCells, answer_columns, corrected_means
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
-from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
+from ..exceptions import DataError, IntervalWarning, JudgeError, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
-from ..inference.covariance import cluster_sums
+from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
+from ..nuisance.style import context_design
 from .compared_pairs import (
     OrderChoice,
     Setup,
@@ -186,6 +188,8 @@ def win_probability_influence(state: FitState, item: int, opponent: int) -> tupl
 _MODELLED = "means corrected for missing scores"
 # Fewest prompts, or clusters, with which intervals have been found to hold.
 FEWEST_PROMPTS = 20
+# Fewest scores of a model of which others are missing.
+FEWEST_GRADES = 10
 # Scores with an effective number below this share of their number were drawn with very different propensities.
 _UNEVEN = 0.25
 
@@ -195,8 +199,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
 
     The score of model j is the mean over prompts of Y_ij, the mean score of its runs on prompt i. Its influence value
     is Y_ij less the score, so that the covariance of all scores, and of their differences, is that of paired data.
-    Where scores are missing, m_ij + S_ij / pi_ij (Y_ij - m_ij) takes the place of Y_ij
-    (:mod:`dmlrank.estimation.missing_scores`).
+    Where scores are missing, m_ij + W_ij (Y_ij - m_ij) takes the place of Y_ij
+    (:mod:`dmlrank.estimation.predicted_scores`).
 
     First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
@@ -211,53 +215,54 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
             f"table"
         )
-    lost = np.zeros(data.n_items) if propensity is None or source.runs is None else source.runs.n_lost.sum(axis=0)
+    is_drawn = propensity is not None and options.judge is None
+    lost = np.zeros(data.n_items) if not is_drawn or source.runs is None else source.runs.n_lost.sum(axis=0)
     if lost.any():
         by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
         raise MissingDataError(
             f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
             f"propensity= does not correct for them. Write the score that a failed run has, such as 0, in the table"
         )
-    is_modelled = propensity is not None or (options.missing == "model" and bool(np.isnan(scores.mean).any()))
+    judges = read_judges(data, source, options.judge)
+    has_gaps = np.asarray(np.isnan(scores.mean).any(axis=0))
+    is_modelled = propensity is not None or bool(judges.size) or (options.missing == "model" and bool(has_gaps.any()))
     if not is_modelled:
         _require_complete(scores, data)
-    if is_modelled and propensity is None and not data.x.shape[1]:
+    if is_modelled and propensity is None and not data.x.shape[1] and not judges.size:
         warn(
-            "missing='model' without features: scores are means of those that are there, each model over its own "
-            "prompts. They can be compared only if scores are missing for reasons that have nothing to do with them; "
+            "missing='model' without features or a judge: scores of other models on the prompt stand in for missing "
+            "ones. Models can be compared only if scores are missing for reasons that have nothing to do with them; "
             "name features that say which scores are missing, or use missing='common'",
             kind=IntervalWarning,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     n_scores = np.isfinite(scores.mean).sum(axis=0)
-    if n_scores.min() < 2:
-        few = listed([name for name, count in zip(data.items, n_scores, strict=True) if count < 2])
-        raise MissingDataError(
-            f"{few} has scores on fewer than two prompts, and a standard error needs at least two; run it on more "
-            f"prompts, or leave it out of the table"
-        )
+    _require_enough(data.items, n_scores, np.where(has_gaps & is_modelled, FEWEST_GRADES, 2), bool(judges.size))
     setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
     value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
+    cluster = units.clusters.of_context if units.clusters else None
     if is_modelled:
-        means = modelled_means(stages, data, scores, units, propensity)
+        means = modelled_means(stages, data, scores, units, propensity, judges)
         value, correction = means.fitted, means.correction
-        share = effective_share(means.inverse * weight[:, None])
+        share = effective_share(means.inverse * weight[:, None], cluster)
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
     warn_of_covariance(covariance, data, options)
+    n_units = n if cluster is None else len(np.unique(cluster))
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
-        covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
-    cluster = units.clusters.of_context if units.clusters else None
+        widening = few_scores_widening(n_units * share, has_gaps)
+        df = min(covariance.df, n_units * float(share.min()) - 1)
+        covariance = replace(covariance, matrix=covariance.matrix * np.outer(widening, widening), df=df)
     of_means = limits_of_means(influence, bounds_of(scores.mean, options.bounds), cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
     # Some models have too few prompts for reliable intervals, and others have many more.
-    n_effective = n * (np.ones(data.n_items) if share is None else share)
+    n_effective = n_units * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
     if is_uneven.any():
         _warn_of_uneven_draws(data.items, n_scores, n_effective, is_uneven)
@@ -381,44 +386,104 @@ def limits_of_means(
     )
 
 
-def effective_share(weight: FloatArray) -> FloatArray:
+def effective_share(weight: FloatArray, cluster: IntArray | None = None) -> FloatArray:
     """Return Kish's (1965) effective number of prompts with a score, as a share of all, (K,); 1 for a model without.
 
-    ``weight``, (n, K), is that of each score, S / pi times the weight of the prompt.
+    ``weight``, (n, K), is that of each score, W times the weight of the prompt. With clusters, (n,), they are counted.
     """
+    if cluster is not None:
+        weight = unit_sums(weight, np.unique(cluster, return_inverse=True)[1])
     total, squares = weight.sum(axis=0), np.square(weight).sum(axis=0)
     return np.divide(np.square(total), squares * len(weight), out=np.ones(len(total)), where=squares > 0)
 
 
+def few_scores_widening(number: FloatArray, has_gaps: NDArray[np.bool_]) -> FloatArray:
+    """Return by what standard errors grow, (K,), because m and the mean are learnt from the same effective number."""
+    return np.sqrt(np.where(has_gaps, number / np.maximum(number - 2, 1), 1.0))
+
+
 def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
-    scores, given = state.data.scores, state.options.propensity
-    is_complete = scores is None or not np.isnan(scores.mean).any()
-    if is_complete and isinstance(given, str) and given == "estimate":
+    if _MODELLED not in state.kept or state.data.scores is None:
         return None
-    inverse = state.kept[_MODELLED].result.inverse[contexts]
-    return effective_share(inverse * state.influence.weight[contexts, None])
+    inverse, clusters = state.kept[_MODELLED].result.inverse[contexts], state.units.clusters
+    weight = inverse * state.influence.weight[contexts, None]
+    return effective_share(weight, None if clusters is None else clusters.of_context[contexts])
+
+
+def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> FloatArray:
+    """Return the scores of judges, (n, K, L), NaN where an answer has none; raise for those that cannot be used."""
+    if names is None:
+        return np.empty((data.n_contexts, data.n_items, 0))
+    if is_frame(names):
+        raise OptionError("judge= of a table of scores names columns of the table, one for each judge; join the frame")
+    assert data.scores is not None
+    assert source.runs is not None
+    rows, graded = data.row_index[data.first_row], np.isfinite(data.scores.mean)
+    if not graded.any():
+        raise MissingDataError(
+            "no answer is graded: scores of a judge alone say what the judge prefers (judge column as the outcome, "
+            f"'{names[0]} ~ 1 | {source.model}')"
+        )
+    judges = np.stack([further_scores(source, name)[rows] for name in names], axis=2)
+    is_answer = (source.runs.n_lost[rows] > 0) | graded
+    for number, name in enumerate(names):
+        judge = judges[:, :, number]
+        is_seen = np.isfinite(judge)
+        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == data.scores.mean[graded]).all():
+            raise JudgeError(f"column {name!r} holds the grades themselves; name the column with the judge's scores")
+        n_seen, n_answers = (is_seen & is_answer).sum(axis=0), is_answer.sum(axis=0)
+        j = int(np.argmin(n_seen / np.maximum(n_answers, 1)))
+        if 2 * n_seen[j] < n_answers[j]:
+            raise JudgeError(
+                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}; a "
+                f"judge has to see nearly all, graded or not: let it score the others, or leave it out"
+            )
+        if not np.nanmax(judge) > np.nanmin(judge):
+            raise JudgeError(f"judge {name!r} has the same score for all answers, which says nothing; leave it out")
+    return judges
+
+
+def _require_enough(models: tuple[str, ...], n_scores: IntArray, fewest: IntArray, has_judge: bool) -> None:
+    """Raise where models have fewer scores than an interval needs. Shapes: n_scores, fewest (K,)."""
+    few = np.flatnonzero(n_scores < fewest)
+    if len(few):
+        j, n = few[0], n_scores[few[0]]
+        what, remedy = ("graded answer", "grade more of them") if has_judge else ("score", "run it on more prompts")
+        raise MissingDataError(
+            f"{models[j]!r} has {n} {what}{'s' * int(n != 1)}; an interval needs at least {fewest[j]} of every model: "
+            f"{remedy}, or leave the model out" + (f" ({len(few)} such models)" if len(few) > 1 else "")
+        )
 
 
 def modelled_means(
-    stages: FirstStages, data: PreferenceData, scores: ScoreTable, units: Units, propensity: FloatArray | None
+    stages: FirstStages,
+    data: PreferenceData,
+    scores: ScoreTable,
+    units: Units,
+    propensity: FloatArray | None,
+    judges: FloatArray,
 ) -> CorrectedMeans:
-    """Return the means corrected for missing scores, from propensities or from what features say of scores and gaps."""
+    """Return the means corrected for missing scores, with known propensities or estimated ones."""
     n_folds, fold_units = stages.fold_units(data, units, None, None)
     given = stages.options.propensity
-    key = (data, scores, units.context_weight, fold_units, stages.options.seed, given)
+    key = (data, scores, units.context_weight, fold_units, stages.options.seed, given, stages.options.judge)
 
     def learn() -> CorrectedMeans:
-        fold = np.zeros(data.n_contexts, np.intp)
-        if n_folds > 1:
-            fold = assign_folds(fold_units, n_folds, fold_key(stages.options.seed, 0)).fold
-        weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
-        arguments = (scores.mean, data.x, data.seed_order)
-        if propensity is None:
-            return corrected_means(*arguments, fold=fold, n_folds=n_folds, weight=weight)
-        return drawn_means(*arguments, propensity, fold=fold, n_folds=n_folds, weight=weight)
+        fold = assign_folds(fold_units, n_folds, fold_key(stages.options.seed, 0)).fold
+        return corrected_means(score_cells(data, units, judges, fold), propensity)
 
     return stages.keep(_MODELLED, key, learn)
+
+
+def score_cells(data: PreferenceData, units: Units, judges: FloatArray, fold: IntArray) -> ScoreCells:
+    """Return scores with the regressors that predict them; judges (n, K, L), fold (n,)."""
+    assert data.scores is not None
+    features = np.empty((data.n_contexts, 0))
+    if data.x.shape[1]:
+        features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
+    cluster = units.clusters.of_context if units.clusters else None
+    return ScoreCells(data.scores.mean, answer_columns(judges, features), fold, units.weights(data), cluster)
 
 
 def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
@@ -430,7 +495,9 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         return None
     assert data.scores is not None
     is_there, shape = np.isfinite(data.scores.mean), data.scores.mean.shape
-    if isinstance(given, str):
+    if isinstance(given, str) and given == "marginal":
+        table = np.broadcast_to(np.maximum(is_there.mean(axis=0), 1 / len(is_there)), shape)
+    elif isinstance(given, str):
         table = _propensity_of_column(given, data, source)
     else:
         table, rows, columns = given, None, None
