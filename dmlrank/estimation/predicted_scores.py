@@ -72,8 +72,12 @@ _CHUNK = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CorrectedMeans:
-    """Predicted scores m, (n, K), that leave nothing on average, corrections W (Y - m), weights W and propensities."""
+    """Predicted scores m, (n, K), that leave nothing on average, corrections W (Y - m), weights W and propensities.
 
+    ``fitted`` has the scores themselves of models that are complete, ``predicted`` what is predicted out of fold.
+    """
+
+    predicted: FloatArray
     fitted: FloatArray
     correction: FloatArray
     inverse: FloatArray
@@ -122,8 +126,8 @@ def corrected_means(cells: ScoreCells, propensity: FloatArray | None) -> Correct
     m = predicted_scores(cells, inverse, regressors(is_there, propensity, is_complete, n_units))
     left = np.where(is_there, cells.scores - m, 0.0)
     m = m + np.average(inverse * left, axis=0, weights=cells.weight)
-    m[:, is_complete] = cells.scores[:, is_complete]
-    return CorrectedMeans(m, inverse * np.where(is_there, cells.scores - m, 0.0), inverse, propensity)
+    fitted = np.where(is_complete, cells.scores, m)
+    return CorrectedMeans(m, fitted, inverse * np.where(is_there, cells.scores - fitted, 0.0), inverse, propensity)
 
 
 def regressors(is_there: BoolArray, propensity: FloatArray, is_complete: BoolArray, n_units: int) -> BoolArray:
@@ -148,20 +152,26 @@ def answer_columns(judges: FloatArray, features: FloatArray) -> FloatArray:
     n, n_items, n_judges = judges.shape
     columns = list[FloatArray]()
     for judge in range(n_judges):
-        raw = judges[:, :, judge]
-        is_seen = np.isfinite(raw)
-        level = np.nanmean(raw, axis=0)
-        own = np.where(is_seen, raw - level, 0.0)
-        if not is_seen.all():
-            covariance = shrunken_covariances(own, is_seen.astype(float), level)[-1]
-            own = np.where(is_seen, own, conditional_means(own, is_seen, covariance))
+        own = completed(judges[:, :, judge])
         columns.append(own)
         if n_items > 1:
-            columns.append(np.broadcast_to(own.mean(axis=1, keepdims=True), own.shape))
-        bends = np.unique(np.nanquantile(raw, [1 / 3, 2 / 3]))
-        columns += [np.maximum(own + level - bend, 0.0) for bend in bends]
+            deviation = own - own.mean(axis=0)
+            columns.append(np.broadcast_to(deviation.mean(axis=1, keepdims=True), own.shape))
+        bends = np.unique(np.nanquantile(judges[:, :, judge], [1 / 3, 2 / 3]))
+        columns += [np.maximum(own - bend, 0.0) for bend in bends]
     columns += [np.broadcast_to(feature[:, None], (n, n_items)) for feature in features.T]
     return _standardised(columns) if columns else np.empty((n, n_items, 0))
+
+
+def completed(judge: FloatArray) -> FloatArray:
+    """Return a judge's scores, (n, K), in which those of other answers to the prompt stand in for missing ones."""
+    is_seen = np.isfinite(judge)
+    if is_seen.all():
+        return judge
+    level = np.nanmean(judge, axis=0)
+    deviation = np.where(is_seen, judge - level, 0.0)
+    covariance = shrunken_covariances(deviation, is_seen.astype(float), level)[-1]
+    return np.where(is_seen, judge, level + conditional_means(deviation, is_seen, covariance))
 
 
 def _standardised(columns: list[FloatArray]) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.argument_checks import is_frame, real_array, require_shape
+from .._utils.argument_checks import real_array, require_shape
 from .._utils.computation import warn
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs, ScoreTable
@@ -21,7 +21,6 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
-from ..data.pairs_from_scores import further_scores
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import FEW_CLUSTERS
 from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
@@ -30,7 +29,7 @@ from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few
 from ..estimation.influence import Influence
 from ..estimation.predicted_scores import CorrectedMeans, ScoreCells, answer_columns, corrected_means
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
-from ..exceptions import DataError, IntervalWarning, JudgeError, MissingDataError, NuisanceError, OptionError, listed
+from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import cluster_sums, unit_sums
@@ -53,6 +52,7 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
+from .score_judges import Judges, grade_figures, read_judges, require_comparable, require_enough
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 
@@ -188,8 +188,6 @@ def win_probability_influence(state: FitState, item: int, opponent: int) -> tupl
 _MODELLED = "means corrected for missing scores"
 # Fewest prompts, or clusters, with which intervals have been found to hold.
 FEWEST_PROMPTS = 20
-# Fewest scores of a model of which others are missing.
-FEWEST_GRADES = 10
 # Scores with an effective number below this share of their number were drawn with very different propensities.
 _UNEVEN = 0.25
 
@@ -224,11 +222,12 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"propensity= does not correct for them. Write the score that a failed run has, such as 0, in the table"
         )
     judges = read_judges(data, source, options.judge)
+    has_judge, grades = judges is not None, None
     has_gaps = np.asarray(np.isnan(scores.mean).any(axis=0))
-    is_modelled = propensity is not None or bool(judges.size) or (options.missing == "model" and bool(has_gaps.any()))
+    is_modelled = propensity is not None or has_judge or (options.missing == "model" and bool(has_gaps.any()))
     if not is_modelled:
         _require_complete(scores, data)
-    if is_modelled and propensity is None and not data.x.shape[1] and not judges.size:
+    if is_modelled and propensity is None and not data.x.shape[1] and not has_judge:
         warn(
             "missing='model' without features or a judge: scores of other models on the prompt stand in for missing "
             "ones. Models can be compared only if scores are missing for reasons that have nothing to do with them; "
@@ -237,7 +236,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     n_scores = np.isfinite(scores.mean).sum(axis=0)
-    _require_enough(data.items, n_scores, np.where(has_gaps & is_modelled, FEWEST_GRADES, 2), bool(judges.size))
+    require_enough(data.items, n_scores, has_gaps & is_modelled, has_judge=has_judge)
     setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
@@ -245,7 +244,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
     cluster = units.clusters.of_context if units.clusters else None
     if is_modelled:
-        means = modelled_means(stages, data, scores, units, propensity, judges)
+        if propensity is None:
+            require_comparable(data, units, has_judge=has_judge)
+        means, cells = modelled_means(stages, data, units, propensity, judges)
         value, correction = means.fitted, means.correction
         share = effective_share(means.inverse * weight[:, None], cluster)
     influence = Influence(
@@ -259,6 +260,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         widening = few_scores_widening(n_units * share, has_gaps)
         df = min(covariance.df, n_units * float(share.min()) - 1)
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(widening, widening), df=df)
+        if judges is not None:
+            known = propensity is not None
+            grades = grade_figures(data, units, influence, judges, means, cells, widening=widening, is_known=known)
     of_means = limits_of_means(influence, bounds_of(scores.mean, options.bounds), cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
     # Some models have too few prompts for reliable intervals, and others have many more.
@@ -291,6 +295,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         win_share=np.full(data.n_items, np.nan),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
+        grades=grades,
     )
 
 
@@ -406,84 +411,33 @@ def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
     if _MODELLED not in state.kept or state.data.scores is None:
         return None
-    inverse, clusters = state.kept[_MODELLED].result.inverse[contexts], state.units.clusters
+    means, _ = state.kept[_MODELLED].result
+    inverse, clusters = means.inverse[contexts], state.units.clusters
     weight = inverse * state.influence.weight[contexts, None]
     return effective_share(weight, None if clusters is None else clusters.of_context[contexts])
 
 
-def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> FloatArray:
-    """Return the scores of judges, (n, K, L), NaN where an answer has none; raise for those that cannot be used."""
-    if names is None:
-        return np.empty((data.n_contexts, data.n_items, 0))
-    if is_frame(names):
-        raise OptionError("judge= of a table of scores names columns of the table, one for each judge; join the frame")
-    assert data.scores is not None
-    assert source.runs is not None
-    rows, graded = data.row_index[data.first_row], np.isfinite(data.scores.mean)
-    if not graded.any():
-        raise MissingDataError(
-            "no answer is graded: scores of a judge alone say what the judge prefers (judge column as the outcome, "
-            f"'{names[0]} ~ 1 | {source.model}')"
-        )
-    judges = np.stack([further_scores(source, name)[rows] for name in names], axis=2)
-    is_answer = (source.runs.n_lost[rows] > 0) | graded
-    for number, name in enumerate(names):
-        judge = judges[:, :, number]
-        is_seen = np.isfinite(judge)
-        if np.array_equal(is_seen, graded) and not graded.all() and (judge[graded] == data.scores.mean[graded]).all():
-            raise JudgeError(f"column {name!r} holds the grades themselves; name the column with the judge's scores")
-        n_seen, n_answers = (is_seen & is_answer).sum(axis=0), is_answer.sum(axis=0)
-        j = int(np.argmin(n_seen / np.maximum(n_answers, 1)))
-        if 2 * n_seen[j] < n_answers[j]:
-            raise JudgeError(
-                f"judge {name!r} has scores for {n_seen[j]:,} of {n_answers[j]:,} answers of {data.items[j]!r}; a "
-                f"judge has to see nearly all, graded or not: let it score the others, or leave it out"
-            )
-        if not np.nanmax(judge) > np.nanmin(judge):
-            raise JudgeError(f"judge {name!r} has the same score for all answers, which says nothing; leave it out")
-    return judges
-
-
-def _require_enough(models: tuple[str, ...], n_scores: IntArray, fewest: IntArray, has_judge: bool) -> None:
-    """Raise where models have fewer scores than an interval needs. Shapes: n_scores, fewest (K,)."""
-    few = np.flatnonzero(n_scores < fewest)
-    if len(few):
-        j, n = few[0], n_scores[few[0]]
-        what, remedy = ("graded answer", "grade more of them") if has_judge else ("score", "run it on more prompts")
-        raise MissingDataError(
-            f"{models[j]!r} has {n} {what}{'s' * int(n != 1)}; an interval needs at least {fewest[j]} of every model: "
-            f"{remedy}, or leave the model out" + (f" ({len(few)} such models)" if len(few) > 1 else "")
-        )
-
-
 def modelled_means(
-    stages: FirstStages,
-    data: PreferenceData,
-    scores: ScoreTable,
-    units: Units,
-    propensity: FloatArray | None,
-    judges: FloatArray,
-) -> CorrectedMeans:
-    """Return the means corrected for missing scores, with known propensities or estimated ones."""
+    stages: FirstStages, data: PreferenceData, units: Units, propensity: FloatArray | None, judges: Judges | None
+) -> tuple[CorrectedMeans, ScoreCells]:
+    """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
     n_folds, fold_units = stages.fold_units(data, units, None, None)
-    given = stages.options.propensity
-    key = (data, scores, units.context_weight, fold_units, stages.options.seed, given, stages.options.judge)
+    options, scores = stages.options, data.scores
+    assert scores is not None
+    key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
 
-    def learn() -> CorrectedMeans:
-        fold = assign_folds(fold_units, n_folds, fold_key(stages.options.seed, 0)).fold
-        return corrected_means(score_cells(data, units, judges, fold), propensity)
+    def learn() -> tuple[CorrectedMeans, ScoreCells]:
+        fold = assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold
+        features = np.empty((data.n_contexts, 0))
+        if data.x.shape[1]:
+            features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
+        of_judges = np.empty((*scores.mean.shape, 0)) if judges is None else judges.scores
+        cluster = units.clusters.of_context if units.clusters else None
+        cells = ScoreCells(scores.mean, answer_columns(of_judges, features), fold, units.weights(data), cluster)
+        return corrected_means(cells, propensity), cells
 
-    return stages.keep(_MODELLED, key, learn)
-
-
-def score_cells(data: PreferenceData, units: Units, judges: FloatArray, fold: IntArray) -> ScoreCells:
-    """Return scores with the regressors that predict them; judges (n, K, L), fold (n,)."""
-    assert data.scores is not None
-    features = np.empty((data.n_contexts, 0))
-    if data.x.shape[1]:
-        features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
-    cluster = units.clusters.of_context if units.clusters else None
-    return ScoreCells(data.scores.mean, answer_columns(judges, features), fold, units.weights(data), cluster)
+    found: tuple[CorrectedMeans, ScoreCells] = stages.keep(_MODELLED, key, learn)
+    return found
 
 
 def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:

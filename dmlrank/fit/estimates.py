@@ -41,7 +41,7 @@ from .fit_covariance import (
     uneven_orders,
 )
 from .post_estimation import JudgeFigures, judge_figures
-from .state import FitState
+from .state import FitState, GradeFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +330,7 @@ class Estimates:
     outputs: Names of the estimates where these are not the models' scores; empty where they are.
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
+    grades: Figures of the judges of a table of scores, on the scale of the functional.
     votes: Votes of each model; None in results stored by versions that did not count them.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
@@ -354,6 +355,7 @@ class Estimates:
     scale: Scale = Scale()
     part: str = ""
     judge: JudgeFigures | None = None
+    grades: GradeFigures | None = None
     outputs: tuple[str, ...] = ()
     extrapolation: str = ""
     votes: VoteCounts | None = None
@@ -550,6 +552,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         diagnostics=replace(_diagnostics(state, fit_warnings), **shared),
         outputs=() if names == data.items else names,
         judge=None if state.verdicts is None else judge_figures(state, state.verdicts),
+        grades=state.grades,
         extrapolation=state.extrapolation.reason,
         votes=votes,
         style=style_estimates(state),
@@ -596,7 +599,7 @@ def _description(state: FitState) -> FitDescription:
             is_used = np.isin(np.arange(len(derived.values)), data.row_index)
             derived = derived.with_enough(options.pairs.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
-        runs_there = derived.runs_there if isinstance(options.missing, str) else ""
+        runs_there = derived.runs_there if isinstance(options.missing, str) and state.grades is None else ""
         if runs_there:
             lost_by_model = dict(zip(derived.models, derived.n_missing.tolist(), strict=True))
             runs_lost = tuple(lost_by_model[name] for name in data.items)

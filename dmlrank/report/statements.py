@@ -248,7 +248,7 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"Slopes on {listed(style.columns)} are removed; see .style.")
     if judge is not None:
         sentences.append(f"{verdicts_of(judge)} are used; see .judge.")
-    return sentences
+    return sentences + grades_sentences(results)
 
 
 def names_changed(results: Estimates) -> list[str]:
@@ -815,3 +815,38 @@ def unit_sentences(results: Estimates) -> list[str]:
     elif unit.mean is not None:
         unit_texts.append(f"Scores are shifted so that their mean is {unit.mean:g}.")
     return unit_texts
+
+
+def grades_sentences(results: Estimates) -> list[str]:
+    """Say what judges of scores add, what rests on people, and whether graded answers are like the others."""
+    g = results.grades
+    if g is None:
+        return []
+    judges, n = f"judge{'s' * (len(g.names) > 1)} {listed(g.names)}", int(g.graded.sum())
+    few, many = int(g.graded.min()), int(g.graded.max())
+    text = f"People graded {n:,} of {int(g.answers.sum()):,} answers, and the {judges} scored {int(g.judged.sum()):,}"
+    is_known = np.isfinite(g.worth) & (g.graded < g.answers)
+    if is_known.any():
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        worth = float(np.median(g.worth[is_known]))
+        most = float(np.median(g.graded[is_known])) / max(1 - float(g.explained[-1]), 1e-3)
+        further = f"; with any number of further judged prompts at most {most:,.0f}" if most > worth else ""
+        text += f": the {each} grades of a model are worth about {worth:,.0f}{further}"
+    sentences = [f"{text}."]
+    half = results.covariance.from_normal(2.0) * np.sqrt(np.diag(g.favour_covariance))
+    place = int(np.argmax(np.abs(g.favour) - half)) if len(g.favour) > 1 else 0
+    if len(g.favour) > 1 and abs(g.favour[place]) > 1.5 * half[place]:
+        way = "higher" if g.favour[place] > 0 else "lower"
+        sentences.append(
+            f"The {judges} place{'s' * (len(g.names) == 1)} {results.names[place]} "
+            f"{fixed_text(abs(g.favour[place]), 3)} {way} than people do, compared with the other models; see .judge."
+        )
+    if g.unlike_p < 0.01:
+        ways = listed(f"{fixed_text(abs(d), 2)} {'above' if d > 0 else 'below'}" for d in g.unlike)
+        drawn = (
+            "they were not drawn with the propensities that were given"
+            if results.description.propensity == "given"
+            else "they were not drawn at random; their propensities are estimated from judge and features"
+        )
+        sentences.append(f"Graded answers have judge scores {ways} the others: {drawn}.")
+    return sentences

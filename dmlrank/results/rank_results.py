@@ -69,6 +69,7 @@ from ..tables.summary_table import Summarised, Summary
 from .context_variables import costs_in_column
 from .groups import GroupResults, Projection
 from .heterogeneity import GroupColumns, influence_values, project_scores, scores_by_group, scores_of_prompts
+from .judged_scores import GradeReport
 from .judges import JudgeAudit, JudgeReport
 from .pareto import Pareto, score_against_cost
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
@@ -979,8 +980,13 @@ class RankResults(Summarised):
         return None if self.estimates.style is None else StyleResults(self.estimates)
 
     @property
-    def judge(self) -> JudgeReport | None:
-        """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge."""
+    def judge(self) -> JudgeReport | GradeReport | None:
+        """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge.
+
+        Of a table of scores: how well judges explain grades, whom they favour, and what grades are worth beside them.
+        """
+        if self.estimates.grades is not None:
+            return GradeReport(self.estimates)
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
