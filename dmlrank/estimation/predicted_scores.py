@@ -65,7 +65,7 @@ _COUPLED = 0.1
 # Number of cells that no effect on the propensity counts as, for slopes and for intercepts.
 _PENALTY_OF_SLOPES, _PENALTY_OF_SHARES = 10.0, 0.5
 # A propensity is at least this share of the rate at which the model's scores are there.
-_RELATIVE_FLOOR = 0.1
+RELATIVE_FLOOR = 0.1
 # Numbers in memory at a time.
 _CHUNK = 4_000_000
 
@@ -384,4 +384,4 @@ def estimated_propensities(cells: ScoreCells) -> FloatArray:
             if max(np.abs(change).max(), np.abs(step).max(initial=0.0)) < 1e-8:
                 break
         found[np.ix_(rows, is_open)] = expit(level + z[rows] @ slope)
-    return np.maximum(found, _RELATIVE_FLOOR * share)
+    return np.maximum(found, RELATIVE_FLOOR * share)

@@ -52,7 +52,7 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .score_judges import Judges, grade_figures, read_judges, require_comparable, require_enough
+from .score_judges import Judges, grade_figures, read_judges, require_comparable, require_enough, warn_without_overlap
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 
@@ -213,6 +213,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
             f"table"
         )
+    if options.judge is not None and options.missing not in ("raise", "model"):
+        raise OptionError(
+            f"missing={options.missing!r} was given with judge=, which means missing='model': a judge's scores stand "
+            f"in for grades that nobody gave; leave missing= out"
+        )
     is_drawn = propensity is not None and options.judge is None
     lost = np.zeros(data.n_items) if not is_drawn or source.runs is None else source.runs.n_lost.sum(axis=0)
     if lost.any():
@@ -249,6 +254,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         means, cells = modelled_means(stages, data, units, propensity, judges)
         value, correction = means.fitted, means.correction
         share = effective_share(means.inverse * weight[:, None], cluster)
+        if has_judge and propensity is None:
+            warn_without_overlap(data.items, means.propensity, np.isfinite(scores.mean))
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
@@ -517,8 +524,8 @@ def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> 
     advice = "; missing='model' estimates propensities from features"
     require_columns([column], [] if rows is None else list(map(str, rows)), "propensity= of a table of scores", advice)
     assert rows is not None
-    has_score = rows[formula.outcome].notna() & rows[formula.first].map(name_of).isin(data.items)
-    rows = rows[has_score]
+    is_known = rows[formula.outcome].notna() | pd.to_numeric(rows[column], errors="coerce").notna()
+    rows = rows[is_known & rows[formula.first].map(name_of, na_action="ignore").isin(data.items)]
     ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))
     prompt = pd.Index(list(data.context_ids), tupleize_cols=False).get_indexer(pd.Index(ids, tupleize_cols=False))
     model = pd.Index(data.items).get_indexer(pd.Index([name_of(name) for name in rows[formula.first]]))

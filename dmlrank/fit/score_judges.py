@@ -10,19 +10,28 @@ import scipy
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import is_frame
-from .._utils.computation import collected_warnings
+from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.pairs_from_scores import further_scores
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.influence import Influence
-from ..estimation.predicted_scores import CorrectedMeans, ScoreCells, answer_columns, completed, predicted_scores
-from ..exceptions import JudgeError, MissingDataError, OptionError
+from ..estimation.predicted_scores import (
+    RELATIVE_FLOOR,
+    CorrectedMeans,
+    ScoreCells,
+    answer_columns,
+    completed,
+    predicted_scores,
+)
+from ..exceptions import IntervalWarning, JudgeError, MissingDataError, OptionError, listed
 from ..inference.covariance import unit_sums
 from .fit_covariance import make_covariance
 from .state import GradeFigures, Units
 
 # Fewest scores of a model of which others are missing, and fewest that say what they are worth with a judge.
 FEWEST_GRADES, _FEWEST_WORTH = 10, 20
+# Share of a model's answers with the smallest propensities from which a warning is given.
+_MOST_AT_FLOOR = 0.1
 # Largest share of a model's prompts in clusters without a score of it.
 _MOST_MODELLED = 0.8
 
@@ -87,6 +96,20 @@ def require_enough(
         raise MissingDataError(
             f"{models[j]!r} has {n} {what}{'s' * int(n != 1)}; an interval needs at least {fewest[j]} of every model: "
             f"{remedy}, or leave the model out" + (f" ({len(few)} such models)" if len(few) > 1 else "")
+        )
+
+
+def warn_without_overlap(models: tuple[str, ...], propensity: FloatArray, is_graded: NDArray[np.bool_]) -> None:
+    """Warn of models many of whose answers were hardly ever graded, by estimated propensities. Shapes: (n, K)."""
+    share = is_graded.mean(axis=0)
+    at_floor = (propensity <= RELATIVE_FLOOR * share * (1 + 1e-9)).mean(axis=0)
+    few = [name for name, part in zip(models, at_floor, strict=True) if part > _MOST_AT_FLOOR]
+    if few:
+        warn(
+            f"answers of {listed(few)} with such judge scores were hardly ever graded: by their estimated "
+            f"propensities, {100 * at_floor.max():.0f} of 100 have at most a tenth of the mean chance. What their "
+            f"grades would be rests on the line through those of other answers; grade some of them",
+            kind=IntervalWarning,
         )
 
 
@@ -184,9 +207,18 @@ def grade_figures(
             return make_covariance(part, np.empty((0, value.shape[1])), units, fixed_prompts=False).matrix
 
     y = np.where(is_there, cells.scores, 0.0)
-    plain = mean(w * y)
+
+    def of_grades(inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return weighted means of grades alone, and their variances."""
+        inverse = inverse / mean(inverse)
+        found = mean(inverse * y)
+        values = inverse * np.where(is_there, y - found, 0.0)
+        return found, np.diag(variance(np.tile(found, (n, 1)), values))
+
+    plain, of_plain = of_grades(w)
+    # Estimated propensities are learnt from the judge.
+    alone, of_alone = of_grades(w if is_known else is_there.astype(float))
     deviation = np.where(is_there, y - plain, 0.0)
-    alone = np.diag(variance(np.tile(plain, (n, 1)), w * deviation))
     # The line through all graded answers.
     d = np.concatenate([np.ones((n, data.n_items, 1)), judges.completed], axis=2)
     gram = np.einsum("nk,nkp,nkq->pq", both, d, d, optimize=True) / n
@@ -212,20 +244,22 @@ def grade_figures(
     alone_with = [predicted_scores(replace(cells, columns=z), w, nobody) for z in by_judge]
     cluster = None if units.clusters is None else units.clusters.of_context
     difference, p = unlike_others(judges.completed, w if is_known else is_there.astype(float), weight, cluster)
-    ratio = np.divide(alone, precise, out=np.full(len(alone), np.nan), where=(precise > 0) & (graded >= _FEWEST_WORTH))
+    number = np.square(both.sum(axis=0)) / np.square(both).sum(axis=0)
+    is_enough = (precise > 0) & (number >= _FEWEST_WORTH)
+    worth = np.divide(number * of_plain, precise, out=np.full(len(number), np.nan), where=is_enough)
     return GradeFigures(
         names=judges.names,
         answers=judges.is_answer.sum(axis=0),
         graded=graded,
         judged=np.isfinite(judges.scores).all(axis=2).sum(axis=0),
-        alone=plain,
-        alone_errors=np.sqrt(alone),
+        alone=alone,
+        alone_errors=np.sqrt(of_alone),
         judge=mean(of_judge),
         judge_errors=np.sqrt(np.diag(variance(own, np.zeros_like(own)))),
-        favour=(mean(of_judge) - influence.estimate) @ centre,
+        favour=(mean(of_judge) - influence.estimate) @ centre if data.n_items > 1 else np.full(1, np.nan),
         favour_covariance=favour * np.outer(widening, widening),
         correlation=np.divide(mean(w * deviation * spread), size, out=np.full(len(size), np.nan), where=size > 0),
-        worth=graded * ratio,
+        worth=worth,
         explained=np.array([explained(m) for m in (*alone_with, means.predicted)]),
         unlike=difference,
         unlike_p=p,

@@ -842,7 +842,7 @@ def grades_sentences(results: Estimates) -> list[str]:
             f"{fixed_text(abs(g.favour[place]), 3)} {way} than people do, compared with the other models; see .judge."
         )
     if g.unlike_p < 0.01:
-        ways = listed(f"{fixed_text(abs(d), 2)} {'above' if d > 0 else 'below'}" for d in g.unlike)
+        ways = enumerated([f"{fixed_text(abs(d), 2)} {'above' if d > 0 else 'below'}" for d in g.unlike])
         drawn = (
             "they were not drawn with the propensities that were given"
             if results.description.propensity == "given"
