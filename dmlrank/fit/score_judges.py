@@ -32,6 +32,8 @@ from .state import GradeFigures, Units
 FEWEST_GRADES, _FEWEST_WORTH = 10, 20
 # Share of a model's answers with the smallest propensities from which a warning is given.
 _MOST_AT_FLOOR = 0.1
+# P value below which graded answers are said not to be like the others.
+_UNLIKELY = 0.01
 # Largest share of a model's prompts in clusters without a score of it.
 _MOST_MODELLED = 0.8
 
@@ -176,6 +178,32 @@ def unlike_others(
     scaled, z = values / np.maximum(size, 1e-300), difference / np.maximum(size, 1e-300)
     statistic = z @ np.linalg.pinv(scaled.T @ scaled, rcond=1e-8, hermitian=True) @ z
     return difference, float(scipy.stats.chi2.sf(statistic, judges.shape[2]))
+
+
+def grade_facts(judges: Judges, scores: FloatArray) -> list[tuple[str, str]]:
+    """Return what a table of grades and judges' scores holds, a name and a sentence each. Shapes: scores (n, K)."""
+    is_graded, n_answers = np.isfinite(scores), int(judges.is_answer.sum())
+    n_seen = np.isfinite(judges.scores).sum(axis=(0, 1))
+    by_judge = [f"{name!r} {n:,}" for name, n in zip(judges.names, n_seen, strict=True)]
+    facts = [("Grades:", f"{int(is_graded.sum()):,} of {n_answers:,} answers; scores of judges: {', '.join(by_judge)}")]
+    difference, p = unlike_others(judges.completed, is_graded.astype(float), np.ones(len(scores)), None)
+    if np.isfinite(p):
+        ways = ", ".join(f"{abs(d):.3g} {'above' if d > 0 else 'below'}" for d in difference)
+        likely = (
+            "as if drawn at random" if p >= _UNLIKELY else "not drawn at random, so that propensities are estimated"
+        )
+        facts.append(("Graded answers:", f"judge scores {ways} those of the others (P = {p:.2g}): {likely}"))
+    rows, columns = np.nonzero(is_graded & (is_graded.sum(axis=0) > 1))
+    mean = np.nanmean(np.where(is_graded, scores, np.nan), axis=0)
+    y, x = (scores - mean)[rows, columns], (judges.completed - judges.completed.mean(axis=0))[rows, columns]
+    fitted = x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    n_free = len(y) - scores.shape[1] - x.shape[1]
+    if n_free > 0 and y @ y > 0:
+        share = max(1 - np.square(y - fitted).sum() / (y @ y) * (len(y) - scores.shape[1]) / n_free, 0.0)
+        least = [(n, n / (1 - share * (1 - n / len(scores)))) for n in (50, 100, 200, 400) if n < len(scores)]
+        text = ", ".join(f"{n} as many as {as_many:.0f}" for n, as_many in least)
+        facts.append(("Grades are worth:", f"{text} of each model without a judge, which explains {share:.2f}"))
+    return facts
 
 
 def grade_figures(

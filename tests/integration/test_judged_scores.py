@@ -145,6 +145,19 @@ def test_what_is_refused():
         fit(table, functional="borda")
 
 
+def test_the_check_counts_grades_and_says_what_they_would_be_worth():
+    table = answers(7)
+    check = dr.check(FORMULA, table, context="prompt", judge=["judge", "noise"])
+    n, text = table["grade"].count(), " ".join(str(check).split())
+    assert f"{n} of 900 answers; scores of judges: 'judge' 900, 'noise' 900" in text
+    assert "as if drawn at random" in text
+    worth = int(text.split("50 as many as ")[1].split(",")[0])
+    assert 60 < worth < 120
+    assert not check.errors
+    likely = table.assign(grade=table["full"].where(table["judge"] > 0.8))
+    assert "not drawn at random" in " ".join(str(dr.check(FORMULA, likely, context="prompt", judge="judge")).split())
+
+
 def test_the_command_line(tmp_path, capsys):
     path = tmp_path / "answers.csv"
     answers(6).drop(columns="full").to_csv(path, index=False)
