@@ -6,13 +6,17 @@ is divided by that of plain means of the grades, and by that of PPI++ (Angelopou
 means and differences are those of all models at once, at 95 %. ``python benchmarks/grades.py --seeds 300`` writes
 docs/results/grades.csv; ``suites`` writes docs/results/suites.csv: 40 tasks of 25 prompts, ten models, two abilities,
 newer tasks are harder; four old models were not run on the newer half, three new ones not on the oldest 45 %.
+``mt_bench`` (docs/results/mt_bench.csv, data in DMLRANK_DATA): people's votes as grades, GPT-4's verdicts as the judge;
+grades of some prompts against those of all 160.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -110,29 +114,73 @@ def one_suite(setting: tuple[str], seed: int) -> dict[str, float]:
     }
 
 
+@cache
+def answers_of_mt_bench() -> pd.DataFrame:
+    """Return a row per answer of MT-Bench: mean results in people's votes and in GPT-4's verdicts."""
+    found = {}
+    for name, file in (("full", "human"), ("score", "gpt4_pair")):
+        votes = pd.read_json(Path(os.environ["DMLRANK_DATA"]) / "mt_bench" / f"{file}.jsonl", lines=True)
+        won = votes["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5)
+        sides = [votes[["question_id", "turn"]].assign(model=votes[f"model_{side}"]) for side in "ab"]
+        both = pd.concat([side.assign(won=won if place == 0 else 1 - won) for place, side in enumerate(sides)])
+        found[name] = both.groupby(["question_id", "turn", "model"])["won"].mean()
+    return pd.DataFrame(found).dropna().reset_index()
+
+
+@cache
+def favour_of_all() -> pd.Series:
+    """Return whom the judge favours by all grades."""
+    table, options = answers_of_mt_bench(), {"context": ["question_id", "turn"], "judge": "score", "rng": 0}
+    return dr.dml_rank("full ~ 1 | model", table, **options).judge.models["favour"]
+
+
+def one_sample_of_mt_bench(setting: tuple[int], seed: int) -> dict[str, float]:
+    """Return errors of means from the grades of some prompts against those of all, and whether intervals cover them."""
+    answers = answers_of_mt_bench()
+    prompts = answers[["question_id", "turn"]].drop_duplicates()
+    drawn = prompts.sample(setting[0], random_state=seed).assign(drawn=True)
+    table = answers.merge(drawn, how="left").assign(grade=lambda each: each["full"].where(each["drawn"].notna()))
+    options = {"context": ["question_id", "turn"], "judge": "score", "propensity": "marginal", "rng": 0}
+    res = dr.dml_rank("grade ~ 1 | model", table, **options)
+    by_model, limits = table.groupby("model"), res.conf_int()
+    truth, plain = by_model["full"].mean(), by_model["grade"].mean()
+    judge, of_all = res.judge.models, favour_of_all().loc[truth.index]
+    return {
+        "rmse_over_plain": np.square(res.params[truth.index] - truth).mean(),
+        "plain": np.square(plain - truth).mean(),
+        "means_covered": float(((limits["lower"] <= truth) & (truth <= limits["upper"])).all()),
+        "worth_over_number": float(judge["worth"].median()) / setting[0],
+        "explained": float(res.judge.explained["all"]),
+        "favour_covered": float(((judge["lower"] <= of_all) & (of_all <= judge["upper"])).all()),
+        "favour_rmse": np.sqrt(np.square(judge["favour"] - of_all).mean()),
+        "largest_favour": float(of_all.abs().max()),
+    }
+
+
 def main() -> None:
     """Run a study."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("study", choices=("boards", "suites"))
+    parser.add_argument("study", choices=("boards", "suites", "mt_bench"))
     parser.add_argument("--seeds", type=int, default=300)
     given, rows = parser.parse_args(), []
     boards = itertools.product((3, 10), (10, 20, 50, 100), (0.1, 0.5), (0.0, 0.6, 0.9), ("whole", "single"))
     of, settings, heads = {
         "boards": (one_board, boards, ("models", "grades", "mean", "judge", "drawn")),
         "suites": (one_suite, [("date + difficulty",), ("1",)], ("features",)),
+        "mt_bench": (one_sample_of_mt_bench, [(20,), (40,), (80,)], ("grades",)),
     }[given.study]
     for setting in settings:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
             mean = pd.DataFrame([of(setting, seed) for seed in range(given.seeds)]).mean()
         if "plain" in mean:
-            mean[["rmse_over_plain", "rmse_over_ppi"]] = np.sqrt(
-                mean.iloc[0] / mean[["plain", "rmse_over_ppi"]].to_numpy()
-            )
+            others = [name for name in ("plain", "rmse_over_ppi") if name in mean]
+            ratios = np.sqrt(mean["rmse_over_plain"] / mean[others].to_numpy())
+            mean[["rmse_over_plain", "rmse_over_ppi"][: len(others)]] = ratios
             mean = mean.drop("plain")
         rows.append(dict(zip(heads, setting, strict=True)) | {"seeds": given.seeds} | mean.to_dict())
         print(rows[-1], flush=True)
-    name = {"boards": "grades", "suites": "suites"}[given.study]
+    name = {"boards": "grades"}.get(given.study, given.study)
     pd.DataFrame(rows).to_csv(TABLES / f"{name}.csv", index=False, float_format="%.3f")
 
 
