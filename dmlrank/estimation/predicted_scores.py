@@ -202,13 +202,11 @@ def predicted_scores(cells: ScoreCells, inverse: FloatArray, may_predict: BoolAr
     gram = np.stack([np.swapaxes(weighted[:, rows], 1, 2) @ design[:, rows] for rows in folds])
     moment = np.stack([(np.swapaxes(weighted[:, rows], 1, 2) @ y.T[:, rows, None])[..., 0] for rows in folds])
     del weighted
-    # Candidates are compared on models that lack scores, because predictions of the others change no estimate.
-    counts = ~is_there.all(axis=0) | is_there.all()
-    n_elsewhere = np.array([is_there[~rows][:, counts].sum() for rows in folds])
+    n_elsewhere = np.array([is_there[~rows].sum() for rows in folds])
 
     def best(candidates: list[FloatArray]) -> IntArray:
         """Return the candidate, a prediction (n, K), of each fold: the best on other folds by more than chance."""
-        losses = np.stack([(w * np.square(y - m))[:, counts].sum(axis=1) for m in candidates])
+        losses = np.stack([(w * np.square(y - m)).sum(axis=1) for m in candidates])
         by_fold = np.stack([losses[:, rows].sum(axis=1) for rows in folds])
         elsewhere = by_fold.sum(axis=0) - by_fold
         is_better = elsewhere.min(axis=1) < elsewhere[:, 0] * (1 - _CHANCE / np.maximum(n_elsewhere, 1))

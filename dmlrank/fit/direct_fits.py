@@ -447,6 +447,32 @@ def modelled_means(
     return found
 
 
+def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
+    """Leave out the latest fifth of the clusters on which a model was run, in the order of the data, and predict them.
+
+    Returns their number, how much better the model does there than predicted, and the standard error of this; None
+    where nothing is predicted, or there are few clusters.
+    """
+    clusters = state.units.clusters
+    if _MODELLED not in state.kept or clusters is None:
+        return None
+    _, cells = state.kept[_MODELLED].result
+    cluster, is_run = clusters.of_context, cells.is_there[:, item]
+    run = list(dict.fromkeys(cluster[is_run].tolist()))
+    latest = run[len(run) - len(run) // 5 :]
+    if len(latest) < 2:
+        return None
+    left_out = is_run & np.isin(cluster, latest)
+    scores = cells.scores.copy()
+    scores[left_out, item] = np.nan
+    predicted = corrected_means(replace(cells, scores=scores), None).predicted
+    error = np.where(left_out, cells.scores[:, item] - predicted[:, item], 0.0)
+    weight = cells.weight * left_out
+    mean = float(weight @ error / weight.sum())
+    sums = np.bincount(cluster, weight * (error - mean)) / weight.sum()
+    return len(latest), mean, float(np.sqrt(np.square(sums).sum() * len(latest) / (len(latest) - 1)))
+
+
 def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
     """Return the known propensities of the scores, (n, K), NaN where a column does not say; None for none.
 

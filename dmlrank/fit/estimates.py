@@ -41,6 +41,7 @@ from .fit_covariance import (
     uneven_orders,
 )
 from .post_estimation import JudgeFigures, judge_figures
+from .score_judges import modelled_shares
 from .state import FitState, GradeFigures
 
 
@@ -231,6 +232,7 @@ class FitDescription:
     lower_is_better: Whether the model with the lowest mean score is the best.
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
+    share_modelled: By model, the share of prompts in clusters on which it was never run; empty where none is modelled.
     """
 
     formula: str
@@ -271,6 +273,7 @@ class FitDescription:
     lower_is_better: bool = False
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
+    share_modelled: tuple[float, ...] = ()
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -650,7 +653,16 @@ def _description(state: FitState) -> FitDescription:
         lower_is_better=options.lower_is_better and state.estimator is MEANS,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
+        share_modelled=_share_modelled(state),
     )
+
+
+def _share_modelled(state: FitState) -> tuple[float, ...]:
+    """Return the share of prompts in clusters on which each model was never run; empty where none is modelled."""
+    if state.estimator is not MEANS or state.units.clusters is None or not state.options.estimates_propensity:
+        return ()
+    shares, _ = modelled_shares(state.data, state.units)
+    return tuple(shares.tolist()) if shares.any() else ()
 
 
 def _learner(state: FitState) -> str:

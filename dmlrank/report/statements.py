@@ -200,6 +200,10 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     )
 
 
+# Share of prompts on tasks without a run of a model from which the summary says so.
+LEAST_MODELLED = 0.05
+
+
 def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
     """Say what only some fits have: parts of the prompts, missing scores, style, judges."""
     sentences = []
@@ -248,6 +252,14 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(f"Slopes on {listed(style.columns)} are removed; see .style.")
     if judge is not None:
         sentences.append(f"{verdicts_of(judge)} are used; see .judge.")
+    if d.share_modelled and max(d.share_modelled) > LEAST_MODELLED:
+        j = int(np.argmax(d.share_modelled))
+        name, unit = results.models[j], d.clusters[0]
+        sentences.append(
+            f"{100 * d.share_modelled[j]:.0f} of 100 prompts of {name} are on {unit}s on which it was never run: there "
+            f"its score rests on the other models' scores and on features, and on {name} being as far from them as on "
+            f"the {unit}s it was run on; see sensitivity()."
+        )
     return sentences + grades_sentences(results)
 
 
