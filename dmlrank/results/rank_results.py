@@ -40,9 +40,10 @@ from ..inference.simultaneous import (
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options
+from ..planning.criteria import ContrastsLike, Goal
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
-from ..planning.plan_options import ContrastsLike, PlanOptions
+from ..planning.plan_options import Limits
 from ..report.explanations import explanation_text
 from ..report.fit_summary import (
     INTERVAL_KINDS,
@@ -1162,9 +1163,9 @@ class RankResults(Summarised):
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
-        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore)
+        goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
         with one_thread(), self._computing(progress):
-            return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
+            return design_fit(self.estimates, self._fit, newdata, goal, limits, from_scratch, candidate=candidate)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
