@@ -18,8 +18,6 @@ from ..report.statements import some_of
 
 # Coefficients of combinations of scores, (J, K), and their names.
 Targets: TypeAlias = tuple[FloatArray, tuple[str, ...]]
-# One minus the level of intervals and tests where no fit has one.
-ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class Goal:
     counts: FloatArray | None = None
     candidate: str = ""
     remarks: tuple[str, ...] = ()
-    alpha: float = ALPHA
+    alpha: float = 0.05
     seed: int = 0
     predict: Callable[[object], FloatArray] | None = None
 

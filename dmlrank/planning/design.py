@@ -36,6 +36,9 @@ from .plan_options import (
     vote_problem,
 )
 
+# The options of a plan of labels alone.
+_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
+
 
 @checked
 def design(
@@ -166,34 +169,22 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
+    arguments, parameters = locals(), inspect.signature(design).parameters
     goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
     check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
-        of_votes = {
-            "estimator": estimator,
-            "position_bias": position_bias,
-            "category_weights": category_weights,
-            "graph": graph,
-            "edge_weights": edge_weights,
-            "weights": weights,
-            "floor": floor,
-            "models": models,
-            "contexts": contexts,
-        }
-        defaults = inspect.signature(design).parameters
-        given = [f"{name}=" for name, value in of_votes.items() if value is not defaults[name].default]
+        given = [
+            f"{name}=" for name in (*_OF_VOTES, "models", "contexts") if arguments[name] is not parameters[name].default
+        ]
         if given or functional not in ("borda", MeanScore.name):
             raise OptionError(
-                f"{', '.join(given) or 'functional='} belongs to a plan of labels, made from an array of "
-                f"probabilities; a frame of scores leads to a plan of runs for means of scores: leave it out"
+                f"{', '.join(given) or 'functional='} belongs to a plan of labels, and a frame of scores leads to "
+                f"a plan of runs: leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
             return design_table(mu, goal, limits, prompts, candidate)
     if candidate is not None:
-        raise OptionError(
-            "candidate= is a model of a plan of runs, made from a frame of scores with a row for each prompt and a "
-            "column for each model; leave it out for a plan of labels"
-        )
+        raise OptionError("candidate= is a model of a plan of runs, made from a frame of scores; leave it out")
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_flag("position_bias", position_bias)
     if n_jobs is not None:

@@ -72,15 +72,14 @@ def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, 
     wrong = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "biuf"]
     if wrong:
         raise DataError(
-            f"the columns {listed(wrong, 5)} of the table do not hold numbers; a table of scores has a column for each "
-            f"model and a row for each prompt: turn rows of single scores with frame.pivot(index=prompt, "
-            f"columns=model, values=score)"
+            f"the columns {listed(wrong, 5)} of the table do not hold numbers; make a column for each model and a row "
+            f"for each prompt, such as with frame.pivot(index=prompt, columns=model, values=score)"
         )
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores of the table are missing, and a plan needs the scores of all "
-            f"models on all prompts; leave out prompts or models, such as with table.dropna()"
+            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models, such as "
+            f"with table.dropna()"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -113,24 +112,20 @@ def design_fit(
     if steps.estimator is MEANS:
         if newdata is not None:
             raise OptionError(
-                "newdata= is for votes; a plan for scores is for the prompts of the fit: it adds runs to theirs, or "
-                "with from_scratch=True plans runs of all models on as many prompts of the same kind, whose "
-                "identifiers then take the places of those in the sample. For further prompts beside those of the fit, "
-                "run all models on them and fit the rows of all prompts"
+                "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
+                "as many of the same kind. Run all models on further prompts, and fit the rows of all prompts"
             )
         return build(*score_problem(estimates, steps, goal, limits, candidate, from_scratch), limits)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
         raise OptionError(
-            f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "
-            f"a plan needs; fit with estimator='debiased'"
+            f"estimator={estimates.estimator!r} has no probabilities of every pair; fit with estimator='debiased'"
         )
     if estimates.extrapolation:
         warn(
-            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared, so that the learner extrapolates "
-            f"their probabilities; the plan depends on these probabilities, and its predicted standard errors do not "
-            f"take account of the fit's labels",
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
+            f"probabilities, and its predicted standard errors do not take account of the fit's labels"
         )
     problem = _problem_of_fit(steps, estimates.scale.factor, newdata, limits)
     if newdata is not None:
@@ -163,10 +158,7 @@ def _problem_of_fit(steps: FitState, unit: float, newdata: object, limits: Limit
     """Return the problem of the labels of the prompts of a fit, or of new ones."""
     data, weights = steps.data, steps.units.context_weight
     if newdata is not None and weights is not None:
-        raise OptionError(
-            "this fit has weights=, which are not known for new prompts; leave out newdata= to plan for the prompts of "
-            "the fit"
-        )
+        raise OptionError("weights= of the fit are not known for new prompts; leave out newdata=")
     tables, row, contexts = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
     if np.prod(tables.shape, dtype=float) <= STORED_NUMBERS:
         # Larger tables are predicted anew in every pass.
@@ -328,10 +320,7 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     else:
         values = list(frame[list(id_columns)].itertuples(index=False, name=None)) if id_columns else range(len(x))
     if len(set(values)) < len(values):
-        raise DataError(
-            f"newdata has several rows with the same {listed(id_columns)}; a plan needs one row per prompt: drop the "
-            f"repeated rows"
-        )
+        raise DataError(f"newdata has several rows with the same {listed(id_columns)}; drop the repeated rows")
     first_context, row = distinct_rows(x, np.arange(len(x)))
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)

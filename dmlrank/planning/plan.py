@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -298,8 +298,7 @@ class Plan(Summarised):
         Raises
         ------
         OptionError
-            If the interval is wider even with a label on every pair, or if the labels of the fit reach the width
-            already without a further label.
+            If no budget reaches the width, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -311,13 +310,10 @@ class Plan(Summarised):
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
 
-        def relative_width(solution: Solution) -> float:
-            return max_width(solution, level, method) / target
-
-        def failure(ratio: float) -> str:
-            return f"makes the widest interval {ratio * target:.4g} wide, not {target:g}"
-
-        return Plan(cheapest_solution(self.specification, self.budget, relative_width, failure))
+        return self._cheapest(
+            lambda solution: max_width(solution, level, method) / target,
+            lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
+        )
 
     def for_power(
         self,
@@ -331,8 +327,7 @@ class Plan(Summarised):
     ) -> Plan:
         """Return the plan with the smallest budget that shows the difference of two models with the given power.
 
-        The budget is for labels in addition to those of the fit, where a fit made the plan. The plan is still optimal
-        for its own criterion and contrasts: to spend the whole budget on this pair, make the plan with
+        The plan is still optimal for its own contrasts: to spend the whole budget on this pair, make it with
         ``contrasts=(first, second)``.
 
         Parameters
@@ -354,8 +349,7 @@ class Plan(Summarised):
         Raises
         ------
         OptionError
-            If the power is smaller even with a label on every pair, or if the labels of the fit reach the power already
-            without a further label.
+            If no budget reaches the power, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -368,21 +362,12 @@ class Plan(Summarised):
         row, gap = self._pair(first, second, difference)
         level = self._alpha(alpha, power)
         if gap == 0:
-            raise OptionError(
-                f"{first!r} and {second!r} have equal scores, which no number of labels separates; pass the "
-                f"difference that the plan is to show as difference="
-            )
-
-        def relative_gap(solution: Solution) -> float:
-            return smallest_gap_of(solution, row, power, level, method) / abs(gap)
-
-        def failure(ratio: float) -> str:
-            return (
-                f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {first!r} and {second!r} "
-                f"differ by {gap:.3g}"
-            )
-
-        return Plan(cheapest_solution(self.specification, self.budget, relative_gap, failure))
+            raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
+        pair = f"{first!r} and {second!r} differ by {gap:.3g}"
+        return self._cheapest(
+            lambda solution: smallest_gap_of(solution, row, power, level, method) / abs(gap),
+            lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
+        )
 
     def at(self, contexts: object) -> FloatArray:
         """Apply the plan's rule to other contexts and return their propensities, (n, K, K).
@@ -410,13 +395,12 @@ class Plan(Summarised):
             check_mu(mu, self.models, range(len(mu)), problem.ordered)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
-                "this plan has costs or weights by context, which are not known for other contexts; make the plan with "
-                "costs by pair or one cost, and without weights="
+                "costs or weights by context are not known for other contexts; make the plan with other costs, and "
+                "without weights="
             )
         if mu.shape[1:] != problem.mu.shape[1:]:
             raise NuisanceError(
-                f"mu has shape {mu.shape}, but the plan was made from probabilities of shape {problem.mu.shape}; "
-                f"models and categories must be the same"
+                f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
         metric, multiplier = specification.metric(solution.labelling), solution.allocation.multiplier
@@ -428,9 +412,8 @@ class Plan(Summarised):
     def regret(self, mu: ArrayLike) -> Regret:
         """Return what the plan loses if the probabilities that it was made from are wrong.
 
-        A plan from a judge's probabilities is optimal only if the judge is right. Pass other probabilities that may be
-        true: those of another judge, those of a fit to new labels, or a mean of the judge's probabilities and equal
-        ones.
+        Pass other probabilities that may be true: those of another judge, of a fit to new labels, or a mean of the
+        judge's probabilities and equal ones.
 
         Parameters
         ----------
@@ -476,8 +459,7 @@ class Plan(Summarised):
             The models that the table shows, in this order; all when None.
         top : int, optional
             Number of models that the table shows, those with the highest scores. Of pairs, the table shows the ten
-            with the most expected labels in which one of these models is compared. Cost, labels and widths refer to the
-            plan for all models in any case; a note says so.
+            with the most expected labels in which one of these models is compared.
 
         Returns
         -------
@@ -514,13 +496,10 @@ class Plan(Summarised):
         return draw_plan(self.solution, ax, models)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Draw the pairs to label on each context.
+        """Draw the pairs to label: a row for each label, and a row without models for each context without a label.
 
-        The number of labels of each pair is the expected one, rounded down or up, and so is that of all labels. Labels
-        that cost the same therefore cost the budget, and labels of different costs nearly so. With ``one_pair=True``
-        the number of all labels is fixed in this way, but not that of each pair. With ``position_bias=False`` the
-        display order of a drawn pair is drawn, too. A plan for scores draws models on the same prompts as far as
-        possible.
+        The rows without models (their ``propensity`` is missing) are no labels to buy, but belong to the sample:
+        estimation uses the features of their contexts. ``rows.dropna(subset="propensity")`` is what to label.
 
         Parameters
         ----------
@@ -530,21 +509,18 @@ class Plan(Summarised):
         Returns
         -------
         DataFrame
-            One row for every label to buy: the columns that identify the context, the two models in their display
-            order, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``). A context
-            without a label has one row in which models and propensity are missing: estimation uses its features. Of a
-            plan for scores: a row for every run to make that the fit does not have, with the columns that identify
-            the prompt, the model and ``propensity``, that after all rounds. Add the scores to the table and fit it
-            with the plan: ``dml_rank(..., propensity=plan)``.
+            The columns that identify the context, the two models in their display order, and ``propensity``, which
+            estimation needs (``dml_rank(..., propensity="propensity")``). Of a plan for scores: a row for every run to
+            make that the fit does not have, with the prompt, the model and ``propensity``, that after all rounds. Add
+            the scores to the table and fit it with the plan: ``dml_rank(..., propensity=plan)``.
 
         Notes
         -----
-        Every pair is drawn on every context with exactly its propensity, and the draws of the pairs of a context are
-        nearly independent. The draws of contexts depend on each other, because they share the budget. Estimates stay
-        unbiased, since labels have mean mu on the contexts that were drawn as on the others, and standard errors, which
-        are those of independent contexts, are not too small: draws of a fixed size do not add variance. Sequential
-        views hold at the ends of rounds, for which every round is drawn anew, but not within a round, where earlier
-        draws say something of later ones.
+        Every pair is drawn on every context with exactly its propensity, and its number of labels is the expected one,
+        rounded down or up; with ``one_pair=True`` that of all labels. With ``position_bias=False`` the display order is
+        drawn, too. Draws of contexts depend on each other, because they share the budget. Estimates stay unbiased, and
+        standard errors, which are those of independent contexts, are not too small: draws of a fixed size do not add
+        variance. Sequential views hold at the ends of rounds, but not within a round.
 
         Examples
         --------
@@ -610,7 +586,7 @@ class Plan(Summarised):
             what, endings = ("counts are", ".csv") if counts else ("a plan is", ".csv or .json")
             raise OptionError(f"the path {os.fspath(path)!r} has the ending {kind!r}; {what} written as {endings}")
         problem, seed = self.specification.problem, resolve_seed(rng)
-        rows, content = self.sample(seed), ""
+        rows = self.sample(seed)
         if counts:
             # Of pairs in each display order, or of models; the largest first.
             columns, unit = list(problem.columns), "runs" if problem.of_scores else "labels"
@@ -628,19 +604,19 @@ class Plan(Summarised):
                 "seed": seed,
             }
             if problem.of_scores:
-                table = {"prompts": self.contexts, "models": self.models, "table": self.propensity.tolist()}
-                header["propensities"] = table
+                table = self.propensity.tolist()
+                header["propensities"] = {"prompts": self.contexts, "models": self.models, "table": table}
             content = _tasks_json(rows, [*problem.columns, "propensity"], header)
         write_file(path, content)
         return rows
 
+    def _cheapest(self, relative_width: Callable[[Solution], float], failure: Callable[[float], str]) -> Plan:
+        return Plan(cheapest_solution(self.specification, self.budget, relative_width, failure))
+
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
         if not isinstance(self.specification.problem, VoteProblem):
-            raise OptionError(
-                f"{method}() is about labels of pairs, and this plan is for scores; its propensities of prompts and "
-                f"models are plan.propensity"
-            )
+            raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
         return self.specification.problem
 
     def _std_errors(self, sigma: FloatArray, name: str) -> pd.Series:
@@ -660,12 +636,8 @@ class Plan(Summarised):
         row = read_hypothesis((first, second), self.names).matrix[0]
         if difference is None:
             return row, float(row @ self.specification.scores)
-        return row, number_in(
-            "difference",
-            difference,
-            lambda x: bool(np.isfinite(x)),
-            "it must be a finite number, in the unit of the scores",
-        )
+        allowed = "it must be a finite number, in the unit of the scores"
+        return row, number_in("difference", difference, lambda x: bool(np.isfinite(x)), allowed)
 
     def __copy__(self) -> Plan:
         # A plan never changes.
@@ -691,8 +663,7 @@ class Plan(Summarised):
 def _not_stored(n_tables: int, rows: Rows) -> FloatArray:
     """Stand for the probabilities of a stored plan, which are not in the file."""
     raise DataNotStoredError(
-        f"this plan was stored without the probabilities of its {n_tables:,} different contexts, which the fit "
-        f"predicts; make the plan again with design()"
+        f"this plan was stored without the probabilities of its {n_tables:,} different contexts; make it again"
     )
 
 

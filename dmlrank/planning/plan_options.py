@@ -51,10 +51,7 @@ class Limits:
         if self.min_propensity is None:
             return _SMALLEST_SHARE * problem.uniform(budget)
         if self.min_propensity > problem.max_uniform * (1 + 1e-12):
-            raise OptionError(
-                f"min_propensity={self.min_propensity:g} on {problem.n_cells} pairs is more than one pair per context; "
-                f"with one_pair=True the largest one is min_propensity={problem.max_uniform:.6g}"
-            )
+            raise OptionError(f"with one_pair=True the largest min_propensity is {problem.max_uniform:.6g}")
         least = self.min_propensity * problem.total_cost
         if least > budget * (1 + 1e-12):
             raise OptionError(
@@ -138,19 +135,11 @@ def _read_costs(
         table = array.reshape(-1, *shape[1:])
         cost = table[:, first, second]
         if not ordered and not np.allclose(cost, table[:, second, first]):
-            raise OptionError(
-                "costs of a pair differ by display order, but with position_bias=False a pair has one cost in both "
-                "orders; make costs symmetric, or use position_bias=True"
-            )
+            raise OptionError("costs of a pair differ by order; make them symmetric, or use position_bias=True")
     wrong = ~(np.isfinite(cost) & (cost > 0))
     if wrong.any():
-        i, cell = (int(place[0]) for place in np.nonzero(wrong))
-        place = f" in entry {i}" if array.ndim in (1, 3) else ""
-        place += f" for models {first[cell]} and {second[cell]}" if array.ndim > 1 else ""
-        raise OptionError(
-            f"costs has the value {cost[i, cell]}{place} ({int(wrong.sum())} such values); every cost must be a "
-            f"positive number"
-        )
+        found = f"costs has the value {cost[wrong][0]} ({int(wrong.sum())} such values)"
+        raise OptionError(f"{found}; every cost must be a positive number")
     return cost
 
 
@@ -174,10 +163,7 @@ def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArr
     if numbers is None or len(numbers) != n_contexts:
         raise OptionTypeError(f"weights is no array of one number per context; its shape must be {(n_contexts,)}")
     if not (np.isfinite(numbers).all() and (numbers >= 0).all() and numbers.any()):
-        raise OptionError(
-            "weights has values that are negative or not finite, or only zeros; give finite weights of at "
-            "least 0, not all of them 0"
-        )
+        raise OptionError("weights must be finite numbers of at least 0, not all of them 0")
     return numbers / numbers.mean()
 
 
@@ -188,9 +174,8 @@ def read_category_weights(
     if isinstance(weights, str):
         check_choice(weights, ("half", "paper"), "category_weights")
         return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
-    return category_weights_from(
-        weights, n_categories, numbers=f"{n_categories} numbers", counted=f"mu has {n_categories}"
-    )
+    numbers, counted = f"{n_categories} numbers", f"mu has {n_categories}"
+    return category_weights_from(weights, n_categories, numbers=numbers, counted=counted)
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:

@@ -106,8 +106,7 @@ def cheapest_solution(
         raise OptionError(f"even {labelled} all {n:,} prompts {failure(ratio)}; {advice}")
     if earlier is not None and relative_width(replace(everything, sigma=earlier)) <= 1:
         raise OptionError(
-            "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "
-            "plan for an estimate from new labels alone (from_scratch=True)"
+            "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
         )
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
     largest_log, margin = float(np.log(everything.expected_cost)), 0.7
@@ -225,23 +224,22 @@ def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
     goal, explore = specification.goal, specification.limits.explore
     assert isinstance(problem, VoteProblem)
     reasons = {
-        "has criterion='D', which minimises a determinant, but regret is about sums of variances; make the plan with "
-        "criterion='A'": goal.criterion == "D",
-        "has estimator='bt_restricted', where the information of a label depends on the other labels of its prompt; "
-        "regret is about estimator='debiased', where this is not so": problem.interdependent,
-        "adds labels to those of a fit, but regret is about an estimate from the planned labels alone; make the plan "
-        "with design(..., from_scratch=True)": goal.earlier is not None,
-        "weights pairs by its own labels, but regret is about weights that are given; fit with "
-        "pairs=Pairs(edge_weights=...), 'equal' or a matrix": goal.counts is not None,
+        "minimises a determinant, and regret is about sums of variances: take criterion='A'": goal.criterion == "D",
+        "is for estimator='bt_restricted', whose labels depend on each other: take 'debiased'": problem.interdependent,
+        "adds labels to those of a fit, and regret is about planned labels alone: take from_scratch=True": (
+            goal.earlier is not None
+        ),
+        "weights pairs by its own labels, and regret is about given weights: fit with other edge_weights=": (
+            goal.counts is not None
+        ),
     }
     for reason, holds in reasons.items():
         if holds:
             raise OptionError(f"this plan {reason}")
     table, n = mu_array(mu), problem.n_contexts
-    if table.shape != (n, *problem.mu.shape[1:]):
+    if table.shape != (shape := (n, *problem.mu.shape[1:])):
         raise NuisanceError(
-            f"mu has shape {table.shape}, but the plan was made from probabilities of shape "
-            f"{(n, *problem.mu.shape[1:])}; pass mu of the plan's contexts, models and categories"
+            f"mu has shape {table.shape}; that of the plan's contexts, models and categories is {shape}"
         )
     check_mu(table, problem.models, list(problem.contexts.index), problem.ordered)
     row, metric = problem.row, specification.metric(problem.between)

@@ -97,6 +97,7 @@ class ScoreProblem(Problem):
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
     of_scores: ClassVar[bool] = True
+    what: ClassVar[str] = "runs"
 
     @property
     def n_cells(self) -> int:
@@ -126,9 +127,8 @@ class ScoreProblem(Problem):
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
-                f"budget={budget:g} is too small: to run the compared models on the same prompts with at least the "
-                f"propensities of earlier rounds, and at least {lower:.3g}, costs {needed:.6g}; raise the budget, or "
-                f"lower min_propensity="
+                f"budget={budget:g} is too small: compared models on the same prompts, with at least the propensities "
+                f"so far and {lower:.3g}, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
         return Constraints(self.cost, least, budget + self.spent, False)
 
@@ -224,8 +224,8 @@ def score_problem(
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
-                "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
-                "as missing='common'); leave candidate= out, or from_scratch="
+                "from_scratch=True needs the scores of all models on all prompts (such as missing='common'); leave "
+                "candidate= out, or from_scratch="
             )
         fitted = np.stack([predicted_by_others(steps, np.zeros(len(names), dtype=bool), int(j)) for j in like], axis=1)
         if steps.options.prompts != "fixed":
@@ -237,10 +237,8 @@ def score_problem(
     goal = replace(goal, estimate=estimate)
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit, so that no cell is left: further prompts, or further runs "
-            "of all cells, make scores more precise, and the summary of the fit says how much; name a model that has "
-            "not been run as candidate=, or plan a round of its own, such as of the next release, with "
-            "from_scratch=True"
+            "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
+            "scores more precise; name a model without runs as candidate=, or plan a new round with from_scratch=True"
         )
     group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
@@ -305,14 +303,14 @@ def _propensities_so_far(steps: FitState) -> FloatArray:
     )
     if known is None and not is_there.all():
         raise OptionError(
-            "this fit has missing scores and no known propensities, so that a plan cannot add to its draws: fit with "
-            "the probabilities with which the scores were drawn (propensity=), or leave out the models that have gaps"
+            "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
+            "were drawn (propensity=), or leave out the models that have gaps"
         )
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():
         raise OptionError(
-            "the propensities of scores that were not drawn are not known from a column; pass the propensities of all "
-            "prompts and models to the fit: the plan of the last round, or a frame of prompts by models"
+            "the propensities of scores that were not drawn are not known from a column; give the fit the plan of the "
+            "last round, or a frame of prompts by models"
         )
     return before
 

@@ -107,8 +107,7 @@ class Specification:
             return (1 - share) ** 2 * earlier + share**2 * (between + labelling)
         beyond = self._beyond(earlier)
         weight = labelling @ _inverse(beyond + labelling)
-        of_clusters = weight @ self.goal.dependence @ weight.T
-        return between + symmetric(np.asarray(beyond @ weight.T) + of_clusters)
+        return between + symmetric(beyond @ weight.T + weight @ self.goal.dependence @ weight.T)
 
     def sigma_without_plan(self) -> FloatArray | None:
         """Return Sigma, (K, K), from the earlier labels alone; None without any."""
@@ -122,8 +121,8 @@ class Specification:
         rows, earlier, share = self.rows, self.earlier, self.goal.share
         metric = rows.T @ rows
         if self.goal.criterion == "D":
-            inverse = np.linalg.inv(rows @ self.sigma(labelling) @ rows.T)
-            metric = rows.T @ symmetric(inverse) @ rows
+            inverse = symmetric(np.asarray(np.linalg.inv(rows @ self.sigma(labelling) @ rows.T)))
+            metric = np.asarray(rows.T @ inverse @ rows)
         if earlier is None or self.goal.counts is not None:
             return metric
         if share is not None:

@@ -59,13 +59,6 @@ def test_a_plan_is_the_clipped_square_root(mu, functional):
     assert 0 < (plan.propensity == 0.17).sum() < pairs.sum() * len(mu)
 
 
-def test_where_every_context_gets_its_one_label_the_square_roots_are_normalised(mu):
-    plan = dr.design(mu, "bt", budget=1000, min_propensity=1e-9, one_pair=True)
-    root = np.sqrt(plan.specification.problem.functional.information(mu))
-    assert plan.slack
-    np.testing.assert_allclose(plan.propensity, root / root.sum(axis=(1, 2), keepdims=True), rtol=1e-6)
-
-
 @pytest.mark.parametrize("one_pair", [False, True])
 def test_a_slack_budget_says_so(mu, one_pair):
     plan = dr.design(mu, budget=10_000, one_pair=one_pair)
@@ -101,17 +94,6 @@ def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(specification, 60)
     assert solution.kkt_residual > 1e-4
-
-
-def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings, monkeypatch):
-    specification = dr.design(mu, "rank_centrality", budget=60, criterion="D").specification
-    solutions = []
-    for steps in range(1, 6):
-        monkeypatch.setattr(search, "MAX_STEPS", steps)
-        solutions.append(solve(specification, 60))
-    objectives = [specification.objective(solution.sigma) for solution in solutions]
-    assert (np.diff(objectives) <= 1e-12).all()
-    assert objectives[0] > objectives[-1] + 1e-6
 
 
 # --- what does not matter ----------------------------------------------------------------------------------------
@@ -185,11 +167,6 @@ def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
     plan = dr.design(mu, "bt", budget=90, criterion="D", contrasts=asked)
     more = dr.design(mu, "bt", budget=90, criterion="D", contrasts=[*asked, "model_0 - model_2"])
     np.testing.assert_allclose(more.propensity, plan.propensity, rtol=1e-5)
-
-
-def test_all_scores_are_the_contrasts_of_the_identity(mu):
-    plan, other = (dr.design(mu, "bt", budget=90, contrasts=rows) for rows in (None, np.eye(4)))
-    np.testing.assert_allclose(other.propensity, plan.propensity, rtol=1e-12)
 
 
 # --- what it is for ------------------------------------------------------------------------------------------------
@@ -634,6 +611,16 @@ def test_the_summary_holds_the_numbers(mu):
     assert float(rows["gpt-4"][-1]) == pytest.approx(labels[0].sum() + labels[:, 0].sum(), abs=0.06)
     assert float(rows["gpt-4"][2]) == pytest.approx(plan.std_errors["gpt-4"], abs=6e-4)
     assert "<table" in shown.as_html()
+    many = dr.datasets.Ties(coefficients=5, n_items=7)
+    plan_of_seven = dr.design(many.mu(many.features(20, rng=0)), "borda", budget=60, models=list("abcdefg"))
+    of_pairs = [float(row[-1]) for row in plan_of_seven.summary().rows if "vs." in row[0]]
+    assert len(of_pairs) == 10
+    labels = plan_of_seven.propensity.sum(axis=0)
+    rest = np.sort((labels + labels.T)[np.triu_indices(7, 1)])[:11].sum()
+    assert f"of the plan have {rest:.1f} labels" in " ".join(str(plan_of_seven).split())
+    of_one = [row[0] for row in plan_of_seven.summary(models="c").rows if "vs." in row[0]]
+    assert len(of_one) == 6
+    assert all("c" in name.split(" vs. ") for name in of_one)
     assert repr(plan) == "<Plan: A-optimal, 60 contexts, 4 models, cost 90>"
 
 
@@ -658,21 +645,6 @@ def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered
     text = " ".join(plan.summary().as_text().split())
     assert "'vs.' are all pairs" in text
     assert ("both display orders together" in text) == ordered
-
-
-def test_the_summary_folds_many_pairs(mu):
-    ties = dr.datasets.Ties(coefficients=5, n_items=7)
-    plan = dr.design(ties.mu(ties.features(20, rng=0)), "borda", budget=60, models=list("abcdefg"))
-    labels = plan.propensity.sum(axis=0)
-    total = np.sort((labels + labels.T)[np.triu_indices(7, 1)])
-    shown = [float(row[-1]) for row in plan.summary().rows if "vs." in row[0]]
-    np.testing.assert_allclose(shown, total[::-1][:10], atol=0.06)
-    text = " ".join(plan.summary().as_text().split())
-    assert f"All other pairs of the plan (11) have {total[:11].sum():,.1f} labels together, at most" in text
-    assert f"the uniform plan has {60 / 21:,.1f} labels of each pair" in text
-    of_one = [row[0] for row in plan.summary(models="c").rows if "vs." in row[0]]
-    assert len(of_one) == 6
-    assert all("c" in name.split(" vs. ") for name in of_one)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -823,9 +795,8 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered, tmp_path):
     further = res.design(1500, contrasts=[pair], newdata=pd.DataFrame({"prompt": [f"next-{i}" for i in range(3000)]}))
     said = " ".join(str(further).split())
     assert further.predicted(pair)["std_error"].item() == pytest.approx(realised, rel=0.05)
-    figures = re.search(r"([\d.]+) from the fit, ([\d.]+) from one fit of all rows\.", said)
+    figures = re.search(r"([\d.]+) from the fit, ([\d.]+) from one fit of all rows \(", said)
     assert [float(figure) for figure in figures.groups()] == pytest.approx([present, realised], rel=0.05)
-    assert "with estimated propensities or the mixture of all rounds' propensities" in said
     assert "standard error is larger than that of the fit" not in said
     # Where labels make an error larger than that of the fit, a plan for the fit's own prompts says so, too.
     goal = replace(plan.specification.goal, earlier=plan.specification.goal.earlier / 9)
