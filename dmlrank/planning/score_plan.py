@@ -198,29 +198,14 @@ def score_problem(
         )
     before, influence, names = _propensities_so_far(steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
-    # The columns of the arrays below are models; the candidate has the column of the model that stands for it.
-    is_complete, like, sigma = (
-        np.asarray((before >= 1).all(axis=0)),
-        np.arange(len(names)),
-        estimates.covariance.matrix * n,
-    )
+    is_complete, sigma = np.asarray((before >= 1).all(axis=0)), estimates.covariance.matrix * n
     fitted, predicted = influence.value, cache(partial(predicted_by_others, steps, is_complete))
+    # The columns of the arrays below are models; the candidate has the column of the model that stands for it.
+    like = np.arange(len(names))
     if candidate is not None:
-        if candidate in names:
-            raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
-        # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
-        estimate = estimates.estimate
-        proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+        proxy, goal = _stand_in(candidate, goal, estimates, is_complete)
         of_proxy = predicted(proxy) if is_complete[proxy] else fitted[:, proxy]
-        like, fitted = np.append(like, proxy), np.column_stack([fitted, of_proxy])
-        goal = replace(
-            goal,
-            contrasts=[f"{candidate} - {names[proxy]}"] if goal.contrasts is None else goal.contrasts,
-            above=None if goal.above is None else np.pad(goal.above, (0, 1)),
-            candidate=candidate,
-            remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
-        )
-        names.append(candidate)
+        like, fitted, names = np.append(like, proxy), np.column_stack([fitted, of_proxy]), [*names, candidate]
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
@@ -280,6 +265,21 @@ def score_problem(
         cost_of_run=cost,
     )
     return problem, goal
+
+
+def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDArray[np.bool_]) -> tuple[int, Goal]:
+    """Return which model stands for a candidate, the best of the complete ones or of all, and the goal with it."""
+    names, estimate = estimates.names, estimates.estimate
+    if candidate in names:
+        raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
+    proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+    return proxy, replace(
+        goal,
+        contrasts=[f"{candidate} - {names[proxy]}"] if goal.contrasts is None else goal.contrasts,
+        above=None if goal.above is None else np.pad(goal.above, (0, 1)),
+        candidate=candidate,
+        remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
+    )
 
 
 def predicted_by_others(steps: FitState, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
