@@ -11,10 +11,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from patsy import EvalEnvironment
 
 from ._utils.computation import Report, computing_with, one_thread
-from .data.formula.features import caller_environment
+from .data.formula.features import Environment, caller_environment
 from .data.formula.parse import criteria_of
 from .data.pairs_from_scores import read_scores
 from .exceptions import OptionTypeError, nearest
@@ -89,7 +88,7 @@ def dml_rank(
     progress: bool | Report = False,
     pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
     learning: Learning = Learning(),  # noqa: B008
-    env: int | Mapping[str, object] | EvalEnvironment | None = None,
+    env: int | Mapping[str, object] | Environment | None = None,
 ) -> RankResults:
     """Rank models from pairwise preferences or scores, without assuming Bradley-Terry.
 
@@ -238,7 +237,7 @@ def check(
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     position_bias: bool | str = "auto",
     pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
-    env: int | Mapping[str, object] | EvalEnvironment | None = None,
+    env: int | Mapping[str, object] | Environment | None = None,
 ) -> Check:
     """Check data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size.
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from patsy import EvalEnvironment
 
+from ..data.formula.features import Environment
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_columns import StyleDifferences
 from ..data.vote_columns import Clusters
@@ -43,7 +43,7 @@ class Source:
 
     formula: str
     data: object
-    environment: EvalEnvironment
+    environment: Environment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
