@@ -408,7 +408,7 @@ def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth:
     """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms."""
     if isinstance(env, Mapping):
         namespace = Environment([dict(env)])
-    elif isinstance(env, Environment):
+    elif isinstance(env, EvalEnvironment):
         namespace = env
     elif env is None or isinstance(env, int):
         if (env or 0) < 0:
