@@ -207,15 +207,8 @@ class Regret(Summarised):
             ("Distance in the information of labels", f"{self.distance:.3g}"),
             ("Smallest propensity", f"{self.floor:.3g}"),
         )
-        table = Summary("Regret of a Labelling Plan", (), (("value", 1),), figures, (str(self),), row_head="figure")
-        return table.with_title(title)
-
-    def __str__(self) -> str:
-        return (
-            f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above that "
-            f"of the best plan. The difference is {self.excess:.3g}, with the upper bound {self.sharp_bound:.3g}; the "
-            f"difference between the uniform plan and the best plan is {self.uniform_excess:.3g}."
-        )
+        head = (("value", 1),)
+        return Summary("Regret of a Labelling Plan", (), head, figures, (), row_head="figure").with_title(title)
 
 
 def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
