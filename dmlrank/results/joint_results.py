@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.linalg import block_diag
 
 from .._utils.computation import collected_warnings, one_thread
+from ..data.columns import beside
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
@@ -223,7 +224,9 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
             f"values in the columns of context="
         )
         return reason, ""
-    return _joint_estimates(names, estimates), _INDEPENDENT.format(": no prompt is in two of them")
+    alike = beside(*(state.data.context_ids.tolist() for state in steps[:2]))
+    reason = ": no prompt is in two of them" + alike * ("decimals" in alike)
+    return _joint_estimates(names, estimates), _INDEPENDENT.format(reason)
 
 
 def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:

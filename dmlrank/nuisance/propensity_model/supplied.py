@@ -18,6 +18,7 @@ from scipy.special import gammainc, gammaincc
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices
+from ...data.columns import beside
 from ...data.equal_values import value_codes
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
@@ -182,7 +183,8 @@ def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
         missing = [name for name in names_of_data if name not in place]
         if missing:
             raise NuisanceError(
-                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the data; pass "
+                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the "
+                f"data{beside(missing, place)}; pass "
                 f"the plan of these data, or drop the votes on other {what}"
             )
         for axis in axes:
