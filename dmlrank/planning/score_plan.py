@@ -280,7 +280,7 @@ def design_scores(
             "from_scratch=True"
         )
     if proxy is not None and options.contrasts is None:
-        options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
+        options = replace(options, contrasts=[(candidate, names[proxy])])
     gauge = steps.setup.functional.gauge(len(names)).basis
     criterion, _, labels = make_criterion(options, names, estimate, gauge, above)
     metric = criterion.rows.T @ criterion.rows
