@@ -100,8 +100,9 @@ def partly_in_one_order(rng, n_models, n, effect=0.4):
     return votes.assign(winner=np.where(wins, "model_a", "model_b")), strength
 
 
-# Without features the pooled effect is that of a logistic regression with a constant for every pair in both orders.
-def test_the_effect_of_order_is_that_of_a_logistic_regression_with_pairs(ignore_warnings):
+# Without features the pooled effect is that of a regression with a constant for every pair in both orders: a logistic
+# one of the log-odds of bt, and a linear one of the shares of borda.
+def test_the_effect_of_order_is_that_of_a_regression_with_pairs(ignore_warnings):
     votes, _ = partly_in_one_order(np.random.default_rng(0), 5, 3000)
     res = dr.dml_rank(WINNERS, votes, functional="bt", rng=0)
     turned = votes["first"] > votes["second"]
@@ -113,6 +114,9 @@ def test_the_effect_of_order_is_that_of_a_logistic_regression_with_pairs(ignore_
     glm = sm.GLM(won[in_both].astype(float), design, family=sm.families.Binomial()).fit(cov_type="HC0")
     assert res.diagnostics.order_effect == pytest.approx(glm.params["order"], rel=1e-8)
     assert res.diagnostics.order_effect_error == pytest.approx(glm.bse["order"], rel=1e-6)
+    linear, borda = sm.OLS(won[in_both].astype(float), design).fit(cov_type="HC0"), res.update(functional="borda")
+    assert borda.diagnostics.order_effect == pytest.approx(linear.params["order"], rel=1e-8)
+    assert borda.diagnostics.order_effect_error == pytest.approx(linear.bse["order"], rel=1e-6)
     model = dr.dml_rank(WINNERS, votes, functional="bt", estimator="bt_mle", position_bias=True)
     assert (res.params - model.params).abs().max() < model.bse.max()
     ignored = dr.dml_rank(WINNERS, votes, functional="bt", position_bias=False, rng=0)
@@ -122,7 +126,7 @@ def test_the_effect_of_order_is_that_of_a_logistic_regression_with_pairs(ignore_
     assert "is taken off the scores of all, which assumes that order has the same effect in every pair" in text
     assert not any("order" in warning for warning in res.diagnostics.warnings)
     assert dr.read_json(res.to_json()).diagnostics.order_effect == res.diagnostics.order_effect
-    assert res.update(functional="borda").update(functional="bt").params.equals(res.params)
+    assert borda.update(functional="bt").params.equals(res.params)
 
 
 def test_a_random_order_and_the_caller_s_word_leave_scores_as_they_are():
