@@ -144,6 +144,12 @@ def test_units_order_and_runs_change_nothing(study):
         assert frame["model"].tolist() == found["model"].tolist()
         assert frame["status"].tolist() == found["status"].tolist()
         np.testing.assert_allclose(frame["cost_high"] * factor, found["cost_high"], rtol=1e-6)
+    lowest = fit(table.assign(score=1 - table["score"]), lower_is_better=True)
+    alike = lowest.pareto(dict.fromkeys(lowest.models, 1.0)).table["model"]
+    assert alike.tolist() == lowest.params.sort_values(kind="stable").index.tolist()
+    errors = lowest.pareto("tokens").table
+    assert errors[["model", "status", "dominated_by"]].equals(found[["model", "status", "dominated_by"]])
+    assert "dominated" in set(found["status"])
 
 
 def test_a_column_that_is_one_number_for_each_model_is_known(study):
