@@ -147,6 +147,7 @@ def test_units_order_and_runs_change_nothing(study):
     lowest = fit(table.assign(score=1 - table["score"]), lower_is_better=True)
     alike = lowest.pareto(dict.fromkeys(lowest.models, 1.0)).table["model"]
     assert alike.tolist() == lowest.params.sort_values(kind="stable").index.tolist()
+    assert list(lowest.t_test_pairwise().models) == alike.tolist()
     errors = lowest.pareto("tokens").table
     assert errors[["model", "status", "dominated_by"]].equals(found[["model", "status", "dominated_by"]])
     assert "dominated" in set(found["status"])
