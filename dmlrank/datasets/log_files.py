@@ -9,6 +9,7 @@ import json
 import os
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,7 +128,8 @@ def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
         return sorted({file for one in path for file in log_files(one)})
     check_path(path)
     place = Path(path)
-    if place.is_dir():
+    # Not Path's own tests, which raise where a name is too long for a file.
+    if os.path.isdir(place):
         inside = (
             file for file in place.rglob("*") if not any(part[0] == "." for part in file.relative_to(place).parts)
         )
@@ -135,13 +137,13 @@ def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
         if not files:
             raise DataError(f"the folder {str(place)!r} has no file that ends with {listed(LOG_ENDINGS)}")
         return sorted(files)
-    if place.is_file():
+    if os.path.isfile(place):
         return [place]
-    if place.exists():
+    if os.path.exists(place):
         raise DataError(f"{str(path)!r} is neither a file nor a folder")
-    matches = sorted(Path(match) for match in glob(str(path), recursive=True) if Path(match).is_file())
+    matches = sorted(Path(match) for match in glob(str(path), recursive=True) if os.path.isfile(match))
     if not matches:
-        names = [other.name for other in place.parent.iterdir()] if place.parent.is_dir() else []
+        names = [other.name for other in place.parent.iterdir()] if os.path.isdir(place.parent) else []
         raise DataError(f"there is no file or folder {str(path)!r}{nearest(place.name, names)}")
     return matches
 
@@ -262,19 +264,22 @@ def expanded(content: Any, size: int, file: object, smallest_limit: int | None =
 
 def _zstandard(file: Any) -> Any:
     try:
-        import zstandard
+        if sys.version_info >= (3, 14):
+            from compression.zstd import ZstdFile
+        else:
+            from backports.zstd import ZstdFile
     except ModuleNotFoundError:
         raise MissingExtraError(
             "the log is compressed by zstandard, which needs a package: pip install 'dmlrank[logs]'"
         ) from None
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return ZstdFile(file)
 
 
 def _opened(file: Path) -> io.BufferedReader:
     """Return the bytes of a file as they are without compression."""
     if file.suffix.lower() == ".gz":
         return io.BufferedReader(gzip.open(file))
-    return io.BufferedReader(_zstandard(file.open("rb"))) if file.suffix.lower() == ".zst" else file.open("rb")
+    return io.BufferedReader(_zstandard(file)) if file.suffix.lower() == ".zst" else file.open("rb")
 
 
 def _content(file: Path) -> bytes:
