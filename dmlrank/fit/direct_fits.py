@@ -417,10 +417,9 @@ def few_scores_widening(number: FloatArray, has_gaps: NDArray[np.bool_]) -> Floa
 
 def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
-    if _MODELLED not in state.kept or state.data.scores is None:
+    if (predictor := predictor_of(state)) is None:
         return None
-    means, _ = state.kept[_MODELLED].result
-    inverse, clusters = means.inverse[contexts], state.units.clusters
+    inverse, clusters = predictor[0].inverse[contexts], state.units.clusters
     weight = inverse * state.influence.weight[contexts, None]
     return effective_share(weight, None if clusters is None else clusters.of_context[contexts])
 
@@ -430,22 +429,33 @@ def modelled_means(
 ) -> tuple[CorrectedMeans, ScoreCells]:
     """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
     n_folds, fold_units = stages.fold_units(data, units, None, None)
-    options, scores = stages.options, data.scores
-    assert scores is not None
+    options = stages.options
     key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
 
     def learn() -> tuple[CorrectedMeans, ScoreCells]:
-        fold = assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold
-        features = np.empty((data.n_contexts, 0))
-        if data.x.shape[1]:
-            features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
-        of_judges = np.empty((*scores.mean.shape, 0)) if judges is None else judges.scores
-        cluster = units.clusters.of_context if units.clusters else None
-        cells = ScoreCells(scores.mean, answer_columns(of_judges, features), fold, units.weights(data), cluster)
+        cells = score_cells(data, units, judges, assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold)
         return corrected_means(cells, propensity), cells
 
     found: tuple[CorrectedMeans, ScoreCells] = stages.keep(_MODELLED, key, learn)
     return found
+
+
+def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
+    """Return the scores with what predicts them: judges and smooth features."""
+    assert data.scores is not None
+    scores, features = data.scores.mean, np.empty((data.n_contexts, 0))
+    if data.x.shape[1]:
+        features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
+    columns = answer_columns(np.empty((*scores.shape, 0)) if judges is None else judges.scores, features)
+    cluster = units.clusters.of_context if units.clusters else None
+    return ScoreCells(scores, columns, fold, units.weights(data), cluster)
+
+
+def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
+    """Return how a fit predicted missing scores, and from what; None where none was missing."""
+    kept = state.kept.get(_MODELLED)
+    # An update may have kept what an earlier fit to other data has learnt.
+    return kept.result if kept is not None and kept.key[0] is state.data else None
 
 
 def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
@@ -455,9 +465,9 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     where nothing is predicted, or there are few clusters.
     """
     clusters = state.units.clusters
-    if _MODELLED not in state.kept or clusters is None:
+    if (predictor := predictor_of(state)) is None or clusters is None:
         return None
-    _, cells = state.kept[_MODELLED].result
+    cells = predictor[1]
     cluster, is_run = clusters.of_context, cells.is_there[:, item]
     run = list(dict.fromkeys(cluster[is_run].tolist()))
     latest = run[len(run) - len(run) // 5 :]

@@ -345,7 +345,7 @@ def test_few_runs_of_a_model_say_which_complete_models_it_is_like() -> None:
     second = res.design(190, contrasts=["n - a"])
     # The candidate is weak: a plan that takes it for one of the best runs it on the wrong prompts.
     assert expected_variance(best) > 3
-    assert expected_variance(second) < 1.5
+    assert expected_variance(second) < 1.8
 
 
 def test_what_a_plan_for_scores_refuses() -> None:
