@@ -322,7 +322,7 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
 
     A sum of deviations from the estimate, which the cluster has drawn to itself, has the variance m = v (1 - 2 q) + q^2
     sum v. The variance estimate has (sum m)^2 / sum m^2 - 1 degrees of freedom (Satterthwaite), G - 1 for clusters of
-    one size, and is too small by sum v over G / (G - 1) sum m, whose mean root over scores is the scale.
+    one size. It shows G / (G - 1) sum m of sum v: the scale is one over the root of this share's mean over scores.
 
     References
     ----------
@@ -351,8 +351,10 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     part = min(float((whole / all_squares).sum() / (of_sums / all_squares).sum()), 1.0)
     v = part * q + (1 - part) * q**2 / np.square(q).sum(axis=0)
     m = v * (1 - 2 * q) + q**2 * v.sum(axis=0)
-    df[varies] = np.clip(np.square(m.sum(axis=0)) / np.square(m).sum(axis=0) - 1, 1.0, n_clusters - 1)
-    ratio = float((v.sum(axis=0) / m.sum(axis=0)).mean()) * (n_clusters - 1) / n_clusters
+    # All of m is zero where one cluster has all of the votes.
+    df[varies] = np.square(m.sum(axis=0)) / np.maximum(np.square(m).sum(axis=0), 1e-300) - 1
+    df = np.clip(df, 1.0, n_clusters - 1)
+    shown = float((m.sum(axis=0) / v.sum(axis=0)).mean()) * n_clusters / (n_clusters - 1)
     effective = df.min() + 1
     if effective < FEW_EFFECTIVE and effective < _UNEVEN * n_clusters:
         for_one = " for one of the scores" * (_typical(df) + 1 >= FEW_EFFECTIVE)
@@ -363,7 +365,7 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
             f"still keep dependent votes together",
             kind=IntervalWarning,
         )
-    return df, float(np.sqrt(max(ratio, 1.0)))
+    return df, 1 / float(np.sqrt(np.clip(shown, _SMALLEST_REST, 1.0)))
 
 
 def _power_sums(rows: FloatArray, group: IntArray, power: int) -> FloatArray:

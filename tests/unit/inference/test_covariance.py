@@ -93,7 +93,7 @@ def df_in_loops(phi, group):
     v = part * q + (1 - part) * q**2 / (q**2).sum(axis=0)
     m = np.array([v[g] * (1 - q[g]) ** 2 + q[g] ** 2 * (v.sum(axis=0) - v[g]) for g in range(n_groups)])
     df = np.clip(m.sum(axis=0) ** 2 / (m**2).sum(axis=0) - 1, 1, n_groups - 1)
-    return df, np.sqrt(max(1, np.mean(v.sum(axis=0) / m.sum(axis=0)) * (1 - 1 / n_groups)))
+    return df, np.sqrt(max(1, (1 - 1 / n_groups) / np.mean(m.sum(axis=0) / v.sum(axis=0))))
 
 
 def test_one_way(draw):
@@ -132,6 +132,23 @@ def clustered_means(rng, sizes, correlation, d=3):
     shift = rng.normal(size=(len(sizes), d))[group] * np.sqrt(correlation)
     value = shift + np.sqrt(1 - correlation) * rng.normal(size=(n, d))
     return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
+
+
+def test_standard_errors_are_about_clusters_in_general():
+    """Estimates of studies that the same clusters repeat spread less than standard errors say."""
+    ratio = {}
+    for are_same in (True, False):
+        rng, estimates, errors = np.random.default_rng(0), [], []
+        taste = rng.normal(size=(60, 3)) * 0.3
+        for _ in range(300):
+            taste = taste if are_same else rng.normal(size=(60, 3)) * 0.3
+            value = np.repeat(taste, 20, axis=0) + rng.normal(size=(1200, 3))
+            influence = Influence(value, np.zeros_like(value), np.arange(1200), np.ones(1200), np.ones(1200))
+            estimates.append(influence.estimate)
+            errors.append(one_way(influence, np.repeat(np.arange(60), 20), NO_GAUGE).std_errors)
+        ratio[are_same] = np.mean(errors) / np.std(estimates, axis=0, ddof=1).mean()
+    assert ratio[False] == pytest.approx(1, abs=0.06)
+    assert ratio[True] == pytest.approx(np.sqrt(1 + 20 * 0.3**2), abs=0.12)
 
 
 UNEVEN = {
