@@ -195,9 +195,9 @@ def replicate(name: str, seed: int) -> list[dict[str, object]]:
             rows.append(row | {"failed": type(error).__name__})
             continue
         seconds = time.perf_counter() - began
+        ordered = settings != "bt_mle" and fit.estimates.description.ordered
         # Where the effect of order is taken off, scores are about both orders, too.
-        ordered = settings != "bt_mle" and (fit.estimates.description.ordered or fit.diagnostics.order_effect_error > 0)
-        target = scenario.target(settings, ordered, counts)
+        target = scenario.target(settings, ordered or fit.diagnostics.order_effect_error > 0, counts)
         ratio = fit.bse / likelihood.bse
         rows.append(
             row
