@@ -27,6 +27,10 @@ T = TypeVar("T", bound=Hashable)
 _SMALLEST_SHARE = 0.1
 
 
+# With a smaller budget, what labels add to the information is lost in rounding.
+_SMALLEST_BUDGET = 1e-9
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
     """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
@@ -39,7 +43,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         explore = number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
-        checked = {"budget": check_positive(self.budget, "budget"), "explore": explore}
+        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
+        budget = number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
+        checked = {"budget": budget, "explore": explore}
         if (least := self.min_propensity) is not None:
             allowed = "it must be a number above 0 and at most 1"
             checked["min_propensity"] = number_in("min_propensity", least, lambda x: 0 < x <= 1, allowed)

@@ -275,7 +275,7 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
     proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
     return proxy, replace(
         goal,
-        contrasts=[f"{candidate} - {names[proxy]}"] if goal.contrasts is None else goal.contrasts,
+        contrasts=[(candidate, names[proxy])] if goal.contrasts is None else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
         candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
