@@ -22,6 +22,7 @@ from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
+from ..inference.score_limits import ContrastLaw
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -457,22 +458,27 @@ class Estimates:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.votes.total == 0)
 
-    def neutral_statistics(self) -> FloatArray:
-        """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
+    def _against_neutral(self) -> ContrastLaw | None:
+        """Return the law of each score less the neutral value, or the mean score; None without one."""
         if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
-            return np.full_like(self.estimate, np.nan)
+            return None
         if self.neutral is not None:
-            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors).statistics()
+            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors)
         centring = np.eye(len(self.names)) - 1 / len(self.names)
         errors = self.covariance.of_combinations(centring).std_errors
-        return self.covariance.law(centring @ self.estimate, errors, centring).statistics()
+        return self.covariance.law(centring @ self.estimate, errors, centring)
+
+    def neutral_statistics(self) -> FloatArray:
+        """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
+        law = self._against_neutral()
+        return np.full_like(self.estimate, np.nan) if law is None else law.statistics()
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
-        z = self.neutral_statistics()
+        law, z = self._against_neutral(), self.neutral_statistics()
         if self.sequence is not None:
             return self.sequence.boundary().p_values(z)
-        return two_sided_p_values(z, self.covariance)
+        return z if law is None else two_sided_p_values(z, law.tails)
 
 
 def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_array, issparse
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 from scipy.stats import norm
 from scipy.stats import t as student
@@ -30,9 +30,11 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataNotStoredError
 
 # Contrasts as a matrix, (J, d); of many pairs it is sparse.
-ContrastMatrix: TypeAlias = FloatArray | csr_matrix
+ContrastMatrix: TypeAlias = FloatArray | csr_array
 # Tail probabilities are kept inside of these, so that z statistics are finite.
 _TAILS = 1e-300, 1 - 1e-16
+# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's, but for means.
+FEW_UNITS = 100
 # A variance below this share of the sum of its terms, or of the square of the mean, is a rounding error.
 _ROUNDING, _EXACT = 1e-12, 1e-26
 # Stands for no bound of scores, and beyond its root there is none.
@@ -207,21 +209,57 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tails:
+    """Tails of t statistics: normal, or with fewer than ``FEW_UNITS`` units Student's times a scale.
+
+    df: Degrees of freedom of all statistics, or of each of J, (J,).
+    """
+
+    df: FloatArray | float = np.inf
+    scale: float = 1.0
+
+    @property
+    def few(self) -> NDArray[np.bool_]:
+        """Where the tails are Student's."""
+        return np.asarray(self.df + 1 < FEW_UNITS)
+
+    def to_normal(self, t: FloatArray) -> FloatArray:
+        """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t, (J,)."""
+        if not self.few.any():
+            return t
+        z = norm.isf(np.maximum(student.sf(np.abs(t) / self.scale, self.df), _TAILS[0]))
+        return np.where(self.few, np.sign(t) * z, t)
+
+    def from_normal(self, z: float | FloatArray) -> FloatArray:
+        """Return the numbers above zero that t statistics exceed as often as a normal variable exceeds z."""
+        return np.where(self.few, self.scale * student.isf(norm.sf(z), self.df), z) if self.few.any() else np.asarray(z)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ContrastLaw:
-    """Limits and z statistics of J contrasts: normal ones, or those of means of scores.
+    """Limits and z statistics of J contrasts: normal ones, Student's, or those of means of scores.
 
     estimate, std_error (J,): Normal limits have NaN statistics where a standard error is zero.
-    sides: Limits of means of scores, of some of the contrasts each; empty for normal limits.
+    sides: Limits of means of scores, of some of the contrasts each; empty for other limits.
+    tails: Of each contrast's t statistic.
+    typical: Tails to which critical values belong.
     """
 
     estimate: FloatArray
     std_error: FloatArray
     sides: tuple[Sides, ...] = ()
+    tails: Tails = Tails()
+    typical: Tails = Tails()
 
     def limits(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper limits at a critical value; that of normal limits is in standard errors."""
+        """Return lower and upper limits at a critical value, in standard errors unless they are those of means.
+
+        A contrast with other tails than the typical ones has the critical value that it exceeds as often.
+        """
         if not self.sides:
             half_width = critical * self.std_error
+            if np.ndim(self.tails.df):
+                half_width = self.tails.from_normal(self.typical.to_normal(np.asarray(critical))) * self.std_error
             return self.estimate - half_width, self.estimate + half_width
         low, high = np.empty((2, len(self.estimate)))
         for some in self.sides:

@@ -547,7 +547,7 @@ def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     unit = "log-odds" if results.kind.link == "logit" else "win share"
     unit = unit if results.scale.natural else f"score, {results.scale.name}"
     errors, slopes = style.slope_covariance.std_errors, []
-    p_values = two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance)
+    p_values = two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance.tails())
     for name, slope, error, p in zip(style.columns, style.slopes, errors, p_values, strict=True):
         # The standard error has two digits.
         digits = decimals(np.array([error]), fewest=2)

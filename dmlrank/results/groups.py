@@ -454,6 +454,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 basis=e.covariance.basis,
                 n_clusters=fact.n_clusters,
                 df=float(fact.n_units - 1),
+                of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
                 means=None if covariance.means is None else covariance.means.only(group, place),
             ),
             judge=None,

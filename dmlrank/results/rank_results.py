@@ -1767,6 +1767,8 @@ class RankResults(Summarised):
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))
         e = replace(e, diagnostics=replace(e.diagnostics, warnings=said, doubts=doubts))
         bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
+        # Intervals of the draws need no degrees of freedom of each score.
+        e = replace(e, covariance=replace(e.covariance, of_scores=None))
         return replace(self, estimates=e, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))
 
     @Needs()

@@ -482,14 +482,15 @@ def confidence_ellipsoid(
             f"there is no region of {about}, because the functional fixes the values whatever the data say: "
             f"{estimates.reason}. Ask for scores or contrasts that the functional leaves free"
         )
-    spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
+    spectrum, axes = np.linalg.eigh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
         raise HypothesisError(
             f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
             f"them out"
         )
+    whitened = (axes / np.sqrt(spectrum)).T @ basis.T @ matrix
     center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
-    radius2 = float(covariance.wald_law(df).ppf(1 - alpha))
+    radius2 = float(covariance.of_combinations(whitened).wald_law(df).ppf(1 - alpha))
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
     return Ellipsoid(contrasts.labels, center, cov, basis, radius2, alpha, scores, is_natural, sequence)

@@ -115,7 +115,7 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
             f"the first look"
         )
     sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
-    return replace(estimates, sequence=sequence)
+    return replace(estimates, sequence=sequence, covariance=estimates.covariance.normal)
 
 
 # Begins the text that says why the functional fixes a combination of scores, because the text names natural values.
