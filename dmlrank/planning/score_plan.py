@@ -289,7 +289,8 @@ def _propensities_so_far(steps: FitState) -> FloatArray:
     if known is None and not is_there.all():
         raise OptionError(
             "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
-            "were drawn (propensity=), or leave out the models that have gaps"
+            "were drawn (propensity=; propensity='marginal' where they were drawn at random), or leave out the models "
+            "that have gaps"
         )
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():

@@ -328,8 +328,9 @@ def scores_there(results: Estimates) -> list[str]:
     d = results.description
     if results.are_means and d.propensity == "given":
         there, possible = d.n_comparisons, d.n_contexts * len(results.models)
+        what = "runs of a model on a prompt were made" if results.grades is None else "answers were graded"
         return [
-            f"{there:,} of {possible:,} runs of a model on a prompt were made ({percentage(there / possible)}), drawn "
+            f"{there:,} of {possible:,} {what} ({percentage(there / possible)}), drawn "
             f"with known probabilities of at least {results.diagnostics.min_propensity:.2g}."
         ]
     if d.n_filled:

@@ -158,6 +158,28 @@ def test_the_check_counts_grades_and_says_what_they_would_be_worth():
     assert "not drawn at random" in " ".join(str(dr.check(FORMULA, likely, context="prompt", judge="judge")).split())
 
 
+def test_a_plan_says_what_people_grade_next():
+    table = answers(8, share=0.1)
+    res = fit(table, propensity="marginal")
+    plan = res.design(90, contrasts=["a - b", "b - c"])
+    assert "Prompts are drawn at random" in " ".join(str(plan).split())
+    sample = plan.sample(rng=0)
+    assert sample.groupby("prompt")["model"].nunique().eq(3).all()
+    assert len(sample) == pytest.approx(90, abs=6)
+    keys = table.set_index(["prompt", "model"])
+    chosen = keys.index.isin(list(zip(sample["prompt"], sample["model"], strict=True)))
+    more = table.assign(grade=table["grade"].mask(chosen, table["full"]))
+    after = fit(more, propensity=plan)
+    assert (after.bse < 0.95 * res.bse[after.models]).all()
+    rare = answers(8, share=0.3).assign(full=lambda each: (each["judge"] > -1.5).astype(float))
+    rare["grade"] = rare["full"].where(rare["grade"].notna())
+    chosen = fit(rare, propensity="marginal").design(90, contrasts=["a - b", "b - c"])
+    assert "% smaller than with random prompts" in " ".join(str(chosen).split())
+    assert chosen.propensity.max() > 2 * chosen.propensity.min()
+    with pytest.raises(OptionError, match="propensity='marginal' where they were drawn at random"):
+        fit(table).design(90)
+
+
 def suite(seed=0, n_tasks=36, per=10):
     """Scores on tasks of which an old model was not run on the last third."""
     rng = np.random.default_rng(seed)
