@@ -130,8 +130,8 @@ def dml_rank(
         worth of a grade for the first item, a number in [0, 1]; ``{column: meaning}`` of columns of probabilities.
     missing : {"raise", "drop", "keep", "common", "model"} or float
         What happens to rows with missing values: an error, left out, or features that LightGBM takes as missing. For
-        scores also: only prompts with scores of all models ("common"), means corrected by what features say of scores
-        and of which are missing ("model"), or the number that a missing score counts as.
+        scores also: only prompts with scores of all models ("common"), means in which features and other models' scores
+        predict missing ones ("model"), or the number that a missing score counts as.
     run : str, optional
         In a table of scores, the column that tells the runs of a prompt and model apart, so that duplicates are found.
     lower_is_better : bool

@@ -533,8 +533,8 @@ class Options:
     missing: str | float = _option(
         "raise",
         "raise an error for rows with missing values (default), drop them, or keep them; for scores also common (the "
-        "prompts with scores of all models), model (features say which are missing), or the number that counts as a "
-        "missing score",
+        "prompts with scores of all models), model (features and other models predict them), or the number that counts "
+        "as a missing score",
         check=must_be(
             lambda value: (
                 value in _MISSING
