@@ -86,7 +86,7 @@ def unseen(y: Array) -> tuple[Array, Array, Array]:
     own = np.sqrt((fourth + 0.05) / (square + 0.05))
     parts = [typical_squares(y[:, :, :j] - y[:, :, [j]]) for j in range(1, y.shape[2])]
     fourth, square = (sum(part[i] for part in parts) for i in (0, 1))
-    pair = np.sqrt(np.divide(fourth, square, out=own**2, where=square > 0))
+    pair = np.sqrt(np.where(square > 0, (fourth + 5e-5) / (square + 5e-5), own**2))
     return np.maximum(middle - own[:, None], 0), np.minimum(middle + own[:, None], 1), pair
 
 

@@ -111,7 +111,7 @@ def test_the_law_has_the_moments_of_a_mean_with_dirichlet_weights():
     r = max(np.sqrt(fourth / second), abs(third / second))
     events = 30 * second * (1 + third / (second * r)) / (2 * r**2)
     values = np.append(d, [-1.0, min(d.mean() + r, 1.0)])
-    weights = rng.dirichlet(np.append(np.ones(31), events / (2 * events + 2)), 400_000)
+    weights = rng.dirichlet(np.append(np.ones(31), events / (3 * events + 3)), 400_000)
     drawn = weights @ values
     beta = side.left + (side.right - side.left) * rng.beta(side.a, side.b, 400_000)
     assert beta.mean() == pytest.approx(drawn.mean(), abs=5e-4)
@@ -132,10 +132,10 @@ def test_limits_become_normal_as_one_over_the_root_of_the_number_of_units():
     assert gaps[2] < 0.3 * gaps[1]
 
 
-@pytest.mark.parametrize(("level", "size"), [(0.05, 0.0525), (0.025, 0.0275)])
-@pytest.mark.parametrize("n", [20, 50, 170, 300])
+@pytest.mark.parametrize(("level", "size"), [(0.05, 0.054), (0.025, 0.027)])
+@pytest.mark.parametrize("n", [20, 50, 100, 170, 300])
 def test_a_gate_rarely_passes_a_release_that_only_loses(n, level, size):
-    margins, lost, z = np.linspace(0.01, 0.1, 10), np.arange(n + 1), norm.isf(level)
+    margins, lost, z = np.linspace(0.005, 0.3, 60), np.arange(n + 1), norm.isf(level)
     least = []
     for x in lost:
         y = np.column_stack([1 - ones(n, x), np.ones(n)])
