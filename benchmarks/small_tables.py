@@ -105,8 +105,8 @@ def of_package(y: Array, c: Array, target: str, normal: Array) -> tuple[Array, A
     moments = Moments(np.full(samples * len(c), float(n)), centre.ravel(), *powers)
     least = np.full(samples * len(c), -1.0 if target == "differences" else 0.0)
     sides = (
-        Side.of(moments, low.ravel(), high.ravel(), is_difference, least),
-        Side.of(moments.mirrored(), -high.ravel(), -low.ravel(), is_difference, np.full(samples * len(c), -1.0)),
+        Side.of(moments, low.ravel(), is_difference, least),
+        Side.of(moments.mirrored(), -high.ravel(), is_difference, np.full(samples * len(c), -1.0)),
     )
     z = np.repeat(critical, len(c))
     return sides[0].limit(z).reshape(samples, -1), -sides[1].limit(z).reshape(samples, -1)
@@ -315,7 +315,7 @@ def gate_sizes(n: int, level: float, won: float, margins: Array) -> dict[str, fl
         raw[2] - 4 * mean * raw[1] + 6 * mean**2 * raw[0] - 3 * mean**4,
     )
     one = np.ones(len(mean))
-    side = Side.of(moments, -one, one, one > 0, -one)
+    side = Side.of(moments, -one, one > 0, -one)
     limits = {
         "dmlrank": side.limit(z),
         "normal": mean - z * np.sqrt((share - mean**2) / n),
@@ -341,7 +341,7 @@ def multinomial_log(lost: Array, gained: Array, n: int, log_p: Array) -> Array:
 def gate() -> pd.DataFrame:
     """Return the exact size of the gate over sixty margins, by number of prompts, level and share of prompts won."""
     rows = []
-    for n, level, won in product((20, 50, 100, 170, 300, 500, 1000), (0.05, 0.025), (0.0, 0.005, 0.02)):
+    for n, level, won in product((20, 50, 80, 120, 170, 300, 500, 1000), (0.05, 0.025), (0.0, 0.005, 0.02)):
         margins = np.linspace(0.005, 0.3, 60)
         rows.append({"n": n, "level": level, "won": won} | gate_sizes(n, level, won, margins))
     return pd.DataFrame(rows)

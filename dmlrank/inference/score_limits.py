@@ -2,11 +2,11 @@
 
 A unit is a prompt, or a cluster of prompts. A contrast has the unit values d_i = D + n phi_i, with D its estimate and
 phi its influence values. For the lower limit one unit is added at the smallest value that an unseen one would have, for
-the upper limit at the largest one, and up to a third of a unit on the other side. The mean of all units with Dirichlet
+the upper limit at the largest one. The mean of all units with Dirichlet
 weights, a Bayesian bootstrap, has the first three moments of a scaled beta variable, whose quantile is the limit. The
 fourth moment gives the degrees of freedom with which a normal quantile becomes Student's.
 
-For scores of 0 and 1 the limit away from zero is that of Clopper and Pearson (1934), The use of confidence or fiducial
+For scores of 0 and 1 the limits are those of Clopper and Pearson (1934), The use of confidence or fiducial
 limits, Biometrika 26; of 0 in n it is 1 - tail^(1 / n), the rule of three. Limits become normal as 1 / sqrt(n). What
 they cover is in docs/validity.md.
 """
@@ -67,13 +67,12 @@ class Moments:
         second, third, fourth = self.variance * factor**2, self.third * factor**3, self.fourth * factor**4
         return replace(self, variance=second, third=third, fourth=fourth)
 
-    def with_mass(self, mass: FloatArray | float, at: FloatArray) -> Moments:
-        """Return the moments after ``mass`` further units with the value ``at``."""
-        n, gap = self.n + mass, at - self.mean
-        shift = mass * gap / n
+    def with_unit(self, value: FloatArray) -> Moments:
+        """Return the moments after a further unit with a value, (J,)."""
+        n, gap = self.n + 1, value - self.mean
+        shift = gap / n
         second, third, fourth = (
-            (self.n * part + mass * gap**power) / n
-            for part, power in ((self.variance, 2), (self.third, 3), (self.fourth, 4))
+            (self.n * part + gap**power) / n for part, power in ((self.variance, 2), (self.third, 3), (self.fourth, 4))
         )
         return Moments(
             n,
@@ -105,13 +104,8 @@ class Side:
     df_first: FloatArray
 
     @classmethod
-    def of(
-        cls, m: Moments, low: FloatArray, high: FloatArray, is_difference: NDArray[np.bool_], least: FloatArray
-    ) -> Side:
-        """Return the law for contrasts whose unseen unit would have the value ``low``, or on the other side ``high``.
-
-        x, the effective number of events above the mean, has the typical size r; x / (3 x + 3) of such an event is
-        added, so that 0 of n has the limit 0. With half of it a gate's size would reach .056 in place of .054.
+    def of(cls, m: Moments, low: FloatArray, is_difference: NDArray[np.bool_], least: FloatArray) -> Side:
+        """Return the law for contrasts whose unseen unit would have the value ``low``.
 
         Units above and below a difference are different events: gains say nothing of losses, and four moments make the
         tail beyond the rarer events too short. A limit of differences is therefore never beyond the normal one whose
@@ -121,11 +115,7 @@ class Side:
 
         The excess kurtosis of a mean with Dirichlet weights is that of the beta variable plus 6 (k - 1 - g^2) / n.
         """
-        slope = _ratio(m.third, m.variance)
-        size = np.maximum(np.sqrt(_ratio(m.fourth, m.variance)), np.abs(slope))
-        events = m.n * _ratio(m.variance, size**2) * (1 + _ratio(slope, size)) / 2
-        other = np.minimum(m.mean + size, np.maximum(high, m.mean))
-        units = m.with_mass(1.0, np.minimum(low, m.mean)).with_mass(events / (3 * events + 3), other)
+        units = m.with_unit(np.minimum(low, m.mean))
         slope = _ratio(units.third, units.variance)
         half = np.sqrt(slope**2 / 4 + units.variance)
         left, right = units.mean + slope / 2 - half, units.mean + slope / 2 + half
@@ -343,8 +333,8 @@ class MeanScores:
         low = estimate + reach * np.minimum(lowest + shift - estimate, 0.0)
         high = estimate + reach * np.maximum(highest + shift - estimate, 0.0)
         return (
-            Side.of(moments, low, high, is_difference, np.where(np.isfinite(bottom), bottom, -np.inf)),
-            Side.of(moments.mirrored(), -high, -low, is_difference, -top),
+            Side.of(moments, low, is_difference, np.where(np.isfinite(bottom), bottom, -np.inf)),
+            Side.of(moments.mirrored(), -high, is_difference, -top),
         )
 
 

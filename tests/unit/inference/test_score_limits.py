@@ -43,13 +43,12 @@ def test_without_an_event_the_limit_is_exact(n):
 
 @pytest.mark.parametrize("n", [30, 200])
 @pytest.mark.parametrize("z", [1.645, 1.96, 3.3])
-def test_limits_of_zeros_and_ones_are_inside_those_of_clopper_and_pearson_and_close(n, z):
+def test_limits_of_zeros_and_ones_are_those_of_clopper_and_pearson(n, z):
     for x in range(n + 1):
         (low,), (high,) = law_of(ones(n, x)).limits(z)
         exact_low = betaincinv(x, n - x + 1, norm.sf(z)) if x else 0.0
         exact_high = 1 - betaincinv(n - x, x + 1, norm.sf(z)) if x < n else 1.0
-        assert exact_low - 1e-6 <= low <= x / n <= high <= exact_high + 1e-6
-        assert max(exact_high - high, low - exact_low) < 0.6 / n
+        np.testing.assert_allclose([low, high], [exact_low, exact_high], atol=1e-7)
 
 
 @pytest.fixture(scope="module", params=[20, 60, 300])
@@ -105,13 +104,8 @@ def test_the_law_has_the_moments_of_a_mean_with_dirichlet_weights():
     rng = np.random.default_rng(0)
     d = rng.choice([-1.0, 0.0, 1.0], 30, p=[0.1, 0.8, 0.1])
     side = law_of(np.column_stack([d, np.zeros(30)]), [[1, -1]], (-1, 1)).sides[0].lower[0]
-    # The events above the mean, of typical size r, and the two units that are added.
-    c = d - d.mean()
-    second, third, fourth = ((c**power).mean() for power in (2, 3, 4))
-    r = max(np.sqrt(fourth / second), abs(third / second))
-    events = 30 * second * (1 + third / (second * r)) / (2 * r**2)
-    values = np.append(d, [-1.0, min(d.mean() + r, 1.0)])
-    weights = rng.dirichlet(np.append(np.ones(31), events / (3 * events + 3)), 400_000)
+    values = np.append(d, -1.0)
+    weights = rng.dirichlet(np.ones(31), 400_000)
     drawn = weights @ values
     beta = side.left + (side.right - side.left) * rng.beta(side.a, side.b, 400_000)
     assert beta.mean() == pytest.approx(drawn.mean(), abs=5e-4)
@@ -132,16 +126,16 @@ def test_limits_become_normal_as_one_over_the_root_of_the_number_of_units():
     assert gaps[2] < 0.3 * gaps[1]
 
 
-@pytest.mark.parametrize(("level", "size"), [(0.05, 0.054), (0.025, 0.027)])
+@pytest.mark.parametrize("level", [0.05, 0.025])
 @pytest.mark.parametrize("n", [20, 50, 100, 170, 300])
-def test_a_gate_rarely_passes_a_release_that_only_loses(n, level, size):
+def test_a_gate_rarely_passes_a_release_that_only_loses(n, level):
     margins, lost, z = np.linspace(0.005, 0.3, 60), np.arange(n + 1), norm.isf(level)
     least = []
     for x in lost:
         y = np.column_stack([1 - ones(n, x), np.ones(n)])
         least.append(law_of(y, [[1, -1]]).limits(z)[0][0])
     for margin in margins:
-        assert binom.pmf(lost, n, margin)[np.array(least) > -margin].sum() <= size
+        assert binom.pmf(lost, n, margin)[np.array(least) > -margin].sum() <= level + 1e-9
 
 
 def test_the_fewest_units_for_a_margin_are_those_from_which_no_loss_is_enough():
