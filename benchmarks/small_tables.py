@@ -97,7 +97,7 @@ def of_package(y: Array, c: Array, target: str, normal: Array) -> tuple[Array, A
     critical = max_t(covariances(y) + np.eye(k) * (pair**2 / (2 * n**2))[:, None, None], c, normal)[1]
     d = y @ c.T
     centre = d.mean(axis=1)
-    powers = [((d - centre[:, None]) ** power).mean(axis=1).ravel() for power in (2, 3, 4)]
+    powers = [((d - centre[:, None]) ** power).mean(axis=1).ravel() for power in (2, 3)]
     is_difference = np.full(samples * len(c), target == "differences")
     if target == "differences":
         high = np.repeat(pair, len(c))
@@ -306,13 +306,12 @@ def gate_sizes(n: int, level: float, won: float, margins: Array) -> dict[str, fl
     mean = (gained - lost) / n
     share = (gained + lost) / n
     z = norm.isf(level)
-    raw = [share, mean, share]
+    raw = [share, mean]
     moments = Moments(
         np.full(len(mean), float(n)),
         mean,
         raw[0] - mean**2,
         raw[1] - 3 * mean * raw[0] + 2 * mean**3,
-        raw[2] - 4 * mean * raw[1] + 6 * mean**2 * raw[0] - 3 * mean**4,
     )
     one = np.ones(len(mean))
     side = Side.of(moments, -one, one > 0, -one)

@@ -20,7 +20,8 @@ from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
-from ..inference.covariance import Covariance, clip_to_limits
+from ..inference.covariance import FEW_UNITS, Covariance, clip_to_limits
+from ..inference.score_limits import WinShares, df_of_shares
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
@@ -457,7 +458,7 @@ class Estimates:
         if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
             return np.full_like(self.estimate, np.nan)
         if self.neutral is not None:
-            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors).statistics()
+            return self.covariance.law(self.estimate, self.covariance.std_errors).statistics(self.neutral)
         centring = np.eye(len(self.names)) - 1 / len(self.names)
         errors = self.covariance.of_combinations(centring).std_errors
         return self.covariance.law(centring @ self.estimate, errors, centring).statistics()
@@ -523,6 +524,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
+    if np.isfinite(functional.limits).all():
+        covariance = replace(covariance, shares=_win_shares(state))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -554,6 +557,15 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         votes=votes,
         style=style_estimates(state),
     )
+
+
+def _win_shares(state: FitState) -> WinShares:
+    """Return what limits of win shares need."""
+    low, high = state.setup.functional.limits
+    units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
+    if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
+        df = df_of_shares(state.influence.by_context().centred)
+    return WinShares(low * each, high * each, df)
 
 
 def style_estimates(state: FitState) -> StyleEstimates | None:

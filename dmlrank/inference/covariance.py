@@ -22,7 +22,7 @@ from ..estimation.influence import (
     unit_sums,
 )
 from ..exceptions import DataError, IntervalWarning
-from .score_limits import CombinedMeans, ContrastLaw, ContrastMatrix
+from .score_limits import CombinedMeans, ContrastLaw, ContrastMatrix, WinShares
 
 # Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's, but for means.
 FEW_UNITS = 100
@@ -60,6 +60,7 @@ class Covariance:
     df: Degrees of freedom: effective independent units less one. Tests of one number are normal where these are many.
     means: What limits of means of scores need; None for other scores, whose limits are normal or Student's.
     scale: What standard errors are multiplied by in intervals and tests with few units, for clusters of unequal size.
+    shares: What limits of win shares need; None for other scores.
     """
 
     matrix: FloatArray
@@ -69,6 +70,7 @@ class Covariance:
     df: float = np.inf
     means: CombinedMeans | None = None
     scale: float = 1.0
+    shares: WinShares | None = None
 
     @property
     def std_errors(self) -> FloatArray:
@@ -97,26 +99,34 @@ class Covariance:
 
         Shapes: estimate, std_error (J,), of the contrasts.
         """
+        if self.shares is not None:
+            shares = self.shares if contrasts is None else self.shares.combined(contrasts)
+            return shares.law(estimate, std_error)
         if self.means is None:
             return ContrastLaw(estimate, std_error)
         fewest = min(self.n_clusters, default=np.inf)
         small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
         return self.means.law(estimate, std_error, contrasts, small_sample)
 
-    def scaled(self, factor: float) -> Covariance:
-        """Return the covariance of the estimates times a factor."""
+    def scaled(self, factor: float, shift: float = 0.0) -> Covariance:
+        """Return the covariance of the estimates times a factor, plus a shift."""
         means = None if self.means is None else replace(self.means, matrix=self.means.matrix * factor)
-        return replace(self, matrix=self.matrix * factor**2, means=means)
+        shares = self.shares
+        if shares is not None:
+            shares = replace(shares, low=factor * shares.low + shift, high=factor * shares.high + shift)
+        return replace(self, matrix=self.matrix * factor**2, means=means, shares=shares)
 
     def of_combinations(self, matrix: FloatArray) -> Covariance:
         """Return the covariance of J combinations of the estimates, (J, d); all of their directions count as free."""
         means = None if self.means is None else self.means.combined(matrix)
-        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), means=means)
+        shares = None if self.shares is None else self.shares.combined(matrix)
+        basis = np.eye(len(matrix))
+        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=basis, means=means, shares=shares)
 
     @property
     def has_few_units(self) -> bool:
         """Whether units are so few that quantiles are Student's; limits of means know their number."""
-        return self.df + 1 < FEW_UNITS and self.means is None
+        return self._df + 1 < FEW_UNITS and self.means is None
 
     def to_normal(self, t: FloatArray) -> FloatArray:
         """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t."""
@@ -141,7 +151,11 @@ class Covariance:
 
     @property
     def _law(self) -> Any:
-        return scipy.stats.t(self.df, scale=self._scale)
+        return scipy.stats.t(self._df, scale=self._scale)
+
+    @property
+    def _df(self) -> float:
+        return self.df if self.shares is None else max(self.df, self.shares.df)
 
     @property
     def _scale(self) -> float:
@@ -511,6 +525,15 @@ def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None 
     """
     means = [block.means for block in blocks if block.means is not None]
     return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
+
+
+def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
+    """Return what limits of win shares of several results together need; None where one has other scores."""
+    shares = [block.shares for block in blocks if block.shares is not None]
+    if len(shares) < len(blocks):
+        return None
+    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
+    return WinShares(low, high, min(each.df for each in shares))
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -383,7 +383,7 @@ def law_of_differences(
     """Return differences ``estimate[first] - estimate[second]``, (J,), for draws, and with their law."""
     covariance, size = simultaneous.covariance, len(first)
     matrix = None
-    if covariance.means is not None:
+    if covariance.means is not None or covariance.shares is not None:
         rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
         matrix = csr_matrix((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
     plain = differences(covariance, first, second)

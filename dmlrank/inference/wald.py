@@ -54,11 +54,11 @@ class Alternative:
     side: str = "two-sided"
     delta: float = 0.0
 
-    def statistics(self, law: ContrastLaw) -> FloatArray:
-        """Return the z statistics, (J,), of J differences with a law; see the table for normal ones."""
+    def statistics(self, law: ContrastLaw, zero: FloatArray | float = 0.0) -> FloatArray:
+        """Return the z statistics, (J,), of J differences from ``zero`` with a law; see the table for normal ones."""
         if self.side == "equivalence":
-            return np.minimum(law.statistics(-self.delta), -law.statistics(self.delta))
-        return law.statistics(-self.delta if self.side == "noninferiority" else self.delta)
+            return np.minimum(law.statistics(zero - self.delta), -law.statistics(zero + self.delta))
+        return law.statistics(zero + (-self.delta if self.side == "noninferiority" else self.delta))
 
     def evidence(self, z: FloatArray) -> FloatArray:
         """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
@@ -275,7 +275,7 @@ def z_tests(
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    z = alternative.statistics(covariance.law(effect - hypothesis.value, covariance.std_errors))
+    z = alternative.statistics(covariance.law(effect, covariance.std_errors), hypothesis.value)
     boundary = None if sequence is None else sequence.boundary()
     p = alternative.p_values(z if boundary else covariance.to_normal(z), boundary)
     pairs = zip(hypothesis.labels, hypothesis.value, strict=True)

@@ -251,7 +251,7 @@ def design_scores(
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
         # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
-        proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+        proxy = int(np.argmax(np.where(is_complete | ~is_complete.any(), estimates.merit, -np.inf)))
         of_proxy, left = fitted[:, proxy], residual[:, proxy]
         if is_complete[proxy]:
             of_proxy = predicted(proxy)
@@ -282,7 +282,8 @@ def design_scores(
     if proxy is not None and options.contrasts is None:
         options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    criterion, _, labels = make_criterion(options, names, estimate, gauge, above)
+    merit = estimates.sign * estimate
+    criterion, _, labels = make_criterion(options, names, merit, gauge, above)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -338,8 +339,8 @@ def design_scores(
         # A planned cell has no run yet, so that its run may have the name of any.
         carried[source.run] = source.rows[source.run].dropna().iloc[[0] * n].to_numpy()
     plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", carried=carried)
-    specification = specify(problem, options, plan_names, lambda _: estimate, above)
-    specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
+    specification = specify(problem, options, plan_names, lambda _: merit, above)
+    specification = replace(specification, scores=estimate, alpha=estimates.alpha, seed=estimates.description.seed)
     if from_scratch and not problem.fixed_prompts:
         sigma = estimates.covariance.matrix * n
         specification = replace(specification, earlier=EarlierLabels(sigma, 0.5, np.zeros_like(sigma)))

@@ -19,7 +19,14 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.covariance import Covariance, covariance_of_mean, joint_means, match_blocks, stack_influences
+from ..inference.covariance import (
+    Covariance,
+    covariance_of_mean,
+    joint_means,
+    joint_shares,
+    match_blocks,
+    stack_influences,
+)
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import WaldTestResults, wald_test
 from ..report.statements import counted
@@ -316,6 +323,7 @@ def _joint_estimates(
             min(block.df for block in blocks),
             joint_means(blocks),
             max(block.scale for block in blocks),
+            joint_shares(blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -375,6 +383,7 @@ def _covariance_by_influence(
         df=min(covariance.df for covariance in reported),
         scale=max(covariance.scale for covariance in reported),
         means=joint_means(reported, _orders_of_units(steps, shared) if shared.is_same else None),
+        shares=joint_shares(reported),
     )
 
 
@@ -472,6 +481,7 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
         ("their estimators are {} and {}", a.estimator, b.estimator),
         ("their functionals are {} and {}", a.functional_label, b.functional_label),
         ("their units are {} and {}; rescale both alike", _unit(a), _unit(b)),
+        ("the best score is the {} and the {}", *("highest" if e.sign > 0 else "lowest" for e in (a, b))),
         ("they are about {} and {}", a.part or "all prompts", b.part or "all prompts"),
         ("cov_kwds prompts is {} and {}; fit both alike", a.description.prompts, b.description.prompts),
         (
@@ -561,4 +571,6 @@ def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0
     means = None if covariance.means is None else covariance.means.combined(matrix)
-    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis, means=means)
+    shares = None if covariance.shares is None else covariance.shares.combined(matrix)
+    matrix = np.asarray((projected + projected.T) / 2)
+    return replace(covariance, matrix=matrix, basis=basis, means=means, shares=shares)

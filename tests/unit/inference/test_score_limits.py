@@ -96,7 +96,7 @@ def test_moments_by_products_are_those_of_the_values(mixed):
     found, d = means_of(mixed).parts[0].moments(contrasts), mixed @ contrasts.T
     centred = d - d.mean(axis=0)
     np.testing.assert_allclose(found.mean, d.mean(axis=0), atol=1e-14)
-    for name, power in (("variance", 2), ("third", 3), ("fourth", 4)):
+    for name, power in (("variance", 2), ("third", 3)):
         np.testing.assert_allclose(getattr(found, name), (centred**power).mean(axis=0), atol=1e-14)
 
 
