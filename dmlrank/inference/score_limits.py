@@ -219,8 +219,9 @@ class WinShares:
 
     def is_possible(self, n_estimates: int) -> bool:
         """Whether the numbers, as they are read from a file, have the right shapes and order."""
-        are_finite = np.isfinite(self.low).all() and np.isfinite(self.high).all() and self.df >= 1
-        return self.low.shape == self.high.shape == (n_estimates,) and are_finite and bool((self.low < self.high).all())
+        if not self.low.shape == self.high.shape == (n_estimates,):
+            return False
+        return self.df >= 1 and bool((np.isfinite(self.high - self.low) & (self.low < self.high)).all())
 
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""

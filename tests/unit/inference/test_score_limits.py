@@ -5,7 +5,14 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
-from dmlrank.inference.score_limits import CombinedMeans, MeanScores, fewest_units, typical_sizes
+from dmlrank.inference.score_limits import (
+    CombinedMeans,
+    MeanScores,
+    WinShares,
+    df_of_shares,
+    fewest_units,
+    typical_sizes,
+)
 
 
 def means_of(y, bounds=(0.0, 1.0)):
@@ -173,3 +180,26 @@ def test_means_of_different_units_have_the_distances_of_a_sum():
     # A covariance of the two counts, too.
     closer = apart.law(gap, error / 2, contrast, 1.0).limits(2)
     np.testing.assert_allclose(np.subtract(closer, gap), np.subtract(law.limits(2), gap) / 2, rtol=1e-9)
+
+
+def test_limits_of_win_shares_and_their_statistics_agree_and_are_those_of_so_many_votes():
+    n, won = 40, np.array([0, 1, 2, 20, 39, 40]) / 40
+    error = np.sqrt(won * (1 - won) / n)
+    # Labels that are all equal have been given the variance of the rule of three.
+    error[[0, -1]] = 3 / norm.isf(0.025) / n
+    shares = WinShares(np.zeros(6), np.ones(6), np.inf)
+    low, high = shares.law(won, error).limits(1.96)
+    x = n * won
+    np.testing.assert_allclose(low, [0, *betaincinv(x[1:], n - x[1:] + 1, norm.sf(1.96))], atol=1e-9)
+    np.testing.assert_allclose(high, [*(1 - betaincinv(n - x[:-1], x[:-1] + 1, norm.sf(1.96))), 1], atol=1e-9)
+    contrasts = np.array([[1.0, -1, 0, 0, 0, 0], [0, 0, 0, 1, 0, -1], [0, 0, 1, -0.5, -0.5, 0]])
+    law = shares.combined(contrasts).law(contrasts @ won, np.array([0.03, 0.1, 0.2]))
+    for z in (0.5, 1.96, 4.0):
+        low, high = law.limits(z)
+        assert ((low >= [-1, -1, -1]) & (low <= law.estimate) & (law.estimate <= high) & (high <= 1)).all()
+        for delta in np.linspace(-1, 1, 41):
+            clear = np.minimum(np.abs(low - delta), np.abs(high - delta)) > 1e-7
+            excluded = (delta < low) | (delta > high)
+            np.testing.assert_array_equal((np.abs(law.statistics(delta)) > z)[clear], excluded[clear])
+    assert df_of_shares(np.array([[-1.0], [1.0]] * 10)) > 1e9
+    assert df_of_shares(np.random.default_rng(0).normal(size=(4000, 3))) == pytest.approx(3999, rel=0.1)
