@@ -125,8 +125,8 @@ class Covariance:
 
     @property
     def has_few_units(self) -> bool:
-        """Whether units are so few that quantiles are Student's; limits of means know their number."""
-        return self._df + 1 < FEW_UNITS and self.means is None
+        """Whether units are so few that quantiles are Student's; limits of means know the number of prompts."""
+        return self._df + 1 < FEW_UNITS and (self.means is None or bool(self.n_clusters))
 
     def to_normal(self, t: FloatArray) -> FloatArray:
         """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t."""

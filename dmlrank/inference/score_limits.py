@@ -235,14 +235,15 @@ class WinShares:
 
         Of all possible values, u of the way has the standard error s: so has a share of N = u (1 - u) / s^2 votes (Korn
         and Graubard 1998, Confidence intervals for proportions with small expected number of positive counts estimated
-        from survey data, Survey Methodology 24). Less than one vote from an end, N is 1 / s and, at the end itself,
+        from survey data, Survey Methodology 24). Less than one vote from an end, N is about 1 / s and, at the end,
         sqrt(c) / s, where labels that are all equal have been given the variance c / n.
         """
         rows = np.flatnonzero((std_error > 0) & (self.high > self.low))
         estimate_of, low, high = estimate[rows], self.low[rows], self.high[rows]
         u, s = np.clip((estimate_of - low) / (high - low), 0, 1), std_error[rows] / (high - low)
-        from_end = np.maximum(1 - np.minimum(u, 1 - u) / s, 0)
-        n = np.maximum(u * (1 - u) / s**2, (1 + (np.sqrt(RULE_OF_THREE) - 1) * from_end) / s)
+        near = np.minimum(u, 1 - u)
+        at_end = 1 + (np.sqrt(RULE_OF_THREE) - 1) * np.maximum(1 - near / s, 0)
+        n = np.maximum(u * (1 - u) / s**2, at_end * np.sqrt(1 - near) / s)
         none = np.zeros(len(rows))
 
         def side(u: FloatArray, most: FloatArray, low: FloatArray, high: FloatArray) -> Side:
