@@ -147,20 +147,19 @@ class Covariance:
         if self.df + 1 >= FEW_UNITS * rank:
             return scipy.stats.chi2(rank)
         second = max(self.df - rank + 1, 1)
-        return scipy.stats.f(rank, second, scale=self._scale**2 * rank * self.df / second)
+        return scipy.stats.f(rank, second, scale=self._scale(self.df) ** 2 * rank * self.df / second)
 
     @property
     def _law(self) -> Any:
-        return scipy.stats.t(self._df, scale=self._scale)
+        return scipy.stats.t(self._df, scale=self._scale(self._df))
 
     @property
     def _df(self) -> float:
         return self.df if self.shares is None else max(self.df, self.shares.df)
 
-    @property
-    def _scale(self) -> float:
+    def _scale(self, df: float) -> float:
         # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.
-        return self.scale if self.n_clusters else float(np.sqrt((self.df + 1) / self.df))
+        return self.scale if self.n_clusters else float(np.sqrt((df + 1) / df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
