@@ -53,6 +53,20 @@ def lost_runs(results: RankResults, models: Sequence[str]) -> dict[str, int]:
     return {model: counts[model] for model in models if counts.get(model)}
 
 
+def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
+    """Say on how many prompts two models have no score in comparisons derived from scores; empty where on none."""
+    from ..data.derived_pairs import DerivedPairs
+
+    if not isinstance(frame, DerivedPairs):
+        return ""
+    n_missing = {name: int(np.isnan(frame.values[:, frame.models.index(name)]).sum()) for name in models}
+    counts = " and ".join(f"{n:,} of {name}" for name, n in n_missing.items() if n)
+    return counts and (
+        f"prompts without a score ({counts}) are left out, whatever they would count; with --run RUN the decision "
+        f"has to hold for any scores there"
+    )
+
+
 def with_lost_as(
     table: pd.DataFrame, prompt: Sequence[str], columns: tuple[str, str, str | None], scores: Mapping[str, float]
 ) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
-from ..inference.score_limits import ContrastLaw
+from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -454,11 +454,11 @@ class Estimates:
         return np.asarray(self.votes.total == 0)
 
     def _against_neutral(self) -> ContrastLaw | None:
-        """Return the law of each score less the neutral value, or the mean score; None without one."""
+        """Return the law of each score, without a neutral value less the mean score; None for no test."""
         if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
             return None
         if self.neutral is not None:
-            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors)
+            return self.covariance.law(self.estimate, self.covariance.std_errors)
         centring = np.eye(len(self.names)) - 1 / len(self.names)
         errors = self.covariance.of_combinations(centring).std_errors
         return self.covariance.law(centring @ self.estimate, errors, centring)
@@ -466,7 +466,7 @@ class Estimates:
     def neutral_statistics(self) -> FloatArray:
         """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
         law = self._against_neutral()
-        return np.full_like(self.estimate, np.nan) if law is None else law.statistics()
+        return np.full_like(self.estimate, np.nan) if law is None else law.statistics(self.neutral or 0.0)
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
@@ -529,6 +529,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
+    if np.isfinite(functional.limits).all():
+        covariance = replace(covariance, shares=_win_shares(state))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -560,6 +562,15 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         votes=votes,
         style=style_estimates(state),
     )
+
+
+def _win_shares(state: FitState) -> WinShares:
+    """Return what limits of win shares need."""
+    low, high = state.setup.functional.limits
+    units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
+    if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
+        df = df_of_shares(state.influence.by_context().centred)
+    return WinShares(low * each, high * each, df)
 
 
 def style_estimates(state: FitState) -> StyleEstimates | None:

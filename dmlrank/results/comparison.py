@@ -263,7 +263,8 @@ class Comparison(JointBoards):
         """
         joint = self.joint
         scores = list(joint.index)
-        value = dict(zip(scores, joint.estimate.tolist(), strict=True))
+        signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
+        value = {score: signs[score[0]] * number for score, number in zip(scores, joint.estimate, strict=True)}
         reversed_pairs = [
             (model, other, a, b)
             for a, b in combinations(self.names, 2)
@@ -285,9 +286,14 @@ class Comparison(JointBoards):
             alpha=joint.alpha,
         )
         row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
+
+        def row_where(result: str, better: str, worse: str) -> int:
+            high, low = (better, worse) if signs[result] > 0 else (worse, better)
+            return row_of[(result, high), (result, low)]
+
         rows = []
         for model, other, above, below in reversed_pairs:
-            up, down = row_of[(above, model), (above, other)], row_of[(below, other), (below, model)]
+            up, down = row_where(above, model, other), row_where(below, other, model)
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))
@@ -911,6 +917,7 @@ class Criteria(Comparison):
             below=below,
             above=above,
             digits=decimals(self.joint.max_t.widened.std_errors, fewest=3),
+            sign=self.results[0].estimates.sign,
             note=(
                 f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
                 f"may be tried out. Shown to be first for some weighting: "

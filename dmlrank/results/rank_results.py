@@ -283,7 +283,8 @@ class RankResults(Summarised):
         Notes
         -----
         Limits of means of scores are not symmetric: each counts one prompt, or cluster, that has not been seen
-        (the module ``score_limits``), so that 0 of 500 unsafe answers are at most .7 %.
+        (the module ``score_limits``), so that 0 of 500 unsafe answers are at most .7 %. Those of win shares are the
+        limits of Clopper and Pearson with as many votes as have the standard error.
 
         Examples
         --------

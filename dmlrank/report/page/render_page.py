@@ -107,6 +107,7 @@ class Weighting:
     scores (M, K): Scores by criterion and model.
     below, above (K, M, M): Squared distances of limits, for all weightings and models at once: w' (.) w is that of w.
     digits: Decimals of scores.
+    sign: -1 where the lowest score is the best.
     note: What the intervals hold for, in words.
     """
 
@@ -116,6 +117,7 @@ class Weighting:
     below: FloatArray
     above: FloatArray
     digits: int
+    sign: int
     note: str
 
 
@@ -156,7 +158,7 @@ def write_page(
     data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     if weighting is not None:
         arrays = {name: getattr(weighting, name).tolist() for name in ("scores", "below", "above")}
-        data["weighting"] = arrays | {"digits": weighting.digits}
+        data["weighting"] = arrays | {"digits": weighting.digits, "sign": weighting.sign}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
