@@ -312,8 +312,6 @@ def second_order_bias(
         return (unknown, unknown, "left in"), None
     bias = -np.mean([one.change for one in estimated], axis=0)
     changes = [r.change for r in repetitions if r.change is not None]
-    if not changes:
-        return (bias, np.mean([one.errors for one in estimated if one.errors is not None], axis=0), "left in"), None
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
         units = inputs.units
