@@ -1,7 +1,8 @@
-r"""The second-order bias of Bradley-Terry scores that are learnt from features: estimated from the labels, and removed.
+r"""The second-order bias of curved scores that are learnt from features: estimated from the labels, and removed.
 
-The one-step estimator of log-odds keeps a bias of second order in the error of the fitted mu, which pulls the scores of
-extreme models to the middle. Propensities that are known do not remove it, and neither does calibration of mu.
+The one-step estimator of a curved functional keeps a bias of second order in the error of the fitted mu; that of
+log-odds pulls the scores of extreme models to the middle. Propensities that are known do not remove it, and neither
+does calibration of mu.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
 
 # Contexts over which the curvature is averaged, and features on which the error of mu may depend.
 _N_CONTEXTS, _N_FEATURES = 400, 5
-# Contexts, and groups of units, for functionals whose curvature has no closed form; fewer contexts where a functional
-# would get more than ``_CHEAP`` probabilities, and no estimate where there would be fewer than ``_FEWEST_CONTEXTS``.
-_N_CONTEXTS_OF_OTHERS, _FEWEST_CONTEXTS, _CHEAP, _N_GROUPS = 100, 20, 4e8, 10
+# Groups of units for functionals whose curvature has no closed form. Contexts are fewer where a functional would get
+# more than ``_CHEAP`` probabilities, and there is no estimate where there would be fewer than ``_FEWEST_CONTEXTS``.
+_N_GROUPS, _FEWEST_CONTEXTS, _CHEAP = 10, 20, 1e8
+# Largest standard error of u in standard errors of the scores, in the root mean square over scores; with more, the
+# dictionary gets smaller. Bradley-Terry scores have less with every dictionary of which there are labels enough.
+_LARGEST_NOISE = 0.75
 # Standard deviations at which features are cut, so that no product of two features is an outlier.
 _CUT = 3.0
 # Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
@@ -76,10 +80,10 @@ def second_order(
     floor: float,
     *,
     blocks: InfluenceBlocks,
-    weight: FloatArray,
+    target: Influence,
     units: Sequence[tuple[float, IntArray]],
 ) -> SecondOrder | None:
-    r"""Estimate the second-order bias of Bradley-Terry scores; None where the labels are too few for any dictionary.
+    r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
 
     ``units`` are numbers of the independent unit of each block, (q,), with a sign. There is one entry where units are
     contexts or clusters. With two crossed kinds of clusters, labels depend on each other if they share one of either:
@@ -89,29 +93,37 @@ def second_order(
 
     Notes
     -----
+    Let d be the error of the fitted mu. On average, one step moves F(mu^) by its derivative along d, so that the
+    estimate lacks, to second order,
+
+        u = 1/2 E D2F(mu^)[d, d].
+
     Let s be the fitted win share of a pair, v = s (1 - s), and e the error of its log-odds, so that a label y has
-    E(y - s) = v e to first order. One step moves the log-odds by S / pi (y - s) / v. On average, this falls short of
-    the true log-odds by
-
-        (2 s - 1) e^2 / 2
-
-    to second order. The scores are linear in the log-odds, F = sum_jk D_jk logit s_jk, so that the estimate lacks u =
-    E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters.
+    E(y - s) = v e to first order, and d = v e. For Bradley-Terry scores, F = sum_jk D_jk logit s_jk, this is u = E
+    sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters. For other scores
+    second derivatives are differences of derivatives, or the functional's own. Scores that take more than win shares
+    have a further part d for each category of ties, with the tie's share in place of s; wins of both models give way so
+    that the win share stays.
 
     The error is expanded as e_jk = t(x)'(b_j - b_k) + c L_jk, with q functions t of the context: 1, the features that
     move mu most, their squares and cubes, and products of two; and with L the fitted log-odds, cut at 3, because a
-    learner that shrinks does so wherever log-odds are large, also by features that t lacks. The labels of a fold are
-    independent of the mu that predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i)
-    estimates the coefficients, where H is sum_i v_i z_i z_i' over all folds, scaled to the labels of one, plus the
-    identity matrix. With b_i the term of unit i, w_i its share of the weight of the fold's labels, and M = sum_jk E
-    D_jk (2 s_jk - 1) z_jk z_jk',
+    learner that shrinks does so wherever log-odds are large, also by features that t lacks. A tie is the same from both
+    sides: there it is t(x)'(b_j + b_k) + c L_jk. The labels of a fold are independent of the mu that predicts the fold.
+    With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients, where H is sum_i
+    v_i z_i z_i' over all folds, scaled to the labels of one, plus the identity matrix. With b_i the term of unit i, w_i
+    its share of the weight of the fold's labels, and M the mean over contexts of D2F along the fields v z of two
+    columns,
 
         u = 1 / (1 - sum_i w_i^2) 1/2 {b'M b - sum_i b_i'M b_i},
 
     a sum over all pairs of different units of a fold, free of the labels' own noise, divided by the share of these
-    pairs among all, which is (n - 1) / n for n units of one size. M is averaged over contexts of all folds: those of
-    the fold alone are the labels' own, and would give too large a u. The estimates of folds are averaged by their
-    weight. The influence of a label on u is its derivative in the label's weight,
+    pairs among all, which is (n - 1) / n for n units of one size. Units are contexts or clusters for Bradley-Terry
+    scores, whose D2F has no terms of two pairs, and ten groups of them for others, where b_i'M b_i needs second
+    derivatives along the field of each. M b needs those along the whole field and along each pair.
+
+    M is averaged over contexts of all folds: those of the fold alone are the labels' own, and would give too large a u.
+    The estimates of folds are averaged by their weight. The influence of a label on u is its derivative in the label's
+    weight,
 
         1 / (1 - sum_i w_i^2) b'M H^-1 z_i (y_i - s_i - v_i z_i'b),
 
@@ -128,10 +140,10 @@ def second_order(
     Robins, Li, Tchetgen Tchetgen and van der Vaart (2008), Higher order influence functions. Liu, Mukherjee, Newey and
     Robins, arXiv 1705.07577. Liu, Mukherjee and Robins, arXiv 1904.04276.
     """
-    n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
+    n, n_items, n_folds, weight = data.n_contexts, data.n_items, len(mu.models), target.weight
     bt = functional if isinstance(functional, BradleyTerry) else None
-    parts = Part.of(functional)
-    contexts = np.argsort(data.seed_order)[: _N_CONTEXTS if bt else _contexts_of(functional, data, n_folds)]
+    parts, order = Part.of(functional), np.argsort(data.seed_order)
+    contexts = order[: _N_CONTEXTS if functional.has_fast_pairs else _affordable_contexts(functional, data, n_folds)]
     if not len(contexts):
         return None
     shares, tables = [], list[FloatArray]()
@@ -141,43 +153,44 @@ def second_order(
         of_rows = [clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices]
         shares.append(np.concatenate([parts[0].shares(table) for table in of_rows]))
         tables += [] if bt else [np.concatenate(of_rows)]
-    functions, is_full = dictionary(data, contexts, shares, len(data.cells) / n_folds)
-    if not functions.shape[1]:
-        return None
-    labels = [
-        Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
-    ]
-    information = [one.information(n_items) / one.weight.sum() for one in labels]
     units = units if bt else _groups(data.seed_order[blocks.context], units)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    at = functions[contexts], weight[contexts] / weight[contexts].sum()
-    n_scores = len(functional.names(data.items))
-    change, correction = np.zeros(n_scores), np.zeros((len(blocks.context), n_scores))
-    fold_of_entry = mu.folds.fold[labels[0].context]
-    for fold in np.unique(fold_of_entry).tolist():
-        mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
-        of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
-        share_of_pairs = 1 - sum(sign * mine[0].share_of_own_pairs(unit) for sign, unit in of_entries)
-        if share_of_pairs < _FEWEST_PAIRS:
-            continue
-        size = float(mine[0].weight.sum())
-        errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
-        if bt is not None:
-            u, *gradients = errors[0].curvature(
-                mine[0], of_entries, shares[fold], *at, _directions(bt, n_items, data.ordered)
-            )
-        else:
-            u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
-        factor = fold_weight[fold] / share_of_pairs
-        change += factor * u
-        for one, error, gradient in zip(mine, errors, gradients, strict=True):
-            left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
-            of_labels = one.values(cho_solve(error.factor, gradient))
-            add_to_rows(correction, one.block, of_labels * (n * factor * left)[:, None])
-    # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
-    excess = weight[blocks.context] @ correction - n * change
-    correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
-    return SecondOrder(change, correction, is_full)
+    change, correction, estimated = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores)), None
+    for functions, is_full in dictionaries(data, contexts, shares, len(data.cells) / n_folds):
+        labels = [
+            Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
+        ]
+        information = [one.information(n_items) / one.weight.sum() for one in labels]
+        at = functions[contexts], weight[contexts] / weight[contexts].sum()
+        fold_of_entry = mu.folds.fold[labels[0].context]
+        change, correction = np.zeros_like(change), np.zeros_like(correction)
+        for fold in np.unique(fold_of_entry).tolist():
+            mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
+            of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
+            share_of_pairs = 1 - sum(sign * mine[0].share_of_own_pairs(unit) for sign, unit in of_entries)
+            if share_of_pairs < _FEWEST_PAIRS:
+                continue
+            size = float(mine[0].weight.sum())
+            errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
+            if bt is not None:
+                directions = _directions(bt, n_items, data.ordered)
+                u, *gradients = errors[0].curvature(mine[0], of_entries, shares[fold], *at, directions)
+            else:
+                u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
+            factor = fold_weight[fold] / share_of_pairs
+            change += factor * u
+            for one, error, gradient in zip(mine, errors, gradients, strict=True):
+                left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+                of_labels = one.values(cho_solve(error.factor, gradient))
+                add_to_rows(correction, one.block, of_labels * (n * factor * left)[:, None])
+        # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
+        excess = weight[blocks.context] @ correction - n * change
+        correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
+        estimated = SecondOrder(change, correction, is_full)
+        noise, size_of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
+        if bt or np.mean(noise / np.where(size_of_scores > 0, size_of_scores, np.inf)) <= _LARGEST_NOISE**2:
+            break
+    return estimated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -481,15 +494,12 @@ def _groups(order: IntArray, units: Sequence[tuple[float, IntArray]]) -> list[tu
     return [(sign, group) for (sign, _), group in zip(units, groups, strict=True)]
 
 
-def _contexts_of(functional: Functional, data: PreferenceData, n_folds: int) -> int:
+def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: int) -> int:
     """Return over how many contexts the curvature of a functional is averaged; 0 where it would take too long."""
-    if functional.has_fast_pairs:
-        return _N_CONTEXTS_OF_OTHERS
-    table = data.n_items**2 * data.n_categories
     n_parts = 1 if functional.uses_shares else data.n_categories - 1
-    of_context = 4 * table * n_folds * n_parts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
-    affordable = min(_N_CONTEXTS_OF_OTHERS, int(_CHEAP // of_context))
-    return affordable if affordable >= _FEWEST_CONTEXTS else 0
+    n_directions = n_parts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+    n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
+    return min(_N_CONTEXTS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
 
 
 def _directions(functional: BradleyTerry, n_items: int, ordered: bool) -> FloatArray:
@@ -506,14 +516,14 @@ def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatAr
     return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
-def dictionary(
+def dictionaries(
     data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], n_labels: float
-) -> tuple[FloatArray, bool]:
-    """Return the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+) -> Iterator[tuple[FloatArray, bool]]:
+    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
 
     They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
     without columns that depend linearly on those before them. Products are left out first, then powers, then features;
-    there are no functions where labels are too few even for one number per item.
+    nothing is yielded where labels are too few even for one number per item.
 
     Shapes: shares (b, K, K).
     """
@@ -540,8 +550,7 @@ def dictionary(
         functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
             scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
-            return functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
-    return np.empty((len(x), 0)), False
+            yield functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
 
 
 def _standardised(x: FloatArray) -> FloatArray:

@@ -492,10 +492,10 @@ class FirstStages:
             return one_step_result, None
 
         def estimate() -> SecondOrder | None:
-            weight, of_blocks = one_step_result.target.by_context().weight, units.of_blocks(data)
-            return second_order(functional, data, mu, floor, blocks=units.blocks, weight=weight, units=of_blocks)
+            target, of_blocks = one_step_result.target.by_context(), units.of_blocks(data)
+            return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
 
-        key = (inputs.setup, mu, floor, units)
+        key = (inputs.setup, mu, floor, units, one_step_result)
         estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
         if estimated is None or not o.learning.second_order:
             return one_step_result, estimated
