@@ -22,8 +22,9 @@ from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
 
-# Contexts over which the curvature is averaged, and features on which the error of mu may depend.
-_N_CONTEXTS, _N_FEATURES = 400, 5
+# Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
+# mu may depend.
+_N_CONTEXTS, _N_CONTEXTS_OF_OTHERS, _N_FEATURES = 400, 200, 5
 # Groups of units for functionals whose curvature has no closed form. Contexts are fewer where a functional would get
 # more than ``_CHEAP`` probabilities, and there is no estimate where there would be fewer than ``_FEWEST_CONTEXTS``.
 _N_GROUPS, _FEWEST_CONTEXTS, _CHEAP = 10, 20, 1e8
@@ -142,20 +143,21 @@ def second_order(
     """
     n, n_items, n_folds, weight = data.n_contexts, data.n_items, len(mu.models), target.weight
     bt = functional if isinstance(functional, BradleyTerry) else None
-    parts, order = Part.of(functional), np.argsort(data.seed_order)
-    contexts = order[: _N_CONTEXTS if functional.has_fast_pairs else _affordable_contexts(functional, data, n_folds)]
-    if not len(contexts):
+    n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
+    if not n_contexts:
         return None
+    parts, contexts = Part.of(functional), np.argsort(data.seed_order)[:n_contexts]
     shares, tables = [], list[FloatArray]()
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
         slices = row_slices(len(contexts), n_items**2 * data.n_categories)
-        of_rows = [clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices]
-        shares.append(np.concatenate([parts[0].shares(table) for table in of_rows]))
-        tables += [] if bt else [np.concatenate(of_rows)]
+        of_rows = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
+        if bt is None:
+            tables.append(np.concatenate(list(of_rows)))
+        shares.append(np.concatenate([parts[0].shares(table) for table in (of_rows if bt else tables[-1:])]))
     units = units if bt else _groups(data.seed_order[blocks.context], units)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    change, correction, estimated = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores)), None
+    estimated = None
     for functions, is_full in dictionaries(data, contexts, shares, len(data.cells) / n_folds):
         labels = [
             Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
@@ -163,7 +165,7 @@ def second_order(
         information = [one.information(n_items) / one.weight.sum() for one in labels]
         at = functions[contexts], weight[contexts] / weight[contexts].sum()
         fold_of_entry = mu.folds.fold[labels[0].context]
-        change, correction = np.zeros_like(change), np.zeros_like(correction)
+        change, correction = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores))
         for fold in np.unique(fold_of_entry).tolist():
             mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
             of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
@@ -496,10 +498,12 @@ def _groups(order: IntArray, units: Sequence[tuple[float, IntArray]]) -> list[tu
 
 def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: int) -> int:
     """Return over how many contexts the curvature of a functional is averaged; 0 where it would take too long."""
+    if functional.has_fast_pairs:
+        return _N_CONTEXTS_OF_OTHERS
     n_parts = 1 if functional.uses_shares else data.n_categories - 1
     n_directions = n_parts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
-    return min(_N_CONTEXTS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
+    return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
 
 
 def _directions(functional: BradleyTerry, n_items: int, ordered: bool) -> FloatArray:
