@@ -28,9 +28,9 @@ _N_CONTEXTS, _N_CONTEXTS_OF_OTHERS, _N_FEATURES = 400, 200, 5
 # Groups of units for functionals whose curvature has no closed form. Contexts are fewer where a functional would get
 # more than ``_CHEAP`` probabilities, and there is no estimate where there would be fewer than ``_FEWEST_CONTEXTS``.
 _N_GROUPS, _FEWEST_CONTEXTS, _CHEAP = 10, 20, 1e8
-# Largest standard error of u in standard errors of the scores, in the root mean square over scores; with more, the
-# dictionary gets smaller. Bradley-Terry scores have less with every dictionary of which there are labels enough.
-_LARGEST_NOISE = 0.75
+# Largest standard error of u in standard errors of the scores, in the root mean square over scores. With more, the
+# dictionary gets smaller, but for Bradley-Terry scores, whose noise is small. Below _ROUNDING u is rounding.
+_LARGEST_NOISE, _ROUNDING = 0.75, 1e-10
 # Standard deviations at which features are cut, so that no product of two features is an outlier.
 _CUT = 3.0
 # Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
@@ -153,7 +153,8 @@ def second_order(
         slices = row_slices(len(contexts), n_items**2 * data.n_categories)
         of_rows = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
         if bt is None:
-            tables.append(np.concatenate(list(of_rows)))
+            lowest = _SMALLEST if functional.interior else 0.0
+            tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
         shares.append(np.concatenate([parts[0].shares(table) for table in (of_rows if bt else tables[-1:])]))
     units = units if bt else _groups(data.seed_order[blocks.context], units)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
@@ -189,9 +190,11 @@ def second_order(
         excess = weight[blocks.context] @ correction - n * change
         correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
         estimated = SecondOrder(change, correction, is_full)
-        noise, size_of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
-        if bt or np.mean(noise / np.where(size_of_scores > 0, size_of_scores, np.inf)) <= _LARGEST_NOISE**2:
-            break
+        noise, of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
+        relative = float(np.mean(noise / np.where(of_scores > 0, of_scores, np.inf)))
+        if bt or relative <= _LARGEST_NOISE**2:
+            # Differences of a function that is linear, though nobody said so, are rounding.
+            return estimated if bt or relative > _ROUNDING else None
     return estimated
 
 
@@ -500,8 +503,7 @@ def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: 
     """Return over how many contexts the curvature of a functional is averaged; 0 where it would take too long."""
     if functional.has_fast_pairs:
         return _N_CONTEXTS_OF_OTHERS
-    n_parts = 1 if functional.uses_shares else data.n_categories - 1
-    n_directions = n_parts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+    n_directions = (data.n_categories - 1) * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
     return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
 

@@ -300,6 +300,22 @@ def test_a_fold_with_few_labels_has_a_smaller_dictionary_or_none():
     assert np.isnan(few.second_order)
 
 
+def test_more_noise_than_the_scores_bear_leaves_columns_out(monkeypatch):
+    curved = fit(battles(700), functional="rank_centrality")
+    assert curved.diagnostics.second_order_treatment == "removed"
+    monkeypatch.setattr(module, "_LARGEST_NOISE", 0.0)
+    fewest = fit(battles(700), functional="rank_centrality")
+    assert fewest.diagnostics.second_order_treatment == "partly removed"
+    errors = [np.mean([error for *_, error in one.diagnostics.second_order_by_model]) for one in (fewest, curved)]
+    assert errors[0] < errors[1]
+
+
+def test_an_own_function_that_is_linear_keeps_its_numbers():
+    result = fit(battles(300), functional=lambda mu: mu[..., 0].sum(axis=2))
+    assert result.diagnostics.second_order_by_model == ()
+    np.testing.assert_array_equal(result.params, result.update(second_order=False).params)
+
+
 def test_figures_by_model_are_in_standard_errors():
     result = fit(battles(600))
     d = result.diagnostics
@@ -368,8 +384,9 @@ class OwnBradleyTerry(Functional):
         return BradleyTerry(self.weights, self.graph).value(mu)
 
 
-def test_groups_and_differences_give_what_prompts_and_the_closed_form_give():
+def test_groups_and_differences_give_what_prompts_and_the_closed_form_give(monkeypatch):
     """Groups leave out more pairs of labels than prompts do; the difference is small beside the standard error."""
+    monkeypatch.setattr(module, "_LARGEST_NOISE", np.inf)
     result = fit(battles(1500))
     own = result.update(functional=OwnBradleyTerry())
     changes = [one.steps.first.change for one in (result, own)]
