@@ -17,7 +17,7 @@ def test_a_replication_compares_fits_of_one_data_set(monkeypatch):
     small = Scenario("small", dr.datasets.Bt(coefficients=2, n_items=3), 600)
     monkeypatch.setattr(curved, "scenarios", lambda: {"small": small})
     rows = pd.DataFrame(second_order.replicate("curved", "small", 0))
-    table = rows.astype({name: float for name in second_order.COLUMNS[5:]})
+    table = rows.astype(dict.fromkeys(second_order.COLUMNS[5:], float))
     assert list(table["estimate"]) == ["removed", "left in"] * 2
     error = table.pivot(index="functional", columns="estimate", values="error_top")
     change = table[table["estimate"] == "removed"].set_index("functional")["change_top"]
