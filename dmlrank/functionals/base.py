@@ -454,10 +454,12 @@ class Functional(ABC):
 
         Parameters
         ----------
-        table, delta, first, second, ordered : ndarray, ndarray, ndarray, ndarray, bool
+        table, delta : ndarray
             As for :meth:`derivative_along`.
         other : ndarray, shape (K, K, C)
             The other direction, which may change all pairs.
+        first, second, ordered : ndarray, ndarray, bool
+            As for :meth:`derivative_along`.
 
         Returns
         -------
