@@ -530,8 +530,10 @@ def _figures(results: Estimates, level: SummaryLevel) -> list[str]:
     ordered, meaning = "modelled" if description.ordered else "ignored", ""
     # NaN, where the effect cannot be tested, is not below.
     if not description.ordered and abs(d.position_z) > norm.isf(level.alpha / 2):
-        uneven = some_of([name for name, _ in d.uneven_orders])
+        uneven = "" if d.order_effect_error else some_of([name for name, _ in d.uneven_orders])
         meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
+        if d.order_effect_error:
+            meaning = "; one effect of order for all pairs is taken off the scores"
         if uneven:
             meaning = f"; not shown first in about half of their labels, so that scores contain part of this: {uneven}"
     return [*sentences, f"Display order is {ordered}{reason}; {position_sentence(results, level)}{meaning}."]

@@ -207,7 +207,13 @@ def _conditions(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(as_sentence(position_sentence(results, level)))
     if error := results.diagnostics.order_effect_error:
         adds, within = (fixed_text(one, 3) for one in (results.diagnostics.order_effect, error))
-        sentences.append(f"Being shown first adds {adds} to the log-odds of a win (standard error {within}).")
+        of_what = "share of wins" if results.kind.link == "identity" else "log-odds of a win"
+        sentences.append(f"Being shown first adds {adds} to the {of_what} (standard error {within}).")
+        if results.estimated_by.has_first_stages:
+            sentences.append(
+                "This was estimated in the pairs that were shown in both orders and is taken off the scores of all, "
+                "which assumes that order has the same effect in every pair."
+            )
     if results.diagnostics.outcome_kind == WINNERS:
         sentences.append("The two columns of models say who won and who lost, so that display order plays no part.")
     if results.diagnostics.outcome_kind == COUNTS:
