@@ -16,7 +16,7 @@ from dmlrank.inference.score_limits import (
 )
 
 
-def law_of(known, estimate, std_error, *further):
+def made_law(known, estimate, std_error, *further):
     """The law of contrasts with what is known of means or of win shares."""
     return ContrastLaw(estimate, std_error, known.sides(estimate, std_error, *further))
 
@@ -36,7 +36,7 @@ def means_of(y, bounds=(0.0, 1.0)):
 def law_of(y, contrasts=None, bounds=(0.0, 1.0)):
     contrasts = np.eye(np.shape(y)[1]) if contrasts is None else np.asarray(contrasts, dtype=float)
     d = np.asarray(y, dtype=float) @ contrasts.T
-    return law_of(means_of(y, bounds), d.mean(axis=0), d.std(axis=0) / np.sqrt(len(d)), contrasts, 1.0)
+    return made_law(means_of(y, bounds), d.mean(axis=0), d.std(axis=0) / np.sqrt(len(d)), contrasts, 1.0)
 
 
 def ones(n, x):
@@ -174,7 +174,7 @@ def test_means_of_the_same_units_are_paired():
     law, order = law_of(y, [[1, -1]]), np.random.default_rng(3).permutation(80)
     one, other = means_of(y[:, :1]), means_of(y[order, 1:])
     both = CombinedMeans.side_by_side([one, other], [np.arange(80), np.argsort(order)])
-    found = law_of(both, law.estimate, law.std_error, np.array([[1.0, -1.0]]), 1.0)
+    found = made_law(both, law.estimate, law.std_error, np.array([[1.0, -1.0]]), 1.0)
     np.testing.assert_allclose(found.limits(2), law.limits(2), rtol=0.02)
 
 
@@ -183,7 +183,7 @@ def test_means_of_different_units_have_the_distances_of_a_sum():
     alone = [law_of(y[:10, :1]), law_of(y[10:, 1:])]
     gap, error = alone[0].estimate - alone[1].estimate, np.hypot(*(law.std_error for law in alone))
     apart = CombinedMeans.side_by_side([means_of(y[:10, :1]), means_of(y[10:, 1:])])
-    law = law_of(apart, gap, error, contrast, 1.0)
+    law = made_law(apart, gap, error, contrast, 1.0)
     (low, high), ((first_low, first_high), (second_low, second_high)) = law.limits(2), (a.limits(2) for a in alone)
     np.testing.assert_allclose(gap - low, np.hypot(alone[0].estimate - first_low, second_high - alone[1].estimate))
     np.testing.assert_allclose(high - gap, np.hypot(first_high - alone[0].estimate, alone[1].estimate - second_low))
@@ -192,7 +192,7 @@ def test_means_of_different_units_have_the_distances_of_a_sum():
         ends = law.limits(float(np.abs(z[0])))
         assert np.abs(np.subtract(ends, delta)).min() < 1e-6 or z[0] == 0 or abs(z[0]) > 37
     # A covariance of the two counts, too.
-    closer = law_of(apart, gap, error / 2, contrast, 1.0).limits(2)
+    closer = made_law(apart, gap, error / 2, contrast, 1.0).limits(2)
     np.testing.assert_allclose(np.subtract(closer, gap), np.subtract(law.limits(2), gap) / 2, rtol=1e-9)
 
 
@@ -202,13 +202,13 @@ def test_limits_of_win_shares_and_their_statistics_agree_and_are_those_of_so_man
     # Labels that are all equal have been given the variance of the rule of three.
     error[[0, -1]] = 3 / norm.isf(0.025) / n
     shares = WinShares(np.zeros(6), np.ones(6), np.inf)
-    low, high = law_of(shares, won, error).limits(1.96)
+    low, high = made_law(shares, won, error).limits(1.96)
     x = n * won
     exact = betaincinv(x[1:], n - x[1:] + 1, norm.sf(1.96))
     np.testing.assert_allclose(low, [0, *exact], atol=1e-9, rtol=1e-4)
     np.testing.assert_allclose(high, [*(1 - exact[::-1]), 1], atol=1e-9, rtol=1e-4)
     contrasts = np.array([[1.0, -1, 0, 0, 0, 0], [0, 0, 0, 1, 0, -1], [0, 0, 1, -0.5, -0.5, 0]])
-    law = law_of(shares.combined(contrasts), contrasts @ won, np.array([0.03, 0.1, 0.2]))
+    law = made_law(shares.combined(contrasts), contrasts @ won, np.array([0.03, 0.1, 0.2]))
     for z in (0.5, 1.96, 4.0):
         low, high = law.limits(z)
         assert ((low >= [-1, -1, -1]) & (low <= law.estimate) & (law.estimate <= high) & (high <= 1)).all()
