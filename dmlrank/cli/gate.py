@@ -134,7 +134,8 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     """
     from ..inference.bootstrap_and_max_t import differences
     from ..inference.score_limits import fewest_units
-    from ..report.statements import POWER, data_wanted, functional_unit, scores_there
+    from ..report.first_place import POWER, data_wanted
+    from ..report.statements import functional_unit, scores_there
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)

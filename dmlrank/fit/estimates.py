@@ -273,6 +273,8 @@ class FitDescription:
     rows_lost: tuple[tuple[str, int], ...] = ()
 
 
+# Right sides of formulas without features.
+NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 # Units of log-odds by name, with the factors that make them.
 UNITS = {"elo": 400 / float(np.log(10)), "log-odds": 1.0}
 
@@ -359,6 +361,36 @@ class Estimates:
     votes: VoteCounts | None = None
     style: StyleEstimates | None = None
     sequence: ConfidenceSequence | None = None
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """What this result is and has, in the words by which facts (``report/facts.py``) say of which they hold."""
+        d, kind = self.description, self.diagnostics.outcome_kind
+        is_known = self.functional in KINDS
+        holds = {
+            "models": self.of_models,
+            "several": len(self.names) > 1,
+            "intervals": self.has_intervals,
+            "doubted": bool(self.diagnostics.doubts),
+            "warned": bool(self.diagnostics.warnings),
+            "curved": is_known and not self.kind.linear,
+            "linear": self.averages_preferences or (is_known and self.kind.linear),
+            "averaged": d.average == "preferences",
+            "features": d.formula.split("~", 1)[-1].split("|")[0].strip() not in NO_FEATURES,
+            "context": bool(d.context),
+            "clusters": bool(d.clusters),
+            "fixed": d.prompts == "fixed",
+            "drawn": d.propensity == "given",
+            "gaps": d.n_comparisons < d.n_contexts * len(self.names),
+            "tasks": bool(d.equal_tasks),
+            "ordered": d.ordered,
+            "derived": kind in DERIVED_KINDS,
+            "style": self.style is not None,
+            "judge": self.judge is not None,
+            "looks": self.sequence is not None,
+            "part": bool(self.part),
+        }
+        return self.estimated_by.modes | {mode for mode, is_so in holds.items() if is_so}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
+from .facts import score_definition, summary_notes
 from .statements import (
     SummaryLevel,
     as_sentence,
@@ -25,12 +26,9 @@ from .statements import (
     doubt_note,
     fewest_opponents,
     functional_unit,
-    score_definition,
     scores_there,
     sequential_note,
-    summary_notes,
     tie_weight,
-    unit_sentences,
     win_head,
 )
 
@@ -340,7 +338,7 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     joint = "Rank sets and simultaneous intervals" if level.separation else joint_statements(results)
     d = results.description
     unit = [f"Functional: {functional_unit(results)}."]
-    sentences = [score_definition(results), *unit_sentences(results)] if results.of_models else unit
+    sentences = [score_definition(results)] if results.of_models else unit
     if not results.has_intervals:
         sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
     else:

@@ -43,10 +43,11 @@ from ..options import DEFAULT_START, Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
-from ..report.explanations import explanation_text
+from ..report.facts import explanation_text, verdict_sentences
 from ..report.fit_summary import (
     INTERVAL_KINDS,
     build_summary,
+    fit_facts,
     rows_to_show,
     slim_summary,
     tidy_frame,
@@ -61,7 +62,6 @@ from ..report.statements import (
     sequential_note,
     some_of,
     unseen_note,
-    verdict_sentences,
 )
 from ..storage.json_format import to_text
 from ..tables.display_text import inert
@@ -1311,7 +1311,8 @@ class RankResults(Summarised):
           Each score is the mean share of comparisons that the model wins against the
           other 7
         """
-        return explanation_text(self.estimates, summary_level(self.estimates, self.simultaneous, self._alpha(alpha)))
+        level = summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
+        return explanation_text(self.estimates, level, fit_facts(self.estimates))
 
     @Needs(drawn=True)
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:

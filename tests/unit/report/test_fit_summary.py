@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
@@ -90,28 +89,10 @@ def test_notes_and_warnings_agree_on_whether_intervals_hold(result):
         few = fit(data, functional="bt", n_folds=3, cov_type="cluster", cov_kwds={"groups": "rater"})
     for summary in (few.summary(), few.t_test_pairwise().summary()):
         assert "Intervals, tests and ranks may not hold for these data" in " ".join(summary.notes)
-    assert "see the warning below" in " ".join(few.summary().notes)
     assert dr.read_json(few.to_json()).summary().notes == few.summary().notes
     with pytest.warns(dr.DmlrankWarning, match="only 3 clusters"):
         again = few.update(functional="borda")
     assert again.diagnostics.doubts
-
-
-@pytest.mark.parametrize(
-    ("texts", "doubts", "places"),
-    [
-        (("a b", "c d", "e f", "g h"), ("a b", "e f", "g h"), "warnings 1, 3 and 4 below"),
-        (("a b", "c d"), ("a b", "c d"), "warnings 1 and 2 below"),
-        (("a b", "c d"), ("c d",), "warning 2 below"),
-        (("a b",), ("a b",), "the warning below"),
-    ],
-)
-def test_the_note_on_intervals_says_which_warnings_doubt_them(result, texts, doubts, places):
-    diagnostics = dataclasses.replace(result.diagnostics, warnings=texts, doubts=doubts)
-    doubted = dr.RankResults(dataclasses.replace(result.estimates, diagnostics=diagnostics))
-    notes = doubted.summary().notes
-    assert f"may not hold for these data (see {places})" in " ".join(notes)
-    assert sum(note.startswith("Warning") for note in notes) == len(texts)
 
 
 @pytest.mark.parametrize(
