@@ -56,6 +56,159 @@ class Race:
         """Number of pairs of models."""
         return len(self.results.models) * (len(self.results.models) - 1) // 2
 
+    @property
+    def who_leads(self) -> str:
+        """Say whether first place is decided, and where only its own test decides it, why ranks say less."""
+        if self.untold:
+            return self.untold
+        first, leader, models = self.first, self.leader, self.results.models
+        p_values = {models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
+        test = "test of first place" if first.is_single else "adjusted for all pairs"
+        several = f"{self.several} ".lstrip()
+        if first.decided:
+            shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
+            if first.separated.all():
+                return f"{several}First place is decided: {leader} is first ({shown})."
+            worst = int(rank_bounds(self.level.separation.above)[1][first.leader]) if self.level.separation else 0
+            return (
+                f"{several}{leader} is first if this is the only question ({shown}); its rank in the table, 1-{worst}, "
+                f"allows for questions about all {self.n_pairs:,} pairs of models at once."
+            )
+        equal = [models[k] for k in first.others[first.difference == 0]]
+        leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
+        others = "each of the other models" if len(p_values) > 1 else "the other model"
+        who = others if self.is_nobody_out else some_of(self.named)
+        p = max(p_values[name] for name in (p_values if self.is_nobody_out else self.named))
+        shown = f"{test}: P {p_value_clause(p)}"
+        said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({shown})."
+        unknown = [name for name in self.few if name not in self.thin]
+        if unknown and self.named != self.few and not self.is_nobody_out:
+            said += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
+        if thin := {name: self.thin[name] for name in self.few if name in self.thin}:
+            most, is_one = max(thin.values()), len(thin) == 1
+            votes = f"{'' if is_one else 'at most '}{counted(most, self.results.counts)}{'' if is_one else ' each'}"
+            said += f" With {votes} this stays open for {some_of([*thin])}; "
+            said += f"{_without(self.results, thin)} ranks the others."
+        return said
+
+    @property
+    def order_of_lead(self) -> str:
+        """Say where display order alone may make the lead."""
+        wins = self.results.diagnostics.order_of_lead
+        return (
+            f"Most pairs were shown in one order only: if a model wins {fixed_text(wins, 1)} of 100 when shown first, "
+            f"display order alone makes this lead."
+            if wins
+            else ""
+        )
+
+    @property
+    def by_how_much(self) -> str:
+        """Say by how much the leader is above the best model that may be first as well, or else the second one."""
+        results, first, place = self.results, self.first, self.first.rival
+        leader, rival, confidence = self.leader, self.rival, self.level.confidence
+        gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
+        digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
+        score = float(results.estimate[first.leader])
+        is_share = results.scale.natural and bool(((results.estimate >= 0) & (results.estimate <= 1)).all())
+        texts = [fixed_text(number, digits) for number in (gap, *ends)]
+        if is_share and results.functional == "borda":
+            digits = max(digits - 2, 0)
+            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1)))
+            opponents = (
+                f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
+            )
+            said = f"wins {own} of 100 comparisons with {opponents}, {texts[0]} more than {rival}"
+        elif results.are_means:
+            more = "more" if results.sign > 0 else "less"
+            own = fixed_text(score, digits)
+            said = f"has a mean {results.description.outcome} of {own}, {texts[0]} {more} than {rival}"
+        elif results.kind.link == "logit":
+            shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
+            texts = [fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares]
+            said = f"would by its score win {texts[0]} of 100 comparisons with {rival}"
+        else:
+            said = f"leads {rival} by {texts[0]}{' Elo points' * (results.scale.name == 'elo')}"
+        return f"{leader} {said} ({confidence} interval {texts[1]} to {texts[2]})."
+
+    @property
+    def what_would_decide(self) -> tuple[str, str]:
+        """Say how many prompts or votes would decide first place with the leads as estimated, in short and in detail.
+
+        Models with few votes are left aside where the others need less. Both are empty where it is decided.
+        """
+        results, first, d = self.results, self.first, self.results.description
+        if first.decided:
+            return "", ""
+        if results.sequence is not None:
+            return "A later look may decide it.", ""
+        is_few = np.isin(np.array(results.models)[first.others], self.few)
+        is_short, times = first.p > first.alpha, first.times_more(POWER)
+        aside, are_too_few = "", _are_too_few(results)
+        if not are_too_few and 0 < (of_others := first.times_more(POWER, ~is_few)) < times:
+            names = [results.models[k] for k in first.others[is_short & is_few]]
+            aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
+            is_short, times = is_short & ~is_few, of_others
+        wanted = data_wanted(results, times)
+        if not wanted:
+            return "", ""
+        smaller = "If the leads are smaller than estimated, it takes more" if "would decide it with" in wanted else ""
+        supposed = "" if are_too_few else " if leads are as estimated"
+        rivals = [first.leader, *first.others[is_short]]
+        # Votes on pairs of other models say next to nothing about the difference of two such scores.
+        votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
+        involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
+        # Of two kinds of clusters it is not known how their numbers would grow together.
+        is_targeted = times <= _MOST_TIMES and not are_too_few and len(d.clusters) < (1 if results.are_means else 2)
+        if results.are_means and is_targeted and len(rivals) < len(results.models):
+            named = [results.models[k] for k in rivals]
+            who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
+            return f"{wanted}{supposed}; only {who} need scores on them.", f"{smaller}."
+        drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
+        if not is_targeted or not 0 < 2 * involved < n_used:
+            return f"{wanted}{supposed}{drawn}{aside}.", f"{smaller}." if smaller else ""
+        closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
+        further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
+        new, what = ", on new prompts," * bool(d.context and n_used > d.n_contexts), "independent votes"
+        if d.clusters:
+            number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
+            what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {d.clusters[0]!r},"
+        return (
+            f"About {further:,} more {what} on pairs with the leader or {closest}{new} would decide it with "
+            f"{100 * POWER:.0f} % chance{supposed}{aside}.",
+            f"{smaller}. With pairs drawn as so far, it takes {wanted[0].lower()}{wanted[1:].partition(' would')[0]}.",
+        )
+
+    @property
+    def all_pairs_at_once(self) -> str:
+        """Say which models tests of all pairs leave open beyond the test of first place."""
+        first, models = self.first, self.results.models
+        further = [models[k] for k in first.others[~first.separated & (first.p <= first.alpha)]]
+        return (
+            f"Ranks and intervals allow for questions about all {self.n_pairs:,} pairs of models at once, which the "
+            f"test of first place need not; they alone leave {some_of(further)} open as first."
+            if further
+            else ""
+        )
+
+    @property
+    def smallest_lead(self) -> str:
+        """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
+        results, first = self.results, self.first
+        error = float(first.std_error[first.rival])
+        if first.decided or results.sequence is not None or results.description.prompts == "fixed" or not error > 0:
+            return ""
+        unit, number, remark = _independent_units(results)
+        digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
+        least = smallest_gap(error, first.critical, POWER)
+        present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
+        test = "test of first place" if first.is_single else "test of all pairs"
+        return (
+            f"The smallest true lead of {self.leader} over {self.rival} that the {test} would find with power "
+            f"{POWER:.2f} is {present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with "
+            f"{9 * number:,} more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
+        )
+
 
 def race_of(results: Estimates, level: SummaryLevel) -> Race | None:
     """Return who may be first; None where there is no test of it."""
@@ -110,134 +263,6 @@ def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
-def who_leads(race: Race) -> str:
-    """Say whether first place is decided. One test speaks: where ranks in the table say less, the sentence says why."""
-    if race.untold:
-        return race.untold
-    first, leader, models = race.first, race.leader, race.results.models
-    p_values = {models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
-    test = "test of first place" if first.is_single else "adjusted for all pairs"
-    several = f"{race.several} ".lstrip()
-    if first.decided:
-        shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
-        if first.separated.all():
-            return f"{several}First place is decided: {leader} is first ({shown})."
-        worst = int(rank_bounds(race.level.separation.above)[1][first.leader]) if race.level.separation else 0
-        return (
-            f"{several}{leader} is first if this is the only question ({shown}); its rank in the table, 1-{worst}, "
-            f"allows for questions about all {race.n_pairs:,} pairs of models at once."
-        )
-    equal = [models[k] for k in first.others[first.difference == 0]]
-    leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
-    others = "each of the other models" if len(p_values) > 1 else "the other model"
-    who = others if race.is_nobody_out else some_of(race.named)
-    p = max(p_values[name] for name in (p_values if race.is_nobody_out else race.named))
-    said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({test}: P {p_value_clause(p)})."
-    unknown = [name for name in race.few if name not in race.thin]
-    if unknown and race.named != race.few and not race.is_nobody_out:
-        said += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
-    if thin := {name: race.thin[name] for name in race.few if name in race.thin}:
-        most, is_one = max(thin.values()), len(thin) == 1
-        votes = f"{'' if is_one else 'at most '}{counted(most, race.results.counts)}{'' if is_one else ' each'}"
-        said += (
-            f" With {votes} this stays open for {some_of([*thin])}; {_without(race.results, thin)} ranks the others."
-        )
-    return said
-
-
-def order_of_lead(race: Race) -> str:
-    """Say where display order alone may make the lead."""
-    wins = race.results.diagnostics.order_of_lead
-    return (
-        f"Most pairs were shown in one order only: if a model wins {fixed_text(wins, 1)} of 100 when shown first, "
-        f"display order alone makes this lead."
-        if wins
-        else ""
-    )
-
-
-def by_how_much(race: Race) -> str:
-    """Say by how much the leader is above the best model that may be first as well, or else the second one."""
-    results, first, place = race.results, race.first, race.first.rival
-    leader, rival, confidence = race.leader, race.rival, race.level.confidence
-    gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
-    digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
-    score = float(results.estimate[first.leader])
-    is_share = results.scale.natural and bool(((results.estimate >= 0) & (results.estimate <= 1)).all())
-    texts = [fixed_text(number, digits) for number in (gap, *ends)]
-    if is_share and results.functional == "borda":
-        digits = max(digits - 2, 0)
-        own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1)))
-        opponents = f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
-        said = f"wins {own} of 100 comparisons with {opponents}, {texts[0]} more than {rival}"
-    elif results.are_means:
-        more = "more" if results.sign > 0 else "less"
-        said = (
-            f"has a mean {results.description.outcome} of {fixed_text(score, digits)}, {texts[0]} {more} than {rival}"
-        )
-    elif results.kind.link == "logit":
-        shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
-        texts = [fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares]
-        said = f"would by its score win {texts[0]} of 100 comparisons with {rival}"
-    else:
-        said = f"leads {rival} by {texts[0]}{' Elo points' * (results.scale.name == 'elo')}"
-    return f"{leader} {said} ({confidence} interval {texts[1]} to {texts[2]})."
-
-
-def pairs_told_apart(race: Race) -> str:
-    """Say for how many pairs of models it is shown which is better."""
-    n = race.level.separation.n_separated if race.level.separation else 0
-    return f"{n:,} of {race.n_pairs:,} pairs {'is' if n == 1 else 'are'} told apart."
-
-
-def what_would_decide(race: Race) -> tuple[str, str]:
-    """Say how many prompts or votes would decide first place if the leads were as estimated, in short and in detail.
-
-    Models with few votes are left aside where the others need less. Both are empty where it is decided.
-    """
-    results, first, d = race.results, race.first, race.results.description
-    if first.decided:
-        return "", ""
-    if results.sequence is not None:
-        return "A later look may decide it.", ""
-    is_few = np.isin(np.array(results.models)[first.others], race.few)
-    is_short, times = first.p > first.alpha, first.times_more(POWER)
-    aside, are_too_few = "", _are_too_few(results)
-    if not are_too_few and 0 < (of_others := first.times_more(POWER, ~is_few)) < times:
-        names = [results.models[k] for k in first.others[is_short & is_few]]
-        aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
-        is_short, times = is_short & ~is_few, of_others
-    wanted = data_wanted(results, times)
-    if not wanted:
-        return "", ""
-    smaller = "If the leads are smaller than estimated, it takes more" if "would decide it with" in wanted else ""
-    supposed = "" if are_too_few else " if leads are as estimated"
-    rivals = [first.leader, *first.others[is_short]]
-    # Votes on pairs of other models say next to nothing about the difference of two such scores.
-    votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
-    involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
-    # Of two kinds of clusters it is not known how their numbers would grow together.
-    is_targeted = times <= _MOST_TIMES and not are_too_few and len(d.clusters) < (1 if results.are_means else 2)
-    if results.are_means and is_targeted and len(rivals) < len(results.models):
-        named = [results.models[k] for k in rivals]
-        who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
-        return f"{wanted}{supposed}; only {who} need scores on them.", f"{smaller}."
-    drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
-    if not is_targeted or not 0 < 2 * involved < n_used:
-        return f"{wanted}{supposed}{drawn}{aside}.", f"{smaller}." if smaller else ""
-    closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
-    further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
-    new, what = ", on new prompts," * bool(d.context and n_used > d.n_contexts), "independent votes"
-    if d.clusters:
-        number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
-        what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {d.clusters[0]!r},"
-    return (
-        f"About {further:,} more {what} on pairs with the leader or {closest}{new} would decide it with "
-        f"{100 * POWER:.0f} % chance{supposed}{aside}.",
-        f"{smaller}. With pairs drawn as so far, it takes {wanted[0].lower()}{wanted[1:].partition(' would')[0]}.",
-    )
-
-
 def data_wanted(results: Estimates, times: float) -> str:
     """Say how many prompts would decide a question, a multiple of those that there are; no full stop.
 
@@ -276,36 +301,6 @@ def _independent_units(results: Estimates) -> tuple[str, int, str]:
     if len(d.clusters) > 1:
         remark = f" The number of values of the column {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
     return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest], remark
-
-
-def all_pairs_at_once(race: Race) -> str:
-    """Say which models tests of all pairs leave open beyond the test of first place."""
-    first, models = race.first, race.results.models
-    further = [models[k] for k in first.others[~first.separated & (first.p <= first.alpha)]]
-    return (
-        f"Ranks and intervals allow for questions about all {race.n_pairs:,} pairs of models at once, which the test "
-        f"of first place need not; they alone leave {some_of(further)} open as first."
-        if further
-        else ""
-    )
-
-
-def smallest_lead(race: Race) -> str:
-    """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
-    results, first = race.results, race.first
-    error = float(first.std_error[first.rival])
-    if first.decided or results.sequence is not None or results.description.prompts == "fixed" or not error > 0:
-        return ""
-    unit, number, remark = _independent_units(results)
-    digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
-    least = smallest_gap(error, first.critical, POWER)
-    present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
-    test = "test of first place" if first.is_single else "test of all pairs"
-    return (
-        f"The smallest true lead of {race.leader} over {race.rival} that the {test} would find with power {POWER:.2f} "
-        f"is {present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with {9 * number:,} "
-        f"more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
-    )
 
 
 def mean_of_one(results: Estimates, level: SummaryLevel) -> str:

@@ -18,7 +18,7 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
-from .facts import score_definition, summary_notes
+from .facts import SCORES, long_facts, summary_notes
 from .statements import (
     SummaryLevel,
     as_sentence,
@@ -31,6 +31,7 @@ from .statements import (
     tie_weight,
     win_head,
 )
+from .words import Subject
 
 # --- which models are shown -------------------------------------------------------------------------------------------
 
@@ -338,7 +339,7 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     joint = "Rank sets and simultaneous intervals" if level.separation else joint_statements(results)
     d = results.description
     unit = [f"Functional: {functional_unit(results)}."]
-    sentences = [score_definition(results)] if results.of_models else unit
+    sentences = long_facts(Subject(results, level), SCORES) if results.of_models else unit
     if not results.has_intervals:
         sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
     else:

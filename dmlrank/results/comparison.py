@@ -30,7 +30,6 @@ from ..inference.wald import Alternative, WaldTestResults
 from ..options import METHODS
 from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
-from ..report.facts import score_words
 from ..report.fit_summary import ShownModels, choose_models, chosen_names, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
@@ -43,6 +42,7 @@ from ..report.statements import (
     functional_unit,
     percentage,
 )
+from ..report.words import score_words
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates

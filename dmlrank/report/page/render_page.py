@@ -28,10 +28,8 @@ from ..facts import (
     FIRST,
     PART,
     SCORES,
-    Subject,
     explanations,
     fit_warnings,
-    score_words,
     short_facts,
 )
 from ..fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -44,6 +42,7 @@ from ..statements import (
     models_to_mark,
     without_code,
 )
+from ..words import Subject, score_words
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
 # A number at the start of a cell, and a score with its standard error, such as "0.71 (0.02)".

@@ -170,7 +170,7 @@ def test_the_first_screen_and_what_is_open_have_no_words_of_statisticians(page):
     for word in ("projection", "max-t", "step-down", "ropensit", "floor", "calibration", "equivalent of"):
         assert word not in re.sub("<script.*?</script>", "", before, flags=re.S)
     assert "a lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
-    assert "the scores are those whose differences come closest to the log-odds" in statisticians
+    assert "The scores are those whose differences come closest to the log-odds" in statisticians
 
 
 @pytest.mark.parametrize(("n_models", "has_names"), [(20, True), (21, False)])
