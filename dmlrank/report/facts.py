@@ -216,12 +216,12 @@ class Fact:
     short: str
     long: str
 
-    def holds(self, subject: Subject) -> bool:
-        """Whether the fact is about such a result."""
-        return all((mode.removeprefix("-") in subject.modes) != mode.startswith("-") for mode in self.modes)
+    def holds(self, modes: frozenset[str]) -> bool:
+        """Whether the fact is about what has these modes."""
+        return all((mode.removeprefix("-") in modes) != mode.startswith("-") for mode in self.modes)
 
 
-def _read(text: str) -> dict[str, tuple[Fact, ...]]:
+def read_facts(text: str) -> dict[str, tuple[Fact, ...]]:
     """Return the facts of the list by topic, which is a section of ``explain()`` and of pages."""
     facts: dict[str, tuple[Fact, ...]] = {}
     topic = ""
@@ -236,7 +236,7 @@ def _read(text: str) -> dict[str, tuple[Fact, ...]]:
     return facts
 
 
-FACTS = _read(_LIST)
+FACTS = read_facts(_LIST)
 FIRST, _NONE, _WARNINGS, PART, SCORES, DEPEND, _COLUMNS, _STYLE, _PROMISES, _DATA, METHOD, ASSUMED, FIGURES = FACTS
 # The topics of each paragraph below a summary; warnings stand before the last paragraph.
 _PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, FIGURES), (SCORES, _COLUMNS, _PROMISES))
@@ -249,14 +249,14 @@ _SECTIONS = (
 
 def short_facts(subject: Subject, *topics: str) -> list[str]:
     """Return what a summary says about topics, in the order of the list."""
-    facts = (fact for topic in topics for fact in FACTS[topic] if fact.short and fact.holds(subject))
+    facts = (fact for topic in topics for fact in FACTS[topic] if fact.short and fact.holds(subject.modes))
     return list(filter(None, (fact.short.format_map(subject) for fact in facts)))
 
 
 def long_facts(subject: Subject, topic: str) -> list[str]:
     """Return what ``explain()`` says about a topic; a page has the short facts on first place above its table."""
     shown = (fact for fact in FACTS[topic] if fact.long and not (subject.on_page and fact.short and topic == FIRST))
-    return list(filter(None, (fact.long.format_map(subject) for fact in shown if fact.holds(subject))))
+    return list(filter(None, (fact.long.format_map(subject) for fact in shown if fact.holds(subject.modes))))
 
 
 def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
