@@ -96,7 +96,6 @@ tests of pairs: | Differences of two models are tested all at once: intervals an
 intervals, one-step, -derived, -page: | Votes that were not cast are assumed to be like those that were{bounds}.
 intervals, untested: There is no test for {without_error}: the standard error is zero, because {why_no_error}.
 always: | {covariance}
--page: More: res.explain(). |
 = Data
 lost: {rows_in_short} | {what_became_of_rows}
 -lost: | {counts}.
@@ -200,6 +199,13 @@ tests of ranks: | Rank sets and groups come from {tests_of_ranks} of all differe
 tests of pairs: | Intervals of scores hold jointly ({jointly_by}). Intervals and p-values of differences hold for all
   pairs ({tests_of_pairs}, which tells the same pairs apart or a few more.
 always: | Seed {d.seed}, dmlrank {d.version}.
+= More
+always: More: res.explain().
+= The short table
+rank sets: A rank set has the ranks that the data leave possible.
+looks: {promise}
+always: Estimated from {d.n_votes:,} {noun}s on {d.n_contexts:,} {rows}.
+intervals: {doubts}
 """
 
 
@@ -237,13 +243,29 @@ def read_facts(text: str) -> dict[str, tuple[Fact, ...]]:
 
 
 FACTS = read_facts(_LIST)
-FIRST, _NONE, _WARNINGS, PART, SCORES, DEPEND, _COLUMNS, _STYLE, _PROMISES, _DATA, METHOD, ASSUMED, FIGURES = FACTS
+(
+    FIRST,
+    _NONE,
+    _WARNINGS,
+    PART,
+    SCORES,
+    _DEPEND,
+    _COLUMNS,
+    _STYLE,
+    _PROMISES,
+    _DATA,
+    _METHOD,
+    _ASSUMED,
+    _FIGURES,
+    _MORE,
+    _SHORT,
+) = FACTS
 # The topics of each paragraph below a summary; warnings stand before the last paragraph.
-_PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, FIGURES), (SCORES, _COLUMNS, _PROMISES))
+_PARAGRAPHS = ((FIRST, _NONE, _WARNINGS), (PART, _STYLE, _DATA, _FIGURES), (SCORES, _COLUMNS, _PROMISES, _MORE))
 # The sections of explain(), and of a page below "How to read this page", in their order.
 _SECTIONS = (
-    (SCORES, DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA),
-    (METHOD, ASSUMED, FIGURES),
+    (SCORES, _DEPEND, _COLUMNS, _STYLE, FIRST, _NONE, _PROMISES, PART, _DATA),
+    (_METHOD, _ASSUMED, _FIGURES),
 )
 
 
@@ -272,6 +294,12 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     first, some, last = (" ".join(short_facts(subject, *topics)) for topics in _PARAGRAPHS)
     warned = (f"{label}: {text}" for label, text in zip(labels, warnings, strict=True))
     return tuple(filter(None, (first, some, *warned, last)))
+
+
+def short_note(results: Estimates, level: SummaryLevel) -> list[str]:
+    """Return the sentences below the short table for a report."""
+    subject = Subject(results, level)
+    return [*long_facts(subject, SCORES), *short_facts(subject, _NONE, _PROMISES, _SHORT)]
 
 
 def explanations(

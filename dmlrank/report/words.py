@@ -135,6 +135,7 @@ def _largest_bias(e: Estimates) -> list[tuple[str, float, float]]:
 WORDS: dict[str, Callable[[Subject], str]] = {
     "noun": lambda s: s.results.counts,
     "nouns": lambda s: f"{s.results.counts}s".capitalize(),
+    "rows": lambda s: "prompts" if s.results.description.context else "rows",
     "unit": lambda s: "prompts" if s.results.description.context else "votes",
     "chosen": lambda s: "voted on" if s.results.counts == "vote" else "compared",
     "shown": lambda s: "shown and voted on" if s.results.counts == "vote" else "compared",
