@@ -168,7 +168,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
     confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
-    looks = "" if e.sequence is None else f", {e.sequence.clause}"
+    looks = f", {e.looks}" if e.looks else ""
     if decision == "pass":
         text = f"{candidate} is at least {least}: {about}, above {shown_low} {confidence}{looks}"
     elif decision == "worse":

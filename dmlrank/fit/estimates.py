@@ -478,6 +478,11 @@ class Estimates:
         return not self.outputs
 
     @property
+    def looks(self) -> str:
+        """When intervals and tests hold, as an adverbial clause; empty where they hold for one look."""
+        return "" if self.sequence is None else self.sequence.clause
+
+    @property
     def is_unseen(self) -> NDArray[np.bool_]:
         """Whether no vote is on a score's model, (d,): in a group its score is a prediction that is not shown."""
         if self.votes is None or not self.of_models:

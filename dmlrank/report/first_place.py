@@ -140,7 +140,7 @@ class Race:
         results, first, d = self.results, self.first, self.results.description
         if first.decided:
             return "", ""
-        if results.sequence is not None:
+        if results.looks:
             return "A later look may decide it.", ""
         is_few = np.isin(np.array(results.models)[first.others], self.few)
         is_short, times = first.p > first.alpha, first.times_more(POWER)
@@ -196,7 +196,7 @@ class Race:
         """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
         results, first = self.results, self.first
         error = float(first.std_error[first.rival])
-        if first.decided or results.sequence is not None or results.description.prompts == "fixed" or not error > 0:
+        if first.decided or results.looks or results.description.prompts == "fixed" or not error > 0:
             return ""
         unit, number, remark = _independent_units(results)
         digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
@@ -269,7 +269,7 @@ def data_wanted(results: Estimates, times: float) -> str:
     Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
     """
     d = results.description
-    if d.prompts == "fixed" or results.sequence is not None:
+    if d.prompts == "fixed" or results.looks:
         return ""
     unit, number, _ = _independent_units(results)
     if _are_too_few(results):
@@ -321,5 +321,5 @@ def wins_by_order(results: Estimates, level: SummaryLevel) -> str:
     ends = np.clip(effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]), -1, 1)
     first, second, low, high = (fixed_text(50 + 50 * number, 1) for number in (effect, -effect, *ends))
     # An interval of one look does not hold at several.
-    interval = f" ({level.confidence} interval by itself {low} to {high})" if results.sequence is None else ""
+    interval = f" ({level.confidence} interval by itself {low} to {high})" if not results.looks else ""
     return f"a model wins {first} of 100 when shown first{interval}, {second} when second"

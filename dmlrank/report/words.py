@@ -139,7 +139,7 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "unit": lambda s: "prompts" if s.results.description.context else "votes",
     "chosen": lambda s: "voted on" if s.results.counts == "vote" else "compared",
     "shown": lambda s: "shown and voted on" if s.results.counts == "vote" else "compared",
-    "looks": lambda s: f" {s.results.sequence.clause}" if s.results.sequence else "",
+    "looks": lambda s: f" {s.results.looks}" if s.results.looks else "",
     "promise": lambda s: s.results.sequence.promise if s.results.sequence else "",
     "terms": lambda s: s.results.description.formula.split("~", 1)[-1].split("|")[0].strip(),
     "reason": lambda s: as_sentence(s.results.reason),
@@ -456,13 +456,13 @@ def jointly_by(s: Subject) -> str:
 
 def tests_of_ranks(s: Subject) -> str:
     """Name the tests from which rank sets come."""
-    return "Holm's tests at all looks" if s.results.sequence else "step-down tests"
+    return "Holm's tests at all looks" if s.results.looks else "step-down tests"
 
 
 def tests_of_pairs(s: Subject) -> str:
     """Name the tests of pairs, and those of rank sets."""
     method, other = "single-step max-t", "step-down form of the same tests"
-    if s.results.sequence:
+    if s.results.looks:
         method, other = "Bonferroni's method", "Holm's tests at all looks"
     critical = s.tests.critical if s.tests else np.nan
     return f"{method}{s.level.bootstrap_words}, critical value {critical:.2f}); rank sets and groups use the {other}"

@@ -541,7 +541,7 @@ class RankResults(Summarised):
             functional=functional_unit(e),
             remark=" ".join([*doubt_note(e), *sequential_note(e)]),
             is_natural=e.scale.natural,
-            looks="" if e.sequence is None else e.sequence.clause,
+            looks=e.looks,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -610,7 +610,7 @@ class RankResults(Summarised):
             n_separated=int(separation.separated[among_seen].sum()) // 2,
             bootstrap=self.simultaneous.multipliers,
             remark=" ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
-            looks="" if e.sequence is None else e.sequence.clause,
+            looks=e.looks,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -1282,7 +1282,7 @@ class RankResults(Summarised):
             confidence = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
             sentences.append(f"Shown to be in the top {top} ({confidence}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
-        looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
+        looks = [f"This holds {e.looks}."] if e.looks else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
 
     @Needs(drawn=True)
@@ -1514,7 +1514,7 @@ class RankResults(Summarised):
     def __repr__(self) -> str:
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
-        looks = "" if e.sequence is None else f"; {e.sequence.clause}"
+        looks = f"; {e.looks}" if e.looks else ""
         best = f"first {e.models[int(np.argmax(e.merit))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
