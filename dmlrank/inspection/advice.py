@@ -1,6 +1,6 @@
 """Problems that a check finds in data, as full sentences: what was found, why it matters, what to do.
 
-The list has the form of that in :mod:`dmlrank.report.facts`; a word in braces may give several problems, one a line.
+The list has the form of that in :mod:`dmlrank.report.facts`; a word in braces may give several problems.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ votes, few folds: {prompts} cannot be divided into {n_folds} folds. Use fewer fo
 = Problems
 scores: {similar}
 scores: {notices}
-scores, lost runs: {lost_runs} left out, because the model has a score on the prompt from another run, unless
+scores, lost runs: {lost_runs} {are} left out, because the model has a score on the prompt from another run, unless
   missing=0.0 counts them as failures; sensitivity() of the fit bounds what they could change.
 scores, many runs: A model has {runs} scores on a prompt on average, which count as its runs: are the
   {c.scores.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name the column that
@@ -79,10 +79,14 @@ votes, few prompts: There are only {c.n_contexts} prompts. With {few_clusters} p
   small on average, however many votes there are. {few_prompts_advice}.
 -few prompts: {clusters}
 """)
+# Between the problems that one word gives; no line break, which names may have.
+_SEVERAL = "\x1e"
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
 # p-values below this are reported as an effect.
 _SIGNIFICANT = 0.001
+# How labels are counted, by whether display order matters.
+_ORDERS = {True: "each order", False: "both orders together"}
 # Pairs that a sentence names.
 _PAIRS_NAMED = 5
 # Runs of a model on a prompt, on average, from which on the prompts may be something else.
@@ -188,7 +192,7 @@ def find_problems(found: Found) -> list[str]:
 
 def _said(found: Found, topic: str) -> list[str]:
     texts = (fact.short.format_map(found) for fact in _PROBLEMS[topic] if fact.holds(found.modes))
-    return [line for text in texts for line in text.split("\n") if line]
+    return [line for text in texts for line in text.split(_SEVERAL) if line]
 
 
 def _worst_gaps(f: Found) -> str:
@@ -209,7 +213,7 @@ def _keep(f: Found) -> str:
 
 
 def _similar(f: Found) -> str:
-    return "\n".join(
+    return _SEVERAL.join(
         f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or Unicode "
         f"form, and they are ranked as {len(names)} models. If they are one model, write one name in the data."
         for names in f.check.similar_models
@@ -221,23 +225,13 @@ def _runs(f: Found) -> str:
     return f"{scores.n_scores / int(scores.models['prompts'].sum()):.0f}" if scores else ""
 
 
-def _lost_runs(f: Found) -> str:
-    n = f.check.scores.n_lost if f.check.scores else 0
-    return f"{counted(n, 'run')} without a score {'is' if n == 1 else 'are'}"
-
-
 def _pairs(f: Found) -> str:
     largest = f.left_out.sort_values("contexts", ascending=False).itertuples(index=False)
     return first_of([f"{r.first} - {r.second}: {r.shown_first} and {r.shown_second}" for r in largest], _PAIRS_NAMED)
 
 
-def _requirement(f: Found) -> str:
-    orders = "each order" if f.check.position_bias else "both orders together"
-    return f"min_labels={f.check.min_labels} labelled prompts in {orders}"
-
-
 def _no_wins(f: Found) -> str:
-    return "\n".join(
+    return _SEVERAL.join(
         f"No label says that the model shown {meaning} wins. Check in the frame .labels whether every label is read as "
         f"it is meant."
         for meaning in ("first", "second")
@@ -247,7 +241,7 @@ def _no_wins(f: Found) -> str:
 
 def _same_prompts(f: Found) -> str:
     context = f.check.context
-    return "\n".join(
+    return _SEVERAL.join(
         f"{count:,} of the contexts repeat a value of {name!r} under another {listed(context)}. If these are the same "
         f"prompt, their votes are not independent. context={name!r} joins them; clusters of {name!r} allow for the "
         f"dependence, too."
@@ -291,7 +285,7 @@ def _few_clusters(f: Found) -> str:
                 f"because the largest has {row['largest']:,} {row['of']}. With fewer than {FEW_EFFECTIVE}, intervals "
                 f"hold only roughly. Use a column with more even clusters if it keeps dependent votes together."
             )
-    return "\n".join(texts)
+    return _SEVERAL.join(texts)
 
 
 def _better_settings(f: Found) -> str:
@@ -343,14 +337,15 @@ _WORDS: dict[str, Callable[[Found], str]] = {
     "dropped": lambda f: counted(f.check.n_dropped, "row"),
     "prompts": lambda f: counted(f.check.n_contexts, "prompt"),
     "similar": _similar,
-    "notices": lambda f: "\n".join(map(as_sentence, f.notices)),
-    "lost_runs": _lost_runs,
+    "notices": lambda f: _SEVERAL.join(map(as_sentence, f.notices)),
+    "lost_runs": lambda f: counted(f.check.scores.n_lost if f.check.scores else 0, "run", "runs") + " without a score",
+    "are": lambda f: "is" if f.check.scores and f.check.scores.n_lost == 1 else "are",
     "runs": _runs,
     "better_settings": _better_settings,
     "copies": lambda f: counted(f.check.n_copies, "row"),
     "n_left_out": lambda f: f"{len(f.left_out)}",
     "n_pairs": lambda f: f"{len(f.check.pairs):,}",
-    "requirement": _requirement,
+    "requirement": lambda f: f"min_labels={f.check.min_labels} labelled prompts in {_ORDERS[f.check.position_bias]}",
     "pairs": _pairs,
     "weak": lambda f: counted(f.n_weak, "pair"),
     "few_votes": lambda f: f"{_FEW_VOTES}",
