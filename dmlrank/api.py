@@ -6,23 +6,20 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from patsy import EvalEnvironment
 
 from ._utils.computation import Report, computing_with, one_thread
-from .data.formula.features import caller_environment
+from .data.formula.features import Environment, caller_environment
 from .data.formula.parse import criteria_of
 from .data.pairs_from_scores import read_scores
 from .exceptions import OptionTypeError, nearest
 from .fit.estimators import options_for
 from .fit.state import Source
 from .functionals import Functional
-from .inspection.check import Check
-from .inspection.run_check import inspect_data
 from .options import (
     KEYWORDS,
     OPTIONS,
@@ -38,10 +35,11 @@ from .options import (
     Pairs,
     in_its_place,
 )
-from .planning.plan import Plan
-from .results.comparison import criteria_of_results
 from .results.rank_results import RankResults, fit
-from .storage.json_format import from_text, read_text
+
+if TYPE_CHECKING:
+    from .inspection.check import Check
+    from .planning.plan import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,7 +87,7 @@ def dml_rank(
     progress: bool | Report = False,
     pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
     learning: Learning = Learning(),  # noqa: B008
-    env: int | Mapping[str, object] | EvalEnvironment | None = None,
+    env: int | Mapping[str, object] | Environment | None = None,
 ) -> RankResults:
     """Rank models from pairwise preferences or scores, without assuming Bradley-Terry.
 
@@ -215,6 +213,8 @@ def dml_rank(
             criteria[name] = fit(options_for(scores, options, given), Source(text, scores, environment))
         if criteria:
             # Callers that name one column, as nearly all do, have one class of results.
+            from .results.comparison import criteria_of_results
+
             return cast(RankResults, criteria_of_results(criteria))
         data = read_scores(formula, data, context=options.context, run=options.run)
         return fit(options_for(data, options, given), Source(formula, data, environment))
@@ -238,7 +238,7 @@ def check(
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     position_bias: bool | str = "auto",
     pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
-    env: int | Mapping[str, object] | EvalEnvironment | None = None,
+    env: int | Mapping[str, object] | Environment | None = None,
 ) -> Check:
     """Check data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size.
 
@@ -291,6 +291,8 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
+    from .inspection.run_check import inspect_data
+
     given = _options_among(locals())
     has_clusters = bool(CovarianceKeywords.of(cov_kwds).groups)
     options = Options.of({**given, "cov_type": "cluster" if has_clusters else "robust"})
@@ -325,5 +327,7 @@ def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
     >>> dr.read_json(res.to_json()).params.equals(res.params)
     True
     """
+    from .storage.json_format import from_text, read_text
+
     text, origin = read_text(path_or_text)
     return RankResults(from_text(text, origin))

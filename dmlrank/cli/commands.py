@@ -27,6 +27,7 @@ from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
 from . import write_files as files
+from .command_words import parser_of
 from .recognise_input import Request, is_stored, read_request
 from .write_files import Said
 
@@ -53,11 +54,12 @@ _INDEPENDENT = "no prompt is in two of the results, such as those of two months:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command, with the function that carries it out; ends where words cannot be parsed."""
-    parser, commands = words.build_parser(_RUNS)
-    if arguments and arguments[0] in commands:
-        return commands[arguments[0]].parse(arguments[1:])
-    parser.parse_args(arguments[:1])
-    parser.error("give a command first")
+    name, *further = arguments
+    add_options, run = _RUNS[name]
+    parser = parser_of(name)
+    add_options(parser)
+    parser.set_defaults(carry_out=run, command=name)
+    return parser.parse(further)
 
 
 def _add_demo_options(demo: argparse.ArgumentParser) -> None:

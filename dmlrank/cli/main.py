@@ -24,6 +24,10 @@ def _run(words: Sequence[str]) -> int:
         # A name that the encoding of the output lacks is printed as an escape. Streams of notebooks are others.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    from .command_words import COMMANDS, answer_without_command
+
+    if not words or words[0] not in COMMANDS:
+        answer_without_command(words)
     from .._utils.computation import warnings_as_lines
     from ..exceptions import DmlrankError
     from .commands import parse

@@ -7,10 +7,8 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-import patsy.builtins
-
 from ..data.arrays import is_vector_column
-from ..data.formula.features import MISSING_ALLOWED
+from ..data.formula.features import FORMULA_NAMES
 from ..data.formula.parse import NUMPY_FUNCTIONS, one_sided, parse_formula, terms_of
 from ..data.frames import column_names, take_columns
 from ..exceptions import FormulaError
@@ -23,7 +21,7 @@ _Kind: TypeAlias = Literal["number", "text", "other"]
 _OF_COLUMNS = frozenset(["abs", "max", "min", "center", "standardize", "scale"])
 _SPLINES = frozenset(["bs", "cr", "cc"])
 _NUMPY = frozenset([*NUMPY_FUNCTIONS.values(), "abs", "clip", "isnan", "maximum", "minimum", "where"])
-_KNOWN_FUNCTIONS = frozenset(["text", *_OF_COLUMNS, *MISSING_ALLOWED, *patsy.builtins.__all__])
+_KNOWN_FUNCTIONS = frozenset([*_OF_COLUMNS, *FORMULA_NAMES]) - {"np"}
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor)
 _SIGNS = (ast.UAdd, ast.USub, ast.Invert)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)

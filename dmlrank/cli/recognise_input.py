@@ -23,7 +23,8 @@ from ..datasets.eval_logs import READERS, files_by_kind, read_log
 from ..datasets.log_files import LOG_ENDINGS, ending
 from ..exceptions import OptionError, listed
 from ..options import EqualTasks, in_objects, one_by_one
-from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, VOTES_FORMULA, api_options
+from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, api_options
+from .command_words import VOTES_FORMULA
 from .plain_formula import check_plain
 from .read_files import (
     ColumnRoles,

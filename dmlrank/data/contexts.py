@@ -12,7 +12,6 @@ from hashlib import blake2b
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
@@ -21,7 +20,7 @@ from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
-from .formula.features import FeatureNames
+from .formula.features import Environment, FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
 from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
@@ -48,7 +47,7 @@ class Rows:
     """
 
     formula: Formula
-    environment: EvalEnvironment
+    environment: Environment
     options: Options
     names: FeatureNames
     available: tuple[str, ...]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
@@ -18,7 +17,7 @@ from .columns import CodedColumn, Columns, align_by_index, check_identity, check
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
 from .equal_values import find_shared_texts
-from .formula.features import FeatureMap, check_features, fit_features, locate_names
+from .formula.features import Environment, FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
@@ -38,7 +37,7 @@ _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB re
 def take_rows(
     formula_text: str,
     data: object,
-    environment: EvalEnvironment,
+    environment: Environment,
     options: Options,
     *,
     groups: Sequence[str] = (),

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from .arena import Arena, simulate_arena
-from .eval_logs import read_log
-from .readers import read_arena, read_chatbot_arena, read_mt_bench
-from .simulators import Bt, Ties, simulate_bt, simulate_ties
+import lazy_loader
 
-__all__ = [
-    "Arena",
-    "Bt",
-    "Ties",
-    "read_arena",
-    "read_chatbot_arena",
-    "read_log",
-    "read_mt_bench",
-    "simulate_arena",
-    "simulate_bt",
-    "simulate_ties",
-]
+# A public name is imported when it is first used; __init__.pyi says from where.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -262,19 +263,22 @@ def expanded(content: Any, size: int, file: object, smallest_limit: int | None =
 
 def _zstandard(file: Any) -> Any:
     try:
-        import zstandard
+        if sys.version_info >= (3, 14):
+            from compression.zstd import ZstdFile
+        else:
+            from backports.zstd import ZstdFile
     except ModuleNotFoundError:
         raise MissingExtraError(
             "the log is compressed by zstandard, which needs a package: pip install 'dmlrank[logs]'"
         ) from None
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return ZstdFile(file)
 
 
 def _opened(file: Path) -> io.BufferedReader:
     """Return the bytes of a file as they are without compression."""
     if file.suffix.lower() == ".gz":
         return io.BufferedReader(gzip.open(file))
-    return io.BufferedReader(_zstandard(file.open("rb"))) if file.suffix.lower() == ".zst" else file.open("rb")
+    return io.BufferedReader(_zstandard(file)) if file.suffix.lower() == ".zst" else file.open("rb")
 
 
 def _content(file: Path) -> bytes:

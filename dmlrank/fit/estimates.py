@@ -23,8 +23,6 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
-from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
-from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
 from ..tables.display_text import fixed_text
@@ -689,6 +687,9 @@ def _description(state: FitState) -> FitDescription:
 
 def _learner(state: FitState) -> str:
     """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
+    from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
+    from ..nuisance.outcome_model.user_learners import learner_name
+
     if not state.repetitions:
         return "none"
     if state.options.learning.mu is not None:

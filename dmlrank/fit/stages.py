@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,6 @@ from ..data.vote_columns import (
     read_tasks,
     require_effective_clusters,
 )
-from ..estimation.bt_restricted import require_pair_propensities, restricted_score
 from ..estimation.cross_fitting import (
     CrossFittedMu,
     FoldUnits,
@@ -45,7 +44,6 @@ from ..estimation.cross_fitting import (
     fold_key,
     select_floor,
 )
-from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
@@ -54,15 +52,13 @@ from ..estimation.influence import (
     blocks_by_context,
     blocks_by_group,
 )
-from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
+from ..estimation.judge import judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
-from ..estimation.second_order import SecondOrder, reported_alone, second_order
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..nuisance.boosting import RandomSearch
-from ..nuisance.outcome_model.cross_fit import MuModel, fit_all, fit_pilot
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -77,7 +73,6 @@ from ..nuisance.propensity_model.supplied import (
     supplied_propensity,
 )
 from ..nuisance.training_rows import Folds
-from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
 from ..options import EqualTasks, Options
 from .adjusted_for_style import equal_style_terms
 from .compared_pairs import (
@@ -92,6 +87,13 @@ from .compared_pairs import (
 )
 from .estimators import MEANS, estimator_named, estimator_of
 from .state import Inputs, Kept, Source, Units
+
+if TYPE_CHECKING:
+    from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
+    from ..estimation.judge import JudgedMu
+    from ..estimation.second_order import SecondOrder
+    from ..nuisance.outcome_model.cross_fit import MuModel
+    from ..nuisance.verdicts import Verdicts
 
 T = TypeVar("T")
 
@@ -202,6 +204,8 @@ class FirstStages:
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
+        from ..nuisance.verdicts import judge_columns, read_verdicts
+
         o, source = self.options, self.source
         if o.judge is None:
             return None
@@ -287,6 +291,8 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
+        from ..estimation.judge import fit_with_features
+
         if current().workers and inputs.verdicts is None and self.options.estimates_propensity:
             # On the user's workers both are learnt at the same time, because neither needs the other.
             (propensity, _), mu = at_the_same_time(
@@ -337,6 +343,8 @@ class FirstStages:
         soft: Sequence[Cells] | None = None,
     ) -> CrossFittedMu:
         """Fit mu by fold, on the labels of the other folds (with a judge also on its soft labels); or one pilot."""
+        from ..nuisance.outcome_model.cross_fit import fit_all, fit_pilot
+
         if folds.n_folds == 1:
             return CrossFittedMu((fit_pilot(data),), folds, data.x)
         seeds = seed.child(Draw.MU).spawn(folds.n_folds)
@@ -347,6 +355,8 @@ class FirstStages:
         self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
     ) -> JudgedMu:
         """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels."""
+        from ..estimation.judge import cross_fit_judged
+
         refit = None
         if isinstance(mu, CrossFittedMu):
             refit = partial(self._fit_mu, data, folds, seed, mu.models[0])
@@ -355,6 +365,8 @@ class FirstStages:
 
     def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
+        from ..estimation.bt_restricted import require_pair_propensities
+
         o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
@@ -381,6 +393,8 @@ class FirstStages:
         If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
+        from ..nuisance.verdicts import labelled_share
+
         o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
         if verdicts is not None and verdicts.covers_all_pairs:
             of_verdicts = np.ones(len(verdicts.cells))
@@ -437,6 +451,8 @@ class FirstStages:
         self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
+        from ..estimation.bt_restricted import restricted_score
+
         o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
         weight = inputs.units.weights(data)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
@@ -483,6 +499,8 @@ class FirstStages:
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
+        from ..estimation.second_order import reported_alone, second_order
+
         o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
         if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
             return one_step_result, None
@@ -520,6 +538,8 @@ def _is_same(a: object, b: object) -> bool:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
+    from ..nuisance.verdicts import judge_columns
+
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
     propensities = propensity_columns(options.propensity)
     rows = take_rows(

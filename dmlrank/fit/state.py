@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.style_columns import StyleDifferences
-from ..data.vote_columns import Clusters
-from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.cross_fitting import FoldUnits, MuSource, SuppliedMu
-from ..estimation.diagnostics import Validity
-from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-from ..estimation.influence import (
-    EstimandName,
-    Influence,
-    InfluenceBlocks,
-    InfluenceFunction,
-    JudgeCorrection,
-    NuisanceEstimates,
-    OneStepResult,
-)
-from ..estimation.second_order import SecondOrder
-from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import DmlrankWarning
 from ..functionals import Functional
 from ..inference.covariance import Covariance
-from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
-from ..nuisance.verdicts import Verdicts
 from ..options import Options
 from .compared_pairs import Extrapolation, MeanTarget, OrderChoice, Setup
 from .estimators import Estimator, estimator_of
+
+if TYPE_CHECKING:
+    from ..data.formula.features import Environment
+    from ..data.style_columns import StyleDifferences
+    from ..data.vote_columns import Clusters
+    from ..estimation.bt_mle import BradleyTerryFit
+    from ..estimation.cross_fitting import FoldUnits, MuSource, SuppliedMu
+    from ..estimation.diagnostics import Validity
+    from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
+    from ..estimation.influence import (
+        EstimandName,
+        Influence,
+        InfluenceBlocks,
+        InfluenceFunction,
+        JudgeCorrection,
+        NuisanceEstimates,
+        OneStepResult,
+    )
+    from ..estimation.second_order import SecondOrder
+    from ..estimation.unanimous_pairs import UnanimousPairs
+    from ..nuisance.propensity_model.estimate import Propensity
+    from ..nuisance.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +45,7 @@ class Source:
 
     formula: str
     data: object
-    environment: EvalEnvironment
+    environment: Environment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +182,8 @@ class Repetition:
     @property
     def nuisances(self) -> NuisanceEstimates:
         """The first stages, as the one-step estimator takes them."""
+        from ..estimation.influence import NuisanceEstimates
+
         return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
 
 

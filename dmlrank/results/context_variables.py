@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import ModelDesc
 
 from .._utils.argument_checks import check_type
 from ..data.arrays import kind_of_time
@@ -16,7 +15,7 @@ from ..data.columns import check_identity, check_unicode
 from ..data.derived_pairs import DerivedPairs
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
-from ..data.formula.parse import names_in, one_sided, parse_formula
+from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.graph import Graph
 from ..data.pairs_from_scores import further_scores
@@ -169,8 +168,7 @@ def read_design(steps: FitState, formula: str) -> ContextDesign:
         )
     x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), steps.source.environment)
     check_features(x, feature_map.names, keep_missing=False)
-    description = ModelDesc.from_formula("~ " + text).rhs_termlist
-    constant = any(not term.factors for term in description)
+    constant = any(not term.factors for term in terms_of(text))
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
     _check_rank(steps, matrix, column_names, formula)

@@ -40,9 +40,6 @@ from ..inference.simultaneous import (
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options
-from ..planning.from_fit import design_fit
-from ..planning.plan import Plan
-from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..report.facts import explanation_text, verdict_sentences
 from ..report.fit_summary import (
     INTERVAL_KINDS,
@@ -52,8 +49,6 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.joint_tables import side_by_side_on_page
-from ..report.page.render_page import check_page_extra, write_page
 from ..report.statements import (
     doubt_note,
     enumerated,
@@ -63,15 +58,8 @@ from ..report.statements import (
     some_of,
     unseen_note,
 )
-from ..storage.json_format import to_text
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
-from .context_variables import costs_in_column
-from .groups import GroupResults, Projection
-from .heterogeneity import GroupColumns, influence_values, project_scores, scores_by_group, scores_of_prompts
-from .judges import JudgeAudit, JudgeReport
-from .pareto import Pareto, score_against_cost
-from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .ranking import (
     PairwiseResults,
     RankSets,
@@ -80,26 +68,6 @@ from .ranking import (
     places_to_compare,
 )
 from .requirements import Needs, members, named_estimates, require_steps
-from .run_table import table_of_runs
-from .score_tests import (
-    Ellipsoid,
-    RestrictionTest,
-    WinProbability,
-    ZTestResults,
-    bradley_terry_test,
-    confidence_ellipsoid,
-    t_test_of_scores,
-    win_probability_of,
-)
-from .sensitivity_results import (
-    FragilityResults,
-    ScoreBounds,
-    SensitivityResults,
-    analyse_fragility,
-    analyse_sensitivity,
-    score_bounds,
-)
-from .style_results import StyleResults
 from .views import (
     adjusted_p_values,
     alpha_of,
@@ -115,6 +83,16 @@ from .views import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ..planning.plan import Plan
+    from ..planning.plan_options import ContrastsLike
+    from .groups import GroupResults, Projection
+    from .heterogeneity import GroupColumns
+    from .judges import JudgeAudit, JudgeReport
+    from .pareto import Pareto
+    from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
+    from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
+    from .style_results import StyleResults
 
 
 # What several methods say where a result does not have them.
@@ -242,6 +220,8 @@ class RankResults(Summarised):
         ``cov_params`` adds to phi'phi / n^2 what phi lacks: the variance correction and that of unanimous pairs; the
         second-order bias lowers no variance.
         """
+        from .heterogeneity import influence_values
+
         return influence_values(require_steps(self.estimates, self.steps, "influence"), self.estimates.scale)
 
     @property
@@ -356,6 +336,8 @@ class RankResults(Summarised):
         >>> test.summary_frame().index.tolist()
         ['gpt-4 - claude-v1']
         """
+        from .score_tests import t_test_of_scores
+
         return t_test_of_scores(self.estimates, hypothesis, delta=delta, side=side)
 
     @Needs(intervals=True)
@@ -420,6 +402,8 @@ class RankResults(Summarised):
         >>> bool(res.win_probability("gpt-4", "dolly-v2-12b").estimate > 0.5)
         True
         """
+        from .score_tests import win_probability_of
+
         return win_probability_of(self.estimates, self.steps, first, second, alpha=self._alpha(alpha))
 
     @Needs(unadjusted=_AS_SHOWN, data=True, no_means=_NO_PREFERENCES)
@@ -452,6 +436,8 @@ class RankResults(Summarised):
         >>> res.predict().shape
         (2000, 8)
         """
+        from .heterogeneity import scores_of_prompts
+
         return scores_of_prompts(self.estimates, self._fit, newdata)
 
     # --- order --------------------------------------------------------------------------------------------------------
@@ -688,6 +674,8 @@ class RankResults(Summarised):
         >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
         ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
         """
+        from .score_tests import confidence_ellipsoid
+
         e, named, alpha = self.estimates, named_estimates(self.estimates), self._alpha(alpha)
         if contrasts is not None:
             if models is not None:
@@ -764,6 +752,8 @@ class RankResults(Summarised):
         >>> bool(sensitivity.tipping["gamma_interval"][0] > 2)
         True
         """
+        from .sensitivity_results import analyse_sensitivity, score_bounds
+
         with one_thread(), self._computing():
             if self.estimates.are_means:
                 if gamma is not None:
@@ -824,6 +814,8 @@ class RankResults(Summarised):
         >>> bool(res.fragility("gpt-4 - dolly-v2-12b").result_frame["confirmed"].all())
         True
         """
+        from .sensitivity_results import analyse_fragility
+
         with self._computing():
             return analyse_fragility(self.estimates, self._fit, self.simultaneous, hypothesis, unit, target)
 
@@ -865,6 +857,8 @@ class RankResults(Summarised):
         >>> test.df, test.pvalue > 0.05
         (2, True)
         """
+        from .score_tests import bradley_terry_test
+
         return bradley_terry_test(self.estimates, self._fit)
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
@@ -961,6 +955,8 @@ class RankResults(Summarised):
         >>> bool((res.by("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
         True
         """
+        from .heterogeneity import project_scores, scores_by_group
+
         formula = next((name for name in columns if isinstance(name, str) and name.lstrip().startswith("~")), None)
         if formula is not None:
             if len(columns) > 1:
@@ -976,11 +972,15 @@ class RankResults(Summarised):
     @property
     def style(self) -> StyleResults | None:
         """Slopes on style, and scores before and after the adjustment of ``adjust=``; None without an adjustment."""
+        from .style_results import StyleResults
+
         return None if self.estimates.style is None else StyleResults(self.estimates)
 
     @property
     def judge(self) -> JudgeReport | None:
         """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge."""
+        from .judges import JudgeReport
+
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
@@ -1026,6 +1026,8 @@ class RankResults(Summarised):
         >>> dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).runs()["share_runs"].round(2).to_dict()
         {'a': 0.24, 'b': 0.26, 'b - a': 0.26}
         """
+        from .run_table import table_of_runs
+
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
     @Needs(models=_ORDER, intervals=True)
@@ -1072,6 +1074,8 @@ class RankResults(Summarised):
         >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
         [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
         """
+        from .pareto import score_against_cost
+
         return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
 
     @Needs(
@@ -1159,6 +1163,10 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), len(plan.sample(rng=1))
         (1000, 2000)
         """
+        from ..planning.from_fit import design_fit
+        from ..planning.plan_options import PlanOptions
+        from .context_variables import costs_in_column
+
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
@@ -1428,6 +1436,8 @@ class RankResults(Summarised):
         >>> res.plot("ranks", top=3).get_title()
         '95 % simultaneous rank sets, 3 of 8 models'
         """
+        from .pictures import SHEET_MODELS, draw_picture, draw_sheet
+
         if picture == "sheet":
             if ax is not None or contrast is not None:
                 raise OptionError("plot('sheet') draws a figure of its own; leave ax= and contrast= out")
@@ -1487,6 +1497,12 @@ class RankResults(Summarised):
         >>> "<title>Win rates</title>" in page, len(page) < 60_000
         (True, True)
         """
+        from ..report.joint_tables import side_by_side_on_page
+        from ..report.page.render_page import check_page_extra, write_page
+        from .judges import JudgeAudit
+        from .pareto import Pareto
+        from .sensitivity_results import SensitivityResults
+
         check_page_extra()
         kinds: dict[str, tuple[object, type]] = {
             "sensitivity": (sensitivity, SensitivityResults),
@@ -1544,6 +1560,8 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
+        from ..storage.json_format import to_text
+
         return text_or_file(path, to_text(self.estimates))
 
     def __copy__(self) -> Self:

@@ -15,12 +15,7 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differences
 from ..inference.wald import Alternative
-from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX, difference_matrix
-from ..plotting.intervals import forest_plot
-from ..plotting.rank_charts import rank_set_chart
-from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
-from ..report.page.render_page import Board
 from ..report.statements import counted, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
@@ -29,6 +24,8 @@ from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..report.page.render_page import Board
 
 # A table of all differences between more models is by default about so many, the best.
 _MANY_MODELS, _MODELS_OF_MANY = 15, 10
@@ -240,6 +237,8 @@ class PairwiseResults(ModelTable):
         UnknownModelError
             If a model is not among those that are compared.
         """
+        from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX
+
         if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
         chosen = chosen_names(self.models, models, top)
@@ -257,6 +256,9 @@ class PairwiseResults(ModelTable):
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences from one model in the frame with their intervals."""
+        from ..plotting.intervals import forest_plot
+        from ..plotting.theme import level_words, literal
+
         if self.side == "equivalence":
             held = f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
         elif self.method in ("none", "fdr_bh"):
@@ -278,6 +280,8 @@ class PairwiseResults(ModelTable):
 
     def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences in the frame between the chosen models as a matrix."""
+        from ..plotting.heat_maps import difference_matrix
+
         rejected = (frame["p_adjusted"] <= self.alpha).to_numpy()
         n_models, place = len(chosen), {name: position for position, name in enumerate(chosen)}
         rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
@@ -361,6 +365,8 @@ class RankSets(ModelTable):
         return iter(self.result_frame)
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+        from ..plotting.theme import models_words
+
         chosen = chosen_names(self.models, models, top)
         frame, n_models = self.result_frame.loc[chosen], len(self)
         held = "simult." if self.simultaneous else "pointwise"
@@ -412,6 +418,9 @@ class RankSets(ModelTable):
         OptionError
             If a model is named twice, or there are too many models for a picture.
         """
+        from ..plotting.rank_charts import rank_set_chart
+        from ..plotting.theme import models_words
+
         chosen = chosen_names(self.models, models, top)
         frame = self.result_frame.loc[chosen]
         held = "simultaneous" if self.simultaneous else "pointwise"
@@ -428,6 +437,8 @@ def make_board(
     e: Estimates, simultaneous: Simultaneous, name: str, *, alpha: float | None = None, is_explained: bool = True
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show."""
+    from ..report.page.render_page import Board
+
     joint, tests = alpha_of(e, alpha), None
     if e.of_models and e.has_intervals and len(e.models) > 1:
         method = simultaneous.adjustment("max-t")

@@ -13,8 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import ColumnError, FrameTypeError, NuisanceError, OptionError
 from dmlrank.functionals import BradleyTerry
-from dmlrank.nuisance.outcome_model import cross_fit as learners
-from dmlrank.nuisance.propensity_model import estimate as selection_tables
+from dmlrank.nuisance.all_pairs import predict as all_pairs
 from dmlrank.options import OPTIONS as ALL_OPTIONS
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
@@ -54,13 +53,12 @@ def trained(monkeypatch):
 def scored(monkeypatch):
     """Counts the contexts that are scored for all pairs."""
     rows = []
-    for room in (learners, selection_tables):
-        kept = room.predict_all_pairs
-        monkeypatch.setattr(
-            room,
-            "predict_all_pairs",
-            lambda booster, x, *args, kept=kept, **given: rows.append(len(x)) or kept(booster, x, *args, **given),
-        )
+    kept = all_pairs.predict_all_pairs
+    monkeypatch.setattr(
+        all_pairs,
+        "predict_all_pairs",
+        lambda booster, x, *args, **given: rows.append(len(x)) or kept(booster, x, *args, **given),
+    )
     return rows
 
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 
+# Where functions and arrays of a formula are looked up. Modules outside of data/formula do not know patsy.
+Environment: TypeAlias = EvalEnvironment
 # What a function of a formula gets from patsy: a column, an array, a table or a number.
 PatsyValue: TypeAlias = ArrayLike | pd.Series | pd.DataFrame
 
@@ -189,10 +191,10 @@ MISSING_ALLOWED = {
 
 # Names that every formula knows beside patsy's functions; they replace functions of patsy that refuse missing values.
 FURTHER_NAMES = MappingProxyType({"np": np, "text": text, **MISSING_ALLOWED})
-_FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__}, **FURTHER_NAMES}
+FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__}, **FURTHER_NAMES}
 
 
-def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnvironment:
+def resolve_functions(features: str, environment: Environment) -> Environment:
     """Return the environment of a formula in which every name that the features call is a function.
 
     A function of the caller goes before a function of patsy of the same name, as in patsy. A variable of the caller
@@ -201,38 +203,38 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
     namespace, names, replaced = environment.namespace, names_in(features), {}
     for name in names.calls:
         if name in namespace and not callable(namespace[name]):
-            function = _FORMULA_NAMES.get(name, getattr(builtins, name, None))
+            function = FORMULA_NAMES.get(name, getattr(builtins, name, None))
             if function is None:
                 raise FormulaError(
                     f"the features {features!r} call {name!r}, which is {shown(namespace[name])} where the formula is "
                     f"written, and no function; rename the variable, or pass env={{{name!r}: function}}"
                 )
             replaced[name] = function
-        elif name not in namespace and name not in _FORMULA_NAMES and not hasattr(builtins, name):
-            advice = equivalent(name) or f"{nearest(name, _FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"
+        elif name not in namespace and name not in FORMULA_NAMES and not hasattr(builtins, name):
+            advice = equivalent(name) or f"{nearest(name, FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"
             raise FormulaError(
                 f"the features {features!r} call {name!r}, which is not known where the formula is written{advice}"
             )
     of_numpy = [name.split(".")[1] for name in names.attributes if name.startswith("np.")]
     if not all(hasattr(namespace.get("np", np), attribute) for attribute in of_numpy):
         replaced["np"] = np
-    return EvalEnvironment([replaced, namespace], environment.flags) if replaced else environment
+    return Environment([replaced, namespace], environment.flags) if replaced else environment
 
 
-def check_called_names(features: str, columns: Collection[str], environment: EvalEnvironment) -> str:
+def check_called_names(features: str, columns: Collection[str], environment: Environment) -> str:
     """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first.
 
     Return which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do.
     """
     names, namespace, hiding = names_in(features), environment.namespace, []
     for name in names.calls:
-        function = namespace.get(name, _FORMULA_NAMES.get(name))
+        function = namespace.get(name, FORMULA_NAMES.get(name))
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
             raise FormulaError(
                 f"the features {features!r} call {name}(), and the column {name!r} hides it; rename the column"
             )
-        if name in _FORMULA_NAMES and name in namespace and function is not _FORMULA_NAMES[name]:
+        if name in FORMULA_NAMES and name in namespace and function is not FORMULA_NAMES[name]:
             hiding.append(name)
     if "np" in columns and any(name.startswith("np.") for name in names.attributes):
         raise FormulaError(f"the features {features!r} use numpy, and the column 'np' hides numpy; rename the column")
@@ -402,17 +404,17 @@ class FeatureMap:
         return column
 
 
-def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
+def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth: int) -> Environment:
     """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms."""
     if isinstance(env, Mapping):
-        namespace = EvalEnvironment([dict(env)])
+        namespace = Environment([dict(env)])
     elif isinstance(env, EvalEnvironment):
         namespace = env
     elif env is None or isinstance(env, int):
         if (env or 0) < 0:
             raise OptionError(f"env={shown(env)} is negative; the number of callers to look above must be at least 0")
         try:
-            namespace = EvalEnvironment.capture(env or 0, reference=depth + 1)
+            namespace = Environment.capture(env or 0, reference=depth + 1)
         except ValueError:
             raise OptionError(
                 f"env={shown(env)}: there are not that many callers above; pass a smaller number"
@@ -425,7 +427,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
 
 
 def locate_names(
-    features: str, available: Sequence[str], environment: EvalEnvironment, n_rows: int, roles: Sequence[str]
+    features: str, available: Sequence[str], environment: Environment, n_rows: int, roles: Sequence[str]
 ) -> FeatureNames:
     """Return which names in the features are columns and which are arrays of the caller."""
     names = names_in(features)
@@ -448,7 +450,7 @@ def locate_names(
             columns.append(name)
         elif isinstance(value, kinds) and len(value) == n_rows:
             arrays.append(name)
-        elif is_feature or not (name in environment.namespace or name in _FORMULA_NAMES or hasattr(builtins, name)):
+        elif is_feature or not (name in environment.namespace or name in FORMULA_NAMES or hasattr(builtins, name)):
             size = f" of {len(value)}" if isinstance(value, Sized) else ""
             expected = f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
             raise ColumnError(
@@ -461,7 +463,7 @@ def locate_names(
 
 
 def fit_features(
-    features: str, columns: Mapping[str, Variable], n_rows: int, environment: EvalEnvironment, *, in_file: bool = False
+    features: str, columns: Mapping[str, Variable], n_rows: int, environment: Environment, *, in_file: bool = False
 ) -> tuple[FloatArray, FeatureMap]:
     """Evaluate the features on one row per context and fit the transforms for further contexts. Shapes: X (n, p)."""
     terms = terms_of(features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -14,11 +14,13 @@ from scipy.special import gammaln, softmax
 from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting import BoosterSpec, Tune, train_booster
 from ..training_rows import Folds, outcome_rows, stack_rows
-from .main_effects import SmoothBoostedMu, fit_smooth_boosted
-from .user_learners import RowsMu, fit_learner
+from .main_effects import SmoothBoostedMu
+from .user_learners import RowsMu
+
+if TYPE_CHECKING:
+    from ..all_pairs.predict import PairTrees
+    from ..boosting import Tune
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
 # of an item that never wins finite.
@@ -153,6 +155,8 @@ class BoosterMu:
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C)."""
+        from ..all_pairs.predict import predict_all_pairs
+
         return predict_all_pairs(self.trees, x, self.trees.n_items)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
@@ -232,6 +236,8 @@ def fit_all(
     like: MuModel | None = None,
 ) -> tuple[MuModel, ...]:
     """Fit one model of mu per fold, each trained on the other folds."""
+    from .main_effects import SmoothBoostedMu, fit_smooth_boosted
+
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1]:
         in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(len(seeds))])
@@ -266,6 +272,10 @@ def fit_mu(
 
     Neither is needed without features, where votes are counted, or where all labels have one and the same category.
     """
+    from ..all_pairs.predict import PairTrees
+    from ..boosting import BoosterSpec, train_booster
+    from .user_learners import fit_learner
+
     if counts is None:
         counts = _vote_counts(data, in_training.astype(np.intp), 2)[1]
     if not data.ordered:

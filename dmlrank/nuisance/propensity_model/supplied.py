@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import scipy
-from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices
 from ...data.equal_values import value_codes
-from ...data.formula.features import check_features, fit_features, locate_names
+from ...data.formula.features import Environment, check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.preferences import BoolArray, FloatArray, IntArray, PreferenceData
@@ -43,7 +42,7 @@ def propensity_columns(propensity: object) -> tuple[str, ...] | None:
     return None if callable(propensity) and not is_plan(propensity) else ()
 
 
-def propensity_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
+def propensity_features(data: PreferenceData, formula: str, environment: Environment) -> FloatArray:
     """Evaluate the features of ``propensity="~ features"``, (n, q), one row per context."""
     features = one_sided(formula)
     assert features is not None, "the option is a one-sided formula"
