@@ -129,7 +129,9 @@ class Race:
             said = f"would by its score win {texts[0]} of 100 comparisons with {rival}"
         else:
             said = f"leads {rival} by {texts[0]}{' Elo points' * (results.scale.name == 'elo')}"
-        return f"{leader} {said} ({confidence} interval {texts[1]} to {texts[2]})."
+        # A decision is no contradiction of an interval that contains zero.
+        allows = f", which allows for all {self.n_pairs:,} pairs at once" if first.decided and ends[0] <= 0 else ""
+        return f"{leader} {said} ({confidence} interval {texts[1]} to {texts[2]}{allows})."
 
     @property
     def what_would_decide(self) -> tuple[str, str]:

@@ -72,7 +72,7 @@ def test_summary_shows_the_intervals_and_rank_sets_of_the_same_bootstrap(few):
         assert (best, worst) == tuple(ranks.loc[model, ["lower", "upper"]])
         assert row["coef0"] == normal[model]["coef0"]
     assert cells(summary) != normal
-    assert f"{ranks.n_separated} of 28 pairs of models are separated" in " ".join(summary.as_text().split())
+    assert f"{ranks.n_separated} of 28 pairs are told apart" in " ".join(summary.as_text().split())
     assert "webb bootstrap" in " ".join(summary.as_text().split())
     assert "bootstrap" not in few.summary().as_text().split("Warning:")[0]
 
