@@ -83,7 +83,7 @@ models, -means: | The win probability is the estimated probability that the mode
 style: Slopes on {style} are removed; see .style. | {slopes}
 = What the intervals and ranks promise
 intervals: | {doubts}
-intervals: {jointly} | If the assumptions below hold, then with {level.confidence} confidence {all_intervals}{looks}.
+intervals: {jointly} | If the assumptions below hold, then with {confidence} {all_intervals}{looks}.
 looks: | {promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.

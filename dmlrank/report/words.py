@@ -354,10 +354,15 @@ def jointly(s: Subject) -> str:
     ]
     sets, they = (", and so do ranks" if "rank sets" in s.modes else ""), "intervals hold jointly"
     start = f"If {' and '.join(conditions)}, {they}" if conditions else they.capitalize()
+    return f"{start}{WORDS['looks'](s)} with {confidence(s)}{sets}."
+
+
+def confidence(s: Subject) -> str:
+    """Return the level, and how it allows for few prompts or clusters."""
     # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
     allows = "" if s.level.bootstrap == "gaussian" else ", which allows for few clusters"
     bootstrap = f" ({s.level.bootstrap} bootstrap{allows})" if s.level.bootstrap else few_units_words(s.results)
-    return f"{start}{WORDS['looks'](s)} with {s.level.confidence} confidence{bootstrap}{sets}."
+    return f"{s.level.confidence} confidence{bootstrap}"
 
 
 def few_units_words(results: Estimates) -> str:

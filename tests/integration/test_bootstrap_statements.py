@@ -131,7 +131,7 @@ def test_a_page_carries_the_tests_of_the_same_bootstrap(few):
     n_separated = sum(byte.bit_count() for byte in base64.b64decode(board["pairs"]["separated"]))
     assert n_separated == ranks.n_separated <= few.ranks().n_separated
     assert "webb bootstrap, critical value" in page
-    assert "come from the webb bootstrap, which allows for few clusters" in page
+    assert "(webb bootstrap, which allows for few clusters)" in page
     assert "webb" not in few.report().replace("bootstrap('webb')", "").replace("bootstrap(&#39;webb&#39;)", "")
 
 

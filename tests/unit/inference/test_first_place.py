@@ -198,7 +198,7 @@ def contradictions(result: dr.RankResults) -> list[str]:
     share, total = re.search(r"(\d[\d,]*) of (\d[\d,]*) pairs (?:is|are) told", said).groups()
     require(int(share.replace(",", "")) == ranks.n_separated, "another number of separated pairs")
     require(int(total.replace(",", "")) == len(frame), "another number of pairs")
-    lead = re.search(r"([-\d.]+) more than (m\d+) \(.*? interval (-?[\d.]+) to (-?[\d.]+)\)", said)
+    lead = re.search(r"([-\d.]+) more than (m\d+) \(.*? interval (-?[\d.]+) to (-?[\d.]+)[,)]", said)
     gap, rival, low, high = lead.groups()
     row = of_leader[(of_leader["first"] == rival) | (of_leader["second"] == rival)].iloc[0]
     turned = row["first"] != leader
