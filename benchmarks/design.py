@@ -63,16 +63,16 @@ def cluster(pool: int = 3000) -> Setting:
 def label_terms(plan: dr.planning.Plan, mu: np.ndarray) -> np.ndarray:
     """What a label of each category adds to its context's correction, before 1 / pi: (N, m, C, K)."""
     problem = plan.specification.problem
-    pairs, functional = problem.pairs, problem.functional
+    functional = problem.functional
     n, _, _, n_categories = mu.shape
     flip = [1, 0, *range(2, n_categories)]
-    terms = np.empty((n, len(pairs), n_categories, pairs.n_items))
-    for cell, (j, k) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+    terms = np.empty((n, problem.n_cells, n_categories, problem.n_items))
+    for cell, (j, k) in enumerate(zip(problem.first, problem.second, strict=True)):
         for category in range(n_categories):
             delta = np.zeros_like(mu)
             delta[:, j, k] = -mu[:, j, k]
             delta[:, j, k, category] += 1
-            if not pairs.ordered:
+            if not problem.ordered:
                 delta[:, k, j] = delta[:, j, k][:, flip]
             terms[:, cell, category] = functional.derivative(mu, delta)
     return terms
@@ -94,13 +94,12 @@ def estimates(
     """
     problem = plan.specification.problem
     mu = problem.mu if mu is None else mu
-    pairs = problem.pairs
     terms, value = label_terms(plan, mu), problem.functional.value(mu)
-    cumulated = np.cumsum(mu[:, pairs.first, pairs.second], axis=-1)
-    rng, made = np.random.default_rng(seed), np.empty((seeds, pairs.n_items))
+    cumulated = np.cumsum(mu[:, problem.first, problem.second], axis=-1)
+    rng, made = np.random.default_rng(seed), np.empty((seeds, problem.n_items))
     for row in range(seeds):
         drawn = rng.integers(len(mu), size=n) if labels is None else np.arange(len(mu))
-        place, cell = np.nonzero(rng.random((len(drawn), len(pairs))) < propensity[drawn])
+        place, cell = np.nonzero(rng.random((len(drawn), problem.n_cells)) < propensity[drawn])
         context = drawn[place]
         if labels is None:
             category = (rng.random((len(context), 1)) > cumulated[context, cell, :-1]).sum(axis=1)
@@ -123,8 +122,8 @@ def compare(setting: Setting, functional: str, seeds: int, criterion: str = "A")
         floor=0,
         n_jobs=1,
     )
-    rows, truth = plan.specification.criterion.rows, plan.specification.scores
-    uniform = np.full(plan.solution.propensity.shape, plan.specification.uniform(plan.expected_cost))
+    rows, truth = plan.specification.rows, plan.specification.scores
+    uniform = np.full(plan.solution.propensity.shape, plan.specification.problem.uniform(plan.expected_cost))
     errors, ratios, share = {}, {}, np.sqrt(pool / setting.n)
     predicted = {"plan": plan.std_errors * share, "random": plan.uniform_std_errors * share}
     for number, (how, propensity) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
@@ -136,7 +135,7 @@ def compare(setting: Setting, functional: str, seeds: int, criterion: str = "A")
     return {
         "setting": setting.name,
         "functional": functional,
-        "formula plan": plan.specification.criterion.objective(plan.solution.sigma) / setting.n,
+        "formula plan": plan.specification.objective(plan.solution.sigma) / setting.n,
         "realised plan": errors["plan"].mean(),
         "realised random": errors["random"].mean(),
         "formula ratio": plan.objective / plan.uniform_objective,
@@ -183,7 +182,10 @@ def fitted(seeds: int, first_seed: int = 0, n: int = 1500, budget: float = 2000)
             new = pd.DataFrame({"question_id": range(n), "x0": x[:, 0], "x1": x[:, 1]})
             plan = _by_context(fit.design(budget, newdata=new, from_scratch=True))
             even = dr.design(
-                plan.specification.problem.mu, name, budget=budget, min_propensity=plan.specification.uniform(budget)
+                plan.specification.problem.mu,
+                name,
+                budget=budget,
+                min_propensity=plan.specification.problem.uniform(budget),
             )
             for how, made in (("plan", plan), ("random", even)):
                 rows = made.sample(rng).rename(columns={"question_id": "context"})
@@ -236,11 +238,11 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
     rows = []
     for name, verdicts, plan, labels in plans_of_verdicts(folder, share):
         truth = full_table(plan, labels)
-        uniform = np.full(plan.solution.propensity.shape, plan.specification.uniform(plan.expected_cost))
+        uniform = np.full(plan.solution.propensity.shape, plan.specification.problem.uniform(plan.expected_cost))
         errors = {}
         for number, (how, pi) in enumerate((("plan", plan.solution.propensity), ("random", uniform))):
             made = estimates(plan, pi, n=len(pi), seeds=seeds, seed=number, labels=labels)
-            errors[how] = np.square((made - truth) @ plan.specification.criterion.rows.T).sum(axis=1)
+            errors[how] = np.square((made - truth) @ plan.specification.rows.T).sum(axis=1)
         ratio = errors["plan"].mean() / errors["random"].mean()
         spread = [errors[how].std() / errors[how].mean() for how in errors]
         rows.append(
@@ -262,19 +264,17 @@ def _by_context(plan: dr.planning.Plan) -> dr.planning.Plan:
     problem, solution = plan.specification.problem, plan.solution
     rows = problem.row
     cost, weight = (part if len(part) == 1 else part[rows] for part in (problem.cost, problem.context_weight))
-    own_rows = {"mu": problem.mu[rows], "row": np.arange(len(rows)), "deviations": None}
+    own_rows = {"mu": problem.mu[rows], "row": np.arange(len(rows)), "deviation": None}
     by_context = replace(problem, cost=cost, context_weight=weight, **own_rows)
-    return dr.planning.Plan(
-        replace(plan.specification, problem=by_context),
-        replace(solution, propensities=solution.propensities[rows]),
-    )
+    specification = replace(plan.specification, problem=by_context)
+    return dr.planning.Plan(replace(solution, specification=specification, propensities=solution.propensities[rows]))
 
 
 def _verdict_cells(verdicts: pd.DataFrame, plan: dr.planning.Plan) -> np.ndarray:
     """Category of every context and unordered pair of the plan, (N, m)."""
-    pairs, place = plan.specification.problem.pairs, {model: code for code, model in enumerate(plan.models)}
+    problem, place = plan.specification.problem, {model: code for code, model in enumerate(plan.models)}
     context = {ids: row for row, ids in enumerate(plan.contexts)}
-    cell = {(j, k): m for m, (j, k) in enumerate(zip(pairs.first, pairs.second, strict=True))}
+    cell = {(j, k): m for m, (j, k) in enumerate(zip(problem.first, problem.second, strict=True))}
     labels = np.full(plan.solution.propensity.shape, -1)
     for row in verdicts.itertuples():
         j, k = place[row.model_a], place[row.model_b]
@@ -290,7 +290,7 @@ def full_table(plan: dr.planning.Plan, labels: np.ndarray) -> np.ndarray:
     """Scores from all labels."""
     problem = plan.specification.problem
     mu = np.zeros(problem.mu.shape)
-    for m, (j, k) in enumerate(zip(problem.pairs.first, problem.pairs.second, strict=True)):
+    for m, (j, k) in enumerate(zip(problem.first, problem.second, strict=True)):
         mu[:, j, k] = np.eye(3)[labels[:, m]]
         mu[:, k, j] = mu[:, j, k][:, [1, 0, 2]]
     return problem.functional.value(mu).mean(axis=0)

@@ -123,7 +123,7 @@ def run_rounds(
         rows = plan.sample(rng)
         is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True
         fits.append(fitted(scores, is_drawn, plan))
-    return fits, plan.specification.criterion.rows
+    return fits, plan.specification.rows
 
 
 def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:

@@ -158,8 +158,9 @@ def dml_rank(
         The page "A learner of your own" describes both.
     position_bias : bool or "auto"
         Whether display order matters, so that the two orders of a pair are two pairs. "auto": yes if every pair with
-        ``min_labels`` labels has as many in each order. With False, a supplied propensity is the expected number of
-        labels of a pair in either order, which may exceed 1.
+        ``min_labels`` labels has as many in each order; if not, and pairs were shown in one order more often than by
+        chance, an effect estimated in pairs shown in both is taken off the scores. With False, a supplied propensity is
+        the expected number of labels of a pair in either order, which may exceed 1.
     cov_type : {"robust", "cluster"}
         Whether prompts or clusters of prompts are independent.
     cov_kwds : mapping, optional

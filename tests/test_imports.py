@@ -39,3 +39,8 @@ def test_every_public_name_is_found_and_listed():
     assert all(getattr(dr, name) is not None for name in dr.__all__)
     with pytest.raises(AttributeError, match="no_such_name"):
         dr.no_such_name  # noqa: B018
+
+
+def test_a_word_of_a_room_says_where_it_is():
+    with pytest.raises(AttributeError, match=r"no attribute 'Top'; it is dmlrank\.planning\.Top"):
+        dr.Top  # noqa: B018

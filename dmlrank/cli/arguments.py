@@ -27,8 +27,8 @@ _NAMED = (
     *("functional", "estimator", "average", "adjust", "weights", "judge", "propensity", "alpha", "rng"),
 )
 _CHECKED = _NAMED[:4]
-# Keywords of pairs_from_scores() that --set knows where --scores is given.
-SCORE_OPTIONS = ("margin", "lower_is_better")
+# Keywords of pairs_from_scores() that --set knows where --scores is given, and the columns that are models.
+SCORE_OPTIONS = ("margin", "lower_is_better", "models")
 # Keywords of read_log() that --set knows.
 LOG_KEYWORDS = ("task", "skip_damaged")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False, "none": None, "null": None}

@@ -46,7 +46,7 @@ _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 _ANY_BUDGET = 1e12
 # What --set knows of a fit and of a plan beside the options of dml_rank().
 _OF_FIT = ("bootstrap", "cost", "pairs", "sensitivity")
-_OF_PLAN = ("against", "from_scratch", "newdata", "std_error")
+_OF_PLAN = ("against", "contrasts", "criterion", "from_scratch", "newdata", "std_error")
 # Options that name a file to write.
 _WRITTEN = ("out", "report", "reversals", "changes")
 _INDEPENDENT = "no prompt is in two of the results, such as those of two months: test changes between them"
@@ -186,12 +186,12 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.plan_options import PlanOptions
+    from ..planning.plan_options import Limits
     from ..report.statements import runs_or_prompts
 
     _check_outputs(given, "plan")
-    of_plan = [field.name for field in fields(PlanOptions) if field.name != "budget"]
-    request = read_request(given, further=[*of_plan, *_OF_PLAN])
+    limits = [field.name for field in fields(Limits) if field.name != "budget"]
+    request = read_request(given, further=[*limits, *_OF_PLAN])
     own, costs = request.own, request.own.get("costs", 1)
     std_error, against = own.pop("std_error", None), own.pop("against", None)
     if (given.budget is None) == (std_error is None):
@@ -248,7 +248,7 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
     options = request.as_words("context", "run", "groups", "weights", "tasks")
     options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
     path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
-    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.specification, plan.solution) else ""
+    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.solution) else ""
     command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
     hint = "" if path else " (write the plan with --out plan.json)"
     return f"To fit the runs, when RUNS has {rows}: {command}{hint}"

@@ -63,7 +63,7 @@ def read_frames(paths: Mapping[str, Sequence[str]], roles: Mapping[str, ColumnRo
     """Read tables about the same models and prompts, each from one or several files, with the roles of its columns."""
     if [path for files in paths.values() for path in files].count(STANDARD_INPUT) > 1:
         raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
-    read = {key: [_read(path) for path in files] for key, files in paths.items()}
+    read = {key: [_read(path, roles[key]) for path in files] for key, files in paths.items()}
     # Cells of csv have no type: whole numbers that are names in the other files become text, so that names agree.
     is_mixed = len({has_types for parts in read.values() for _, has_types in parts}) > 1
     frames: dict[str, Frame] = {}
@@ -146,7 +146,7 @@ def known_file(path: str) -> bool:
     return path == STANDARD_INPUT or _endings(path)[0] in FORMATS
 
 
-def _read(path: str) -> tuple[Frame, bool]:
+def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
     """Return the frame, and whether the cells of the file have types (those of csv are texts)."""
     kind, compression = _endings(path)
     name = "standard input" if path == STANDARD_INPUT else repr(path)
@@ -176,7 +176,7 @@ def _read(path: str) -> tuple[Frame, bool]:
                 content = expanded(packed, len(content), path, _LARGEST_EXPANDED)
         if path == STANDARD_INPUT:
             file_format = _format_of(content)
-        return _parsed(content, file_format), not file_format.startswith("csv")
+        return _parsed(content, file_format, roles), not file_format.startswith("csv")
     except (DataError, ImportError):
         raise
     except (ValueError, OSError, EOFError, RecursionError, NotImplementedError, zlib.error, lzma.LZMAError) as error:
@@ -205,10 +205,10 @@ def _format_of(content: bytes) -> str:
     return "csv with tabs" if b"\t" in head and b"," not in head else "csv"
 
 
-def _parsed(content: bytes, file_format: str) -> Frame:
+def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
     """Return the frame of a file's bytes."""
     if file_format.startswith("csv"):
-        return _cells(content, "tabs" in file_format)
+        return _cells(content, "tabs" in file_format, set(roles.names) - set(roles.features))
     if file_format == "JSON":
         return _records(_decoded(content)[0])
     arrow_module(f"{file_format} files")
@@ -218,11 +218,11 @@ def _parsed(content: bytes, file_format: str) -> Frame:
     return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
 
 
-def _cells(content: bytes, has_tabs: bool) -> pd.DataFrame:
+def _cells(content: bytes, has_tabs: bool, names: Collection[str]) -> pd.DataFrame:
     """Return the cells of a csv file as text, missing where empty; the first row names the columns.
 
     The separator is the one that the header has, and that the next rows have as often; a file of spreadsheets may name
-    it in a first line ``sep=;``. Beside semicolons or tabs, numbers may have a decimal comma.
+    it in a first line ``sep=;``. Beside semicolons or tabs, numbers may have a decimal comma, and ``names`` are none.
     """
     text, encoding = _decoded(content)
     told = re.match(r"sep=(.)\r?\n", text)
@@ -238,7 +238,8 @@ def _cells(content: bytes, has_tabs: bool) -> pd.DataFrame:
     if twice:
         raise ValueError(f"there are several columns named {twice[0]!r}; every column needs a name of its own")
     table = table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
-    with_commas = [] if separator == "," else [name for name in head if _has_decimal_commas(table[name])]
+    numbers = [] if separator == "," else [name for name in head if name not in names]
+    with_commas = [name for name in numbers if _has_decimal_commas(table[name])]
     table = table.assign(**{name: table[name].str.replace(",", ".") for name in with_commas})
     seen = [f"the separator {separator!r}"] * (separator != "," and not has_tabs)
     seen += [f"decimal commas in {listed(with_commas)}"] * bool(with_commas) + [encoding] * (encoding != "utf-8")
@@ -459,28 +460,54 @@ def _no_model(column: pd.Series, name: str) -> str:
     return "it is the same in every row" if is_constant else ""
 
 
-def one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tuple[pd.DataFrame, str, str, str]:
-    """Turn a table with a column for every model into one with a row per score; return its three columns, too."""
+# The formula of a square table of wins, with a row for each pair.
+FORMULA_OF_WINS = "wins_a + wins_b ~ 1 | model_a + model_b"
+
+
+def wins_of_pairs(frame: Frame, names: str) -> pd.DataFrame | None:
+    """Return a square table of wins with a row for each pair of models; None if rows and columns have other names."""
     available = column_names(frame)
-    require_columns([prompt], available, "--scores")
+    require_columns([names], available, "--scores")
+    table, models = take_columns(frame, available), sorted(set(available) - {names})
+    if len(models) < 2 or sorted(map(name_of, table[names])) != models:
+        return None
+    wins = table.set_index(table[names].map(name_of))[models].loc[models].apply(pd.to_numeric, errors="coerce")
+    counts = wins.fillna(0).to_numpy(dtype=float)
+    if (counts < 0).any() or (counts != np.rint(counts)).any() or counts.diagonal().any():
+        raise DataError(
+            f"--scores {names}: the rows are the same models as the columns, as in a square table of wins, but a cell "
+            f"is no number of wins of one model over another: give whole numbers, and 0 for a model and itself"
+        )
+    print("dmlrank: a square table of wins was read: a cell counts those of its row over its column", file=sys.stderr)
+    first, second = np.triu_indices(len(models), 1)
+    sides = {"model_a": np.array(models)[first], "model_b": np.array(models)[second]}
+    return pd.DataFrame({**sides, "wins_a": counts[first, second], "wins_b": counts[second, first]})
+
+
+def one_row_per_score(
+    frame: Frame, prompt: str, others: Collection[str], named: Sequence[str]
+) -> tuple[pd.DataFrame, str, str, str]:
+    """Turn a table with a column for every model into one with a row per score; return its three columns, too.
+
+    Where the models are ``named``, these columns are models and no others.
+    """
+    available = column_names(frame)
+    require_columns([prompt, *named], available, "--scores")
     table = take_columns(frame, available)
-    kept = [name for name in available if name == prompt or name in others]
+    kept = [name for name in available if name == prompt or name in others or (named and name not in named)]
     said = f"--scores {prompt} says that every other column is a model with its scores"
     advice = "name the columns of the prompt, the model and the score, where a row is one score"
     models, left_out = [], {}
     for name in available:
-        if name not in kept and (why := _no_model(table[name], name)):
+        if name in kept:
+            continue
+        if not named and (why := _no_model(table[name], name)):
             left_out[name] = why
-        elif name not in kept:
+        else:
             models.append(name)
-    if len(models) >= 2 and set(map(name_of, table[prompt].dropna())) == set(models):
-        raise DataError(
-            f"{said}, but the rows are the same models as the columns: this is a square table of wins. Turn it into a "
-            f"row for each pair with the wins of both models, and fit 'wins_a + wins_b ~ 1 | model_a + model_b'"
-        )
     if left_out:
-        named = ", ".join(f"{name!r} ({why})" for name, why in left_out.items())
-        print(f"dmlrank: columns that are no models are left out: {named}", file=sys.stderr)
+        reasons = ", ".join(f"{name!r} ({why})" for name, why in left_out.items())
+        print(f"dmlrank: columns that are no models are left out: {reasons}", file=sys.stderr)
     print(f"dmlrank: {len(models)} models were read: {listed(models, 20)}", file=sys.stderr)
     if len(models) < 2:
         raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")

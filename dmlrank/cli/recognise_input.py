@@ -27,6 +27,7 @@ from .arguments import LOG_KEYWORDS, LOG_OPTIONS, SCORE_OPTIONS, api_options
 from .command_words import VOTES_FORMULA
 from .plain_formula import check_plain
 from .read_files import (
+    FORMULA_OF_WINS,
     ColumnRoles,
     Frame,
     known_file,
@@ -34,6 +35,7 @@ from .read_files import (
     read_frames,
     read_propensities,
     refuse_lost_runs,
+    wins_of_pairs,
 )
 
 T = TypeVar("T")
@@ -112,10 +114,18 @@ def read_request(
     request.frame, request.new = frames.get("file", request.frame), frames.get("new")
     if "judge" in frames:
         request.options["judge"] = frames["judge"]
-    if scores:
+    wins = wins_of_pairs(frames["file"], scores[0]) if len(scores) == 1 else None
+    if wins is not None:
+        request.formula, request.frame = FORMULA_OF_WINS, wins
+        request.options = {"position_bias": False} | request.options
+    elif scores:
         table, *columns = request.frame, *scores
+        named = own.pop("models", [])
         if len(scores) == 1:
-            table, *columns = one_row_per_score(table, scores[0], roles.features)
+            named = named.split(",") if isinstance(named, str) else named
+            table, *columns = one_row_per_score(table, scores[0], roles.features, [name.strip() for name in named])
+        elif named:
+            raise OptionError("models= names the columns of the models where each has one; leave it out")
         *prompt, model, score = columns
         keywords = {name: own.pop(name) for name in SCORE_OPTIONS if name in own}
         request.frame = pairs_from_scores(table, prompt=prompt, model=model, score=score, **keywords)

@@ -188,6 +188,19 @@ def identity_texts(column: pd.Series) -> pd.Series:
     return pd.Series(names[coded.codes], index=column.index, name=column.name)
 
 
+def beside(ours: Iterable[object], theirs: Iterable[object]) -> str:
+    """Return two identifiers of the data beside two of another table without these, and why they may differ."""
+    sides = [list(dict.fromkeys(side)) for side in (ours, theirs)]
+    shown_ids = " beside ".join(listed(side[:2]) for side in sides)
+    whole = [{name_of(one).removesuffix(".0") for one in side} for side in sides]
+    if whole[0].isdisjoint(whole[1]):
+        return f" (such as {shown_ids})"
+    return (
+        f" (such as {shown_ids}: a missing value has made decimals of whole numbers; drop the rows without an "
+        f"identifier and convert the column, in pandas .astype('Int64').astype(str), or read both as text, dtype=str)"
+    )
+
+
 def _check_whole_names_are_compared(column: pd.Series) -> None:
     """Raise where a name has the character NUL and pandas compares names only up to there, as it does before 3.0."""
     has_names = _COMPARES_UP_TO_NUL and column.dtype == object

@@ -254,8 +254,10 @@ def _votes_of_counts(formula: Formula, data: object) -> object:
             f"one by one; are these numbers of votes? Shares of votes sum to one in every row"
         )
     row, column = (np.repeat(place.ravel(), counts.ravel().astype(np.intp)) for place in np.indices(counts.shape))
-    votes = take_columns(data, available).iloc[row].reset_index(drop=True)
-    return votes.assign(**{name: (column == place).astype(float) for place, name in enumerate(names)})
+    # Names are repeated as codes of one byte.
+    named = {name: "category" for name in formula.items if name in available}
+    votes = take_columns(data, available).astype(named).iloc[row].reset_index(drop=True)
+    return votes.assign(**{name: (column == place).astype(np.int8) for place, name in enumerate(names)})
 
 
 def further_scores(source: DerivedPairs, column: str) -> FloatArray:

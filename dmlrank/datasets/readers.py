@@ -79,7 +79,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     """
     check_path(path)
     file = Path(path)
-    if file.is_dir():
+    if os.path.isdir(file):
         file /= "human.jsonl"
     votes = _read_records(file)
     if "winner" not in votes and {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(votes):
@@ -91,7 +91,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     if "judge" in votes:
         votes["judge"] = votes["judge"].map(_judge_names)
     question_file = file.with_name("question.jsonl") if questions is None else Path(questions)
-    if questions is not None or question_file.exists():
+    if questions is not None or os.path.exists(question_file):
         votes = _with_questions(votes, question_file)
     columns = ("question_id", "turn", "judge", "model_a", "model_b", "winner", "category", "prompt")
     return votes[[column for column in columns if column in votes]]
@@ -152,9 +152,9 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def _require_file(file: Path) -> None:
     """Raise :class:`DataFileNotFoundError` where there is no file."""
-    if not file.is_file():
-        names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        finding = "is a folder, not a file" if file.is_dir() else "does not exist"
+    if not os.path.isfile(file):
+        names = [other.name for other in file.parent.iterdir()] if os.path.isdir(file.parent) else []
+        finding = "is a folder, not a file" if os.path.isdir(file) else "does not exist"
         raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, names)}")
 
 

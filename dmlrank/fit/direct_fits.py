@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import real_array, require_shape
 from .._utils.computation import warn
 from ..data.arrays import name_of
+from ..data.columns import beside
 from ..data.derived_pairs import DerivedPairs, ScoreTable
 from ..data.formula.parse import parse_formula
 from ..data.frames import require_columns
@@ -454,7 +455,8 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
                 if (place < 0).any():
                     lost = [name for name, at in zip(known, place, strict=True) if at < 0]
                     raise NuisanceError(
-                        f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the scores; pass the "
+                        f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the "
+                        f"scores{beside(lost, index)}; pass the "
                         f"propensities of all {what} of the table"
                         + "; where new prompts took the places of a plan's, fit with the column of its sample that has "
                         "the propensities (propensity='propensity')" * (what == "prompts")

@@ -16,6 +16,7 @@ from ..data.graph import Graph, VoteCounts
 from ..data.outcomes import WINNERS
 from ..data.preferences import FloatArray
 from ..estimation.diagnostics import effective_contexts
+from ..estimation.influence import mean_influence
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
@@ -76,8 +77,9 @@ class Diagnostics(Summarised):
         Where most pairs were shown in one order only, of how many of 100 comparisons a model would have to win when it
         is shown first for this alone to make the lead of the first over the second model; 0 elsewhere.
     order_effect, order_effect_error : float
-        What being shown first adds to the log-odds of a win, and its standard error, in a fit by ``bt_mle`` with
-        ``position_bias=True``; 0 elsewhere.
+        What being shown first adds to the log-odds of a win (to the share of wins in a fit of Borda scores), and its
+        standard error: by ``bt_mle`` with ``position_bias=True``, and where an effect that was estimated in the pairs
+        shown in both orders is taken off the scores; 0 elsewhere.
     mu_floored : int
         Entries of mu that were raised to the floor, for functionals that need a floor.
     mu_entries : int
@@ -729,15 +731,19 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
         cluster_factors=_cluster_factors(state),
     )
-    if (of_order := order_influence(state)) is not None:
+    of_order = order_influence(state)
+    if taken_off := [(r.order_effect, r.target) for r in state.repetitions if r.order_effect is not None]:
+        of_order = mean_influence([effect.influence(target) for effect, target in taken_off])
+    if of_order is not None:
         with collected_warnings():
             order_error = float(covariance_of(state, of_order, np.empty((0, 1))).std_errors[0])
         figures = replace(figures, order_effect=float(of_order.estimate[0]), order_effect_error=order_error)
     joins_orders = likelihood is not None and likelihood.order is None and setup.weights.mirrored
     without_order = data.unordered() if joins_orders else data
-    behind_lead = order_behind_lead(
-        without_order, setup.graph, state.influence.estimate, state.win_share, state.options
-    )
+    behind_lead = None
+    if not taken_off:
+        shares = state.win_share
+        behind_lead = order_behind_lead(without_order, setup.graph, state.influence.estimate, shares, state.options)
     figures = replace(figures, order_of_lead=behind_lead[1]) if behind_lead else figures
     validity = state.validity
     if state.estimator is MEANS:

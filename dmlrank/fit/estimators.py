@@ -14,7 +14,7 @@ from ..data.formula.parse import SHAPE_OF_SCORES
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed, shown
-from ..functionals import Borda, BradleyTerry
+from ..functionals import Borda, BradleyTerry, functional_from
 from ..functionals.linear_scores import MeanScore
 from ..options import OPTIONS, Options, in_its_place, one_by_one
 
@@ -212,6 +212,8 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
     For derived pairs, their prompts are the contexts and display order is ignored. Options of an earlier fit that the
     estimator of an update does not use may stay: they are used again when a later update changes the estimator back.
     """
+    if not isinstance(options.functional, str):
+        functional_from(options.functional)
     derived = data if isinstance(data, DerivedPairs) else None
     if derived is not None:
         options = _for_derived_pairs(options, derived)

@@ -36,6 +36,9 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
      fitted log-odds. Products of the residuals of two different prompts, or clusters, estimate e^2
      (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals of win shares, the bias -u is
      reported.
+   - *Display order.* Where it is ignored, and pairs are shown in one of their orders more often than by chance, one
+     effect of order for all pairs is taken off, estimated in the pairs that were shown in both
+     (:mod:`dmlrank.estimation.order_effect`).
    - *Mean preferences.* ``average="preferences"`` estimates F(E mu(X)). Let t be the mean of mu + S / pi (Y - mu), and
      t+ the same table without negative entries, and with pairs whose shares are too near 0 or 1 raised to 1 / (2 l +
      2), at most 0.1, l being the labels of a pair. The step is that of the linear functional F(t+) - b + J(t+) (mu -
@@ -155,14 +158,15 @@ def _fit_with(stages: FirstStages) -> FitState:
     mu = first.one_step_result.held_out
     win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
     win_share = stages.estimator.average(win_shares).estimate
-    warn_of_uneven_orders(
-        inputs.data,
-        inputs.setup,
-        mu,
-        unit=unit,
-        remedy="position_bias=True",
-        behind=order_behind_lead(inputs.data, inputs.setup.graph, influence.estimate, win_share, options),
-    )
+    if first.order_effect is None:
+        warn_of_uneven_orders(
+            inputs.data,
+            inputs.setup,
+            mu,
+            unit=unit,
+            remedy="position_bias=True",
+            behind=order_behind_lead(inputs.data, inputs.setup.graph, influence.estimate, win_share, options),
+        )
     return FitState(
         options=options,
         source=stages.source,
@@ -241,7 +245,8 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     folds = stages.folds(inputs, seed)
     learnt = stages.learn(inputs, folds, seed)
     floor = stages.floor(inputs, learnt.mu, seed)
-    before, mean = stages.correct(inputs, learnt, floor, seed)
+    of_votes, mean = stages.correct(inputs, learnt, floor, seed)
+    before, order = stages.at_both_orders(inputs, of_votes, seed)
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, before, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
@@ -256,6 +261,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
         judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
+        order_effect=order,
         style_terms=style_terms,
         style_influence=style_influence,
     )

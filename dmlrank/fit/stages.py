@@ -19,11 +19,12 @@ import pandas as pd
 from .._utils.computation import at_the_same_time, collected_warnings, current, warn
 from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
-from ..data.outcomes import COUNTS
+from ..data.outcomes import COUNTS, WINNERS
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import (
@@ -57,7 +58,7 @@ from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
-from ..functionals.linear_scores import PositionEffect
+from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
 from ..nuisance.propensity_model.estimate import (
     Propensity,
@@ -91,6 +92,7 @@ from .state import Inputs, Kept, Source, Units
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
     from ..estimation.judge import JudgedMu
+    from ..estimation.order_effect import OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..nuisance.outcome_model.cross_fit import MuModel
     from ..nuisance.verdicts import Verdicts
@@ -479,6 +481,40 @@ class FirstStages:
             lambda: one_step(estimands, data, nuisances, blocks, weight),
         )
         return result, mean
+
+    def at_both_orders(
+        self, inputs: Inputs, result: OneStepResult, seed: RepetitionSeed
+    ) -> tuple[OneStepResult, OrderEffect | None]:
+        """Return estimates without the effect of order where pairs are shown in one order more often than by chance.
+
+        None where order is modelled, has no meaning by the caller's word, or cannot be told from the models.
+        """
+        o, data, functional = self.options, inputs.data, inputs.setup.functional
+        is_ignored = isinstance(o.position_bias, str) and not data.ordered
+        if not is_ignored or data.outcome_kind in (*DERIVED_KINDS, WINNERS):
+            return result, None
+        if functional.link is None or functional.category_weights.total != 1:
+            return result, None
+        if not self.estimator.is_unrestricted_one_step:
+            return result, None
+        if o.judge is not None or o.adjust is not None or (o.average == "preferences" and not functional.linear):
+            return result, None
+        from ..estimation.order_effect import order_effect
+
+        def estimate() -> tuple[OneStepResult, OrderEffect | None]:
+            graph, blocks, weight = inputs.setup.graph, inputs.units.blocks, inputs.units.weights(data)
+            influences, effects = dict(result.influences), []
+            names: tuple[EstimandName, ...] = ("target", "win_share")
+            for name, score in zip(names, (functional, Borda(inputs.setup.weights, graph)), strict=True):
+                link = LinkedScore(score, data.n_items, data.ordered)
+                effect = order_effect(link, data, graph, result.cell_mu, blocks, weight)
+                if effect is None:
+                    return result, None
+                influences[name] = effect.taken_off(influences[name], link)
+                effects.append(effect)
+            return replace(result, influences=influences), effects[0]
+
+        return self.keep(f"effect of order {seed.repetition}", (result, inputs.setup, inputs.units), estimate)
 
     def at_equal_style(
         self, inputs: Inputs, folds: Folds, propensity: Propensity, seed: RepetitionSeed

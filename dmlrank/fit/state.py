@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         NuisanceEstimates,
         OneStepResult,
     )
+    from ..estimation.order_effect import OrderEffect
     from ..estimation.second_order import SecondOrder
     from ..estimation.unanimous_pairs import UnanimousPairs
     from ..nuisance.propensity_model.estimate import Propensity
@@ -149,6 +150,7 @@ class Repetition:
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
         functional; None elsewhere.
     second_order: The second-order bias of the scores; None where it is not estimated.
+    order_effect: The effect of display order that is taken off the scores; None where none is.
     style_terms: Terms of the scores at equal style; None without this adjustment.
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
@@ -164,6 +166,7 @@ class Repetition:
     judge_propensity: FloatArray | None = None
     mean: MeanTarget | None = None
     second_order: SecondOrder | None = None
+    order_effect: OrderEffect | None = None
     style_terms: EqualStyleTerms | None = None
     style_influence: StyleInfluence | None = None
 

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from .._utils.argument_checks import is_frame
 from .._utils.computation import warn
-from ..data.columns import CodedColumn, Columns
+from ..data.columns import CodedColumn, Columns, beside
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import (
@@ -87,8 +87,8 @@ def _read_frame(
     row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
     if (row_context < 0).all():
         raise JudgeError(
-            f"none of the {len(rows)} verdicts is about a context of the data: contexts of the verdicts are "
-            f"{listed(ids[:3])}, of the data {listed(data.context_ids[:3])}; use the same identifiers in both"
+            f"none of the {len(rows)} verdicts is about a context of the data{beside(data.context_ids, ids)}; use the "
+            f"same identifiers in both"
         )
     return rows, row_context, columns
 

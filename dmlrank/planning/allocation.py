@@ -62,31 +62,19 @@ class Computed:
 Propensities: TypeAlias = FloatArray | Computed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellRates:
-    """The rates ``sqrt(information / cost)`` of all cells, (n, m), as the product of up to three factors.
+def cell_rates(base: CellArray, factor: FloatArray | float = 1.0, pair_factor: FloatArray | float = 1.0) -> Computed:
+    """Return the rates ``sqrt(information / cost)`` of all cells, (n, m), as the product of up to three factors.
 
     Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
 
     Shapes: base (n, m), factor (n or 1, 1 or m), pair_factor (m,).
     """
+    return Computed(base.shape, partial(_product, base, np.atleast_2d(factor), pair_factor))
 
-    base: CellArray
-    factor: FloatArray | None = None
-    pair_factor: FloatArray | None = None
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
-        n, m = self.base.shape
-        return n, m
-
-    def __getitem__(self, rows: Rows) -> FloatArray:
-        """Return the rates of some rows, (b, m), in double precision; a new array."""
-        scale = 1.0 if self.factor is None else at_rows(self.factor, rows)
-        if self.pair_factor is not None:
-            scale = scale * self.pair_factor
-        return np.multiply(self.base[rows], scale, dtype=np.float64)
+def _product(base: CellArray, factor: FloatArray, pair_factor: FloatArray | float, rows: Rows) -> FloatArray:
+    """Return the rates of some rows, (b, m), in double precision; a new array."""
+    return np.multiply(base[rows], at_rows(factor, rows) * pair_factor, dtype=np.float64)
 
 
 def at_rows(table: FloatArray, rows: Rows) -> FloatArray:
@@ -166,7 +154,7 @@ class Constraints:
         return float(by_row.sum() if self.count is None else self.count[rows] @ by_row)
 
 
-def allocate(rates: CellRates, constraints: Constraints, *, start: float = np.inf) -> Allocation:
+def allocate(rates: Computed, constraints: Constraints, *, start: float = np.inf) -> Allocation:
     """Find the propensities that minimise the sum of information / propensity; ``start`` is a level near the optimum's.
 
     References
@@ -186,7 +174,7 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float = np.in
     return Allocation(propensities, multiplier, context_multiplier)
 
 
-def propensities_at_multiplier(rates: CellRates, constraints: Constraints, multiplier: float) -> FloatArray:
+def propensities_at_multiplier(rates: Computed, constraints: Constraints, multiplier: float) -> FloatArray:
     """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same lambda."""
     if constraints.one_pair and constraints.cost.shape[1] > 1:
         return propensity_table(_one_pair_at(rates, constraints, multiplier).propensities)
@@ -199,7 +187,7 @@ def level_of(multiplier: float) -> float:
     return np.inf if multiplier == 0 else multiplier**-0.5
 
 
-def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocation) -> float:
+def kkt_residual(rates: Computed, constraints: Constraints, allocation: Allocation) -> float:
     """Return the largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
     With earlier labels, pi is ``before`` + propensity. Where a propensity is the smallest one allowed, the left side
@@ -226,7 +214,7 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
 # --- any number of labels, or at most one where the labels of a context cost the same ---------------------------------
 
 
-def _largest_levels(rates: CellRates, constraints: Constraints) -> FloatArray | None:
+def _largest_levels(rates: Computed, constraints: Constraints) -> FloatArray | None:
     """Return the level at which the propensities of each row add up to one, (n,); None for any number of labels.
 
     All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of at
@@ -241,7 +229,7 @@ def _largest_levels(rates: CellRates, constraints: Constraints) -> FloatArray | 
 
 
 def _propensities_at_level(
-    rates: CellRates, constraints: Constraints, level: float, cap: FloatArray | None, rows: Rows
+    rates: Computed, constraints: Constraints, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``.
 
@@ -257,7 +245,7 @@ def _propensities_at_level(
     return np.minimum(rate, 1.0, out=rate)
 
 
-def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | None, start: float) -> float:
+def _budget_level(rates: Computed, constraints: Constraints, cap: FloatArray | None, start: float) -> float:
     """Find the level at which the propensities cost the budget; infinite where the budget is slack."""
     lower, budget = constraints.lower, constraints.budget
 
@@ -333,7 +321,7 @@ def _at_price(root: FloatArray, price: FloatArray, lower: float, before: FloatAr
 
 
 def _propensities_at_price(
-    rates: CellRates, constraints: Constraints, multiplier: float, nu: FloatArray, rows: Rows
+    rates: Computed, constraints: Constraints, multiplier: float, nu: FloatArray, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows, sqrt(information / price) at the price lambda x cost + nu of a label."""
     cost_of_label, lower = at_rows(constraints.cost, rows), float(np.min(constraints.lower))
@@ -341,7 +329,7 @@ def _propensities_at_price(
     return _at_price(rates[rows] * np.sqrt(cost_of_label), price, lower, constraints.before)
 
 
-def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation:
+def _allocate_one_pair(rates: Computed, constraints: Constraints) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost."""
     lower, budget = float(np.min(constraints.lower)), constraints.budget
 
@@ -362,7 +350,7 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
     return _one_pair_at(rates, constraints, float(np.exp(log_multiplier)))
 
 
-def _one_pair_at(rates: CellRates, constraints: Constraints, multiplier: float) -> Allocation:
+def _one_pair_at(rates: Computed, constraints: Constraints, multiplier: float) -> Allocation:
     """Return the allocation of at most one label per context with a given lambda."""
 
     def nu_of(block: slice) -> FloatArray:

@@ -22,21 +22,22 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
+from .build import build
+from .criteria import ContrastsLike, Goal
 from .from_fit import design_table
 from .plan import Plan
 from .plan_options import (
-    ContrastsLike,
-    PlanOptions,
+    Limits,
     mu_array,
     read_category_weights,
-    read_context_weights,
-    read_costs,
     read_graph,
     read_names,
-    specify,
+    rows_of_samples,
+    vote_problem,
 )
-from .problem import Pairs, PlanNames, problem_of
-from .search import solve
+
+# The options of a plan of labels alone.
+_OF_VOTES = ("estimator", "position_bias", "category_weights", "graph", "edge_weights", "weights", "floor")
 
 
 @checked
@@ -168,37 +169,22 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
-    options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore)
+    arguments, parameters = locals(), inspect.signature(design).parameters
+    goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
     check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
-        of_votes = {
-            "estimator": estimator,
-            "position_bias": position_bias,
-            "category_weights": category_weights,
-            "graph": graph,
-            "edge_weights": edge_weights,
-            "weights": weights,
-            "floor": floor,
-            "models": models,
-            "contexts": contexts,
-        }
         given = [
-            f"{name}="
-            for name, value in of_votes.items()
-            if value is not inspect.signature(design).parameters[name].default
+            f"{name}=" for name in (*_OF_VOTES, "models", "contexts") if arguments[name] is not parameters[name].default
         ]
         if given or functional not in ("borda", MeanScore.name):
             raise OptionError(
-                f"{', '.join(given) or 'functional='} belongs to a plan of labels, made from an array of "
-                f"probabilities; a frame of scores leads to a plan of runs for means of scores: leave it out"
+                f"{', '.join(given) or 'functional='} belongs to a plan of labels, and a frame of scores leads to "
+                f"a plan of runs: leave it out"
             )
         with one_thread(), computing_with(n_jobs, progress):
-            return design_table(mu, options, prompts, candidate)
+            return design_table(mu, goal, limits, prompts, candidate)
     if candidate is not None:
-        raise OptionError(
-            "candidate= is a model of a plan of runs, made from a frame of scores with a row for each prompt and a "
-            "column for each model; leave it out for a plan of labels"
-        )
+        raise OptionError("candidate= is a model of a plan of runs, made from a frame of scores; leave it out")
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_flag("position_bias", position_bias)
     if n_jobs is not None:
@@ -209,36 +195,33 @@ def design(
     floor = number_in("floor", floor, lambda x: 0 <= x * n_categories < 1, f"it must be a number of {allowed}")
     numbered = [f"model_{j:0{len(str(n_items - 1))}d}" for j in range(n_items)]
     texts = [str(name) for name in read_names(models, n_items, "models", numbered)]
-    model_names = read_names(texts, n_items, "models", numbered)
-    identifiers = read_names(contexts, n_contexts, "contexts", range(n_contexts))
-    names = PlanNames(
-        tuple(model_names), np.fromiter(identifiers, object, n_contexts), ("context",), "model_a", "model_b"
-    )
-    check_mu(table, names.models, names.contexts, position_bias)
+    names = read_names(texts, n_items, "models", numbered)
+    rows = rows_of_samples(read_names(contexts, n_contexts, "contexts", range(n_contexts)), ("context",))
+    check_mu(table, names, list(rows.index), position_bias)
     if isinstance(functional, str) and functional == Borda.name:
         functional = estimator_named(estimator).functional(functional)
     # The functional checks its edge weights.
-    edges: Any = align_pairs_by_name(edge_weights, model_names, name="edge_weights")
+    edges: Any = align_pairs_by_name(edge_weights, names, name="edge_weights")
     bound = bind_functional(
         functional,
         read_category_weights(category_weights, n_categories),
-        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
+        read_graph(align_pairs_by_name(graph, names, name="graph"), n_items),
         edge_weights=edges,
         ordered=position_bias,
     )
-    pairs = Pairs.of(bound, n_items, position_bias)
-    weights = align_by_index(weights, pd.Index(names.contexts), name="weights", of="the contexts")
-    problem = problem_of(estimator)(
-        functional=bound,
-        mu=table,
-        row=np.arange(n_contexts),
+    problem = vote_problem(
+        bound,
+        table,
+        np.arange(n_contexts),
+        limits,
+        estimator=estimator,
+        ordered=position_bias,
+        weights=align_by_index(weights, rows.index, name="weights", of="the contexts"),
         floor=floor,
-        pairs=pairs,
-        cost=read_costs(costs, pairs, n_contexts),
-        one_pair=bool(one_pair),
-        context_weight=read_context_weights(weights, n_contexts),
         fixed_prompts=prompts == "fixed",
+        models=tuple(names),
+        contexts=rows,
+        columns=("model_a", "model_b"),
     )
     with one_thread(), computing_with(n_jobs, progress):
-        specification = specify(problem, options, names)
-        return Plan(specification, solve(specification, options.budget))
+        return build(problem, goal, limits)

@@ -31,19 +31,22 @@ from ..fit.estimators import MEANS, options_for
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.method import run
 from ..fit.state import FitState, Source
-from ..functionals import BradleyTerry, Functional
+from ..functionals import BradleyTerry
 from ..functionals.linear_scores import Linearised
 from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.statements import AS_MET, counted
-from .allocation import Computed, Rows, allocate
+from .allocation import Computed, Rows
+from .build import build
+from .criteria import ContrastsLike, Goal, Top
 from .plan import Plan
-from .plan_options import PlanOptions, Top, read_context_weights, read_costs, specify
-from .problem import DesignProblem, Pairs, PlanNames, Tables, problem_of
-from .score_plan import design_scores
-from .search import EarlierLabels, PlanSpecification, of_eigenvalues, solve
+from .plan_options import Limits, rows_of_samples, vote_problem
+from .problem import Tables, VoteProblem
+from .score_plan import score_problem
+from .specify import of_eigenvalues
+from .weights_by_counts import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -54,35 +57,29 @@ _MANY_LABELS = 1_000_000
 _IDENTIFIER = re.compile(
     r"(?:(?:question|prompt|battle|conversation|sample|item|row|task)[ _]?)?(?:id|uid|uuid)", re.IGNORECASE
 )
-# A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
-# A step that does not lower it is made half as long.
-_SMALLEST_GAIN, _MOST_STEPS, _SMALLEST_STEP = 1e-7, 300, 1e-3
-# Smallest factor of the information of a label, which may be worth nothing or less where it also changes weights.
-_LEAST_WORTH = 1e-4
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
 
 # The prompts that a plan from a fit is for: tables of probabilities, (g, K, K, C), the table of each prompt, (n,), and
-# names.
-Prompts: TypeAlias = tuple[Tables, IntArray, PlanNames]
+# the other columns of samples, with identifiers as index.
+Prompts: TypeAlias = tuple[Tables, IntArray, pd.DataFrame]
 
 
-def design_table(table: pd.DataFrame, options: PlanOptions, prompts: str, candidate: str | None) -> Plan:
+def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, candidate: str | None) -> Plan:
     """Return the plan of runs from the scores of earlier models, a row per prompt and a column per model."""
     prompt = "prompt" if table.index.name is None else str(table.index.name)
     wrong = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "biuf"]
     if wrong:
         raise DataError(
-            f"the columns {listed(wrong, 5)} of the table do not hold numbers; a table of scores has a column for each "
-            f"model and a row for each prompt: turn rows of single scores with frame.pivot(index=prompt, "
-            f"columns=model, values=score)"
+            f"the columns {listed(wrong, 5)} of the table do not hold numbers; make a column for each model and a row "
+            f"for each prompt, such as with frame.pivot(index=prompt, columns=model, values=score)"
         )
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
-            f"{n_missing:,} of {table.size:,} scores of the table are missing, and a plan needs the scores of all "
-            f"models on all prompts; leave out prompts or models, such as with table.dropna()"
+            f"{n_missing:,} of {table.size:,} scores of the table are missing; leave out prompts or models, such as "
+            f"with table.dropna()"
         )
     n, names = table.shape[0], [str(name) for name in table.columns]
     rows = {prompt: np.repeat(table.index, len(names)), "model": np.tile(names, n), "score": table.to_numpy().ravel()}
@@ -91,141 +88,102 @@ def design_table(table: pd.DataFrame, options: PlanOptions, prompts: str, candid
     formula = "score ~ 1 | model"
     data = read_scores(formula, pd.DataFrame(rows), context=(prompt,), run=None)
     steps = run(options_for(data, of_fit, {}), Source(formula, data, caller_environment({}, depth=0)))
-    return design_fit(collect(steps, ()), steps, None, options, candidate is None, candidate=candidate)
+    return design_fit(collect(steps, ()), steps, None, goal, limits, candidate is None, candidate=candidate)
 
 
 def design_fit(
     estimates: Estimates,
     steps: FitState,
     newdata: object,
-    options: PlanOptions,
+    goal: Goal,
+    limits: Limits,
     from_scratch: bool = False,
     *,
     candidate: str | None = None,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
+    goal = replace(
+        goal,
+        estimate=estimates.estimate,
+        above=_above(estimates, goal.contrasts, from_scratch),
+        alpha=estimates.alpha,
+        seed=estimates.description.seed,
+    )
     if steps.estimator is MEANS:
         if newdata is not None:
             raise OptionError(
-                "newdata= is for votes; a plan for scores is for the prompts of the fit: it adds runs to theirs, or "
-                "with from_scratch=True plans runs of all models on as many prompts of the same kind, whose "
-                "identifiers then take the places of those in the sample. For further prompts beside those of the fit, "
-                "run all models on them and fit the rows of all prompts"
+                "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
+                "as many of the same kind. For further prompts, run all models on them and fit the rows of all prompts"
             )
-        above = _above(estimates, options, from_scratch)
-        return design_scores(estimates, steps, options, above, candidate=candidate, from_scratch=from_scratch)
+        return build(*score_problem(estimates, steps, goal, limits, candidate, from_scratch), limits)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
         raise OptionError(
-            f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "
-            f"a plan needs; fit with estimator='debiased'"
+            f"estimator={estimates.estimator!r} has no probabilities of every pair; fit with estimator='debiased'"
         )
     if estimates.extrapolation:
         warn(
-            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared, so that the learner extrapolates "
-            f"their probabilities; the plan depends on these probabilities, and its predicted standard errors do not "
-            f"take account of the fit's labels",
+            f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
+            f"probabilities, and its predicted standard errors do not take account of the fit's labels"
         )
-    weights, mean, functional = steps.units.context_weight, steps.first.mean, steps.setup.functional
+    problem = _problem_of_fit(steps, estimates.scale.factor, newdata, limits)
+    if newdata is not None:
+        # A constant that the fit adds to its scores, such as 1000 Elo points, is not added to the means of F(mu).
+        goal = replace(goal, plugin=estimates.plugin - estimates.scale.shift)
+    if not from_scratch and estimates.has_intervals and (newdata is None or not problem.fixed_prompts):
+        n = problem.n_contexts
+        goal = replace(
+            goal,
+            earlier=estimates.covariance.matrix * n,
+            share=None if newdata is None else n / (n + steps.data.n_contexts),
+            dependence=dependence_in_clusters(estimates, steps) * n,
+        )
+    counts = None
+    by_counts = steps.setup.weighting == "counts"
+    present = problem.functional.edge_weights
+    if by_counts and isinstance(problem.functional, BradleyTerry) and present is not None:
+        counts = np.zeros_like(present) if goal.earlier is None else present
+        # Where a pair has a label for every prompt, no propensity says what further labels add.
+        smallest = limits.smallest_propensity(problem, limits.budget)
+        counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
+    doubts = list(_doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None))
+    if counts is not None and goal.earlier is not None and goal.dependence.any():
+        doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
+    goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
+    return build(problem, goal, limits)
+
+
+def _problem_of_fit(steps: FitState, unit: float, newdata: object, limits: Limits) -> VoteProblem:
+    """Return the problem of the labels of the prompts of a fit, or of new ones."""
+    data, weights = steps.data, steps.units.context_weight
     if newdata is not None and weights is not None:
-        raise OptionError(
-            "this fit has weights=, which are not known for new prompts; leave out newdata= to plan for the prompts of "
-            "the fit"
-        )
-    tables, row, names = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
-    n_contexts = len(row)
+        raise OptionError("weights= of the fit are not known for new prompts; leave out newdata=")
+    tables, row, contexts = _own_prompts(steps) if newdata is None else _new_prompts(steps, newdata)
     if np.prod(tables.shape, dtype=float) <= STORED_NUMBERS:
         # Larger tables are predicted anew in every pass.
         stored = np.empty(tables.shape)
         for part in row_slices(len(tables), int(np.prod(tables.shape[1:])), _CHUNK_NUMBERS):
             stored[part] = tables[part]
         tables = stored
-    if mean is not None:
-        functional = mean.score if newdata is None else _linearised_at(steps, tables, row)
-    pairs = Pairs.of(functional, len(steps.data.items), steps.data.ordered)
-
-    # The scores are the fit's estimates, for new prompts plus the difference of the means of F(mu): the bias of mu is
-    # assumed to be the same on the new prompts as on the fit's. A constant that the fit adds to its scores, such as
-    # 1000 Elo points, is not added to the means of F(mu).
-    estimate, plugin = estimates.estimate, estimates.plugin - estimates.scale.shift
-    above = _above(estimates, options, from_scratch)
-
-    def scores_of(mean: FloatArray) -> FloatArray:
-        return estimate if newdata is None else estimate + mean - plugin
-
-    def specification_with(functional: Functional) -> PlanSpecification:
-        """Return the specification for a functional."""
-        problem = problem_of(steps.estimator.plan_estimator)(
-            functional=functional,
-            mu=tables,
-            row=row,
-            floor=float(steps.repetitions[0].floor),
-            pairs=pairs,
-            cost=read_costs(options.costs, pairs, n_contexts),
-            one_pair=bool(options.one_pair),
-            context_weight=read_context_weights(weights, n_contexts),
-            fixed_prompts=steps.options.prompts == "fixed",
-            unit=estimates.scale.factor,
-        )
-        earlier = None
-        if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
-            share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
-            earlier = EarlierLabels(
-                estimates.covariance.matrix * n_contexts, share, dependence_in_clusters(estimates, steps) * n_contexts
-            )
-        return replace(specify(problem, options, names, scores_of, above), earlier=earlier)
-
-    specification = specification_with(functional)
-    present, weights_follow = functional.edge_weights, False
-    if steps.setup.weighting == "counts" and isinstance(functional, BradleyTerry) and present is not None:
-        counts = np.zeros_like(present) if specification.earlier is None else present
-        # Labels of each pair by context of the plan, from those of both display orders.
-        before = pairs.take(counts[None]) / ((2 if pairs.ordered else 1) * n_contexts)
-        # Where a pair has a label for every prompt, no propensity says what further labels add.
-        weights_follow = bool(before.max() + specification.smallest_propensity(options.budget) < 1)
-    solution = None
-    if weights_follow:
-        earlier = specification.earlier
-        joined = replace(
-            specification,
-            problem=replace(specification.problem, before=before),
-            earlier=None if earlier is None else replace(earlier, joined=True),
-        )
-
-        def weighted_as(problem: DesignProblem) -> PlanSpecification:
-            """Return the specification with the weights of pairs, and what labels are worth, of a problem."""
-            other = specification_with(problem.functional)
-            weighted = replace(other.problem, before=before, worth=problem.worth)
-            return replace(joined, problem=weighted, between_covariance=other.between_covariance)
-
-        uniform = np.broadcast_to(specification.uniform(options.budget), specification.problem.shape)
-        labels = counts + _both_orders(pairs, specification.problem.expected_labels(uniform))
-        uniform_plan = weighted_as(_weighted(joined.problem, labels))
-        # The search leaves out that weights change the covariance between prompts. Where this makes a plan worse than
-        # the uniform one, the plan has as many labels of each pair as the uniform one.
-        for most_steps in (_MOST_STEPS, 0):
-            weighted = weighted_as(_counts_with_plan(joined, options.budget, counts, most_steps))
-            specification = replace(weighted, uniform_plan=uniform_plan)
-            solution, objective = solve(specification, options.budget), specification.criterion.objective
-            if objective(solution.sigma) <= objective(solution.uniform_sigma):
-                break
-    has_contrasts = len(specification.contrasts) > 0
-    weights_held = steps.setup.weighting == "counts" and not weights_follow
-    doubts = _doubts(
-        estimates, steps, has_votes=newdata is None, has_contrasts=has_contrasts, weights_held=weights_held
+    functional, formula = steps.setup.functional, parse_formula(steps.source.formula)
+    if steps.first.mean is not None:
+        functional = steps.first.mean.score if newdata is None else _linearised_at(steps, tables, row)
+    return vote_problem(
+        functional,
+        tables,
+        row,
+        limits,
+        estimator=steps.estimator.plan_estimator,
+        ordered=data.ordered,
+        weights=weights,
+        floor=float(steps.repetitions[0].floor),
+        fixed_prompts=steps.options.prompts == "fixed",
+        unit=unit,
+        models=tuple(data.items),
+        contexts=contexts,
+        columns=(formula.first, formula.second),
     )
-    remarks = [*doubts, specification.remark]
-    if weights_follow and specification.earlier is not None and specification.earlier.dependence.any():
-        remarks.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
-    specification = replace(
-        specification,
-        remark=" ".join(filter(None, remarks)),
-        predict=partial(_predict, steps),
-        alpha=estimates.alpha,
-        seed=estimates.description.seed,
-    )
-    return Plan(specification, solution or solve(specification, options.budget))
 
 
 def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
@@ -240,9 +198,7 @@ def dependence_in_clusters(estimates: Estimates, steps: FitState) -> FloatArray:
     return of_eigenvalues(added, partial(np.maximum, 0.0))
 
 
-def _doubts(
-    estimates: Estimates, steps: FitState, *, has_votes: bool, has_contrasts: bool, weights_held: bool
-) -> Iterator[str]:
+def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: bool, weights_held: bool) -> Iterator[str]:
     """Yield why labels may be less precise than a plan predicts or than they could be."""
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
@@ -264,7 +220,7 @@ def _doubts(
             "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
             "than predicted."
         )
-    if is_bt and steps.setup.weighting == "equal" and has_contrasts:
+    if is_bt and steps.setup.weighting == "equal" and goal.contrasts is not None:
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
@@ -276,96 +232,14 @@ def _doubts(
         )
 
 
-def _counts_with_plan(
-    specification: PlanSpecification, budget: float, counts: FloatArray, most_steps: int
-) -> DesignProblem:
-    r"""Return the problem of scores with pairs weighted by the labels that there are, and by those of a plan.
-
-    Shapes: counts (K, K), the labels that there are.
-
-    Notes
-    -----
-    Scores with pairs weighted by w are combinations of the log-odds of pairs, Sigma = sum of v / w cc' for w labels of
-    variance v, with c = w L^+ e for the Laplacian L and the difference e of the pair's two scores. With weights that
-    stay as they are, all pairs of two models would need labels for the difference of the two, however many labels there
-    are of their own pair. Here a label makes the log-odds of its pair more precise, which lowers the trace of G Sigma,
-    for the metric G, by v c'Gc / w^2, and raises the weight of the pair, which lowers it by 2 (e'Sigma Gc - v c'Gc / w)
-    / w. The latter is zero if all v are the same, since weights by counts are then the best ones (Gauss-Markov).
-    Elsewhere a label is *worth* more or less than its information. The search begins at the uniform plan; a step takes
-    what labels are worth as given, is made shorter until it lowers the objective, and leads to other weights.
-    """
-    whole = specification.problem
-    problem, precision = whole.sample() or whole, specification.precision
-    pairs, deviations, share = problem.pairs, problem.deviations, problem.total_cost / whole.total_cost
-    assert deviations is not None
-    constraints = problem.constraints(specification.smallest_propensity(budget), share * budget)
-
-    def at(length: FloatArray) -> tuple[float, DesignProblem, FloatArray]:
-        """Return the objective, the problem, and the next squared lengths, (m,), of a plan with these."""
-        propensities = allocate(problem.rates_of_lengths(length), constraints).propensities
-        labels = problem.expected_labels(propensities) / share + counts / (2 if pairs.ordered else 1)
-        weights = _both_orders(pairs, labels)
-        of_plan = _weighted(problem, weights)
-        assert of_plan.deviations is not None
-        along, variance = of_plan.deviations.directions, problem.labelling_variances(propensities)
-        labelling = (along.T * variance) @ along
-        metric = precision.metric(labelling)
-        squared = of_plan.deviations.squared_lengths(metric)
-        change, place, added = labelling @ metric @ along.T, np.arange(len(pairs)), variance * squared
-        by_weight = change[pairs.first, place] - change[pairs.second, place]
-        # Only ratios of weights matter: if all of them were larger by the same factor, nothing would change.
-        by_weight *= added.sum() / by_weight.sum()
-        by_weight -= added
-        of_pair = pairs.take(_both_orders(pairs, pairs.matrices(by_weight[None])[0])[None])[0]
-        part = pairs.take(np.divide(labels, weights, out=np.zeros_like(labels), where=weights > 0)[None])[0]
-        following = np.maximum(squared + 2 * part * of_pair / variance, _LEAST_WORTH * squared)
-        worth = np.divide(length, squared, out=np.ones_like(length), where=squared > 0)
-        return precision.objective(labelling), replace(of_plan, worth=worth), following
-
-    mean = problem.count @ np.asarray(deviations.deviation, dtype=np.float64) / problem.n_contexts
-    even = (problem.before + specification.uniform(budget)) / np.maximum(mean, np.finfo(float).tiny)
-    length = np.square(np.broadcast_to(even, problem.shape)[0])
-    objective, best, following = at(length)
-    for _ in range(most_steps):
-        step = 1.0
-        while step > _SMALLEST_STEP:
-            candidate = length ** (1 - step) * following**step
-            found = at(candidate)
-            if found[0] < objective:
-                break
-            step /= 2
-        else:
-            break
-        gain, length = objective - found[0], candidate
-        objective, best, following = found
-        if gain < _SMALLEST_GAIN * max(1.0, abs(objective)):
-            break
-    return best
-
-
-def _weighted(problem: DesignProblem, weights: FloatArray) -> DesignProblem:
-    """Return a problem of Bradley-Terry scores with other weights of pairs, (K, K)."""
-    of_fit, pairs = problem.functional, problem.pairs
-    assert isinstance(of_fit, BradleyTerry)
-    assert problem.deviations is not None
-    functional = BradleyTerry(of_fit.weights, of_fit.graph, weights)
-    directions = functional.label_directions(pairs.n_items)[pairs.first, pairs.second]
-    return replace(problem, functional=functional, deviations=replace(problem.deviations, directions=directions))
-
-
-def _both_orders(pairs: Pairs, table: FloatArray) -> FloatArray:
-    """Return the sums of the entries (j, k) and (k, j), (K, K), where display orders have entries of their own."""
-    return table + table.T if pairs.ordered else table
-
-
-def _above(estimates: Estimates, options: PlanOptions, from_scratch: bool) -> NDArray[np.bool_] | None:
+def _above(estimates: Estimates, contrasts: ContrastsLike, from_scratch: bool) -> NDArray[np.bool_] | None:
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
-    if not isinstance(options.contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
+    if not isinstance(contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
         return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
     first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
-    if options.contrasts.count > 1 or first is None:
+    if contrasts.count > 1 or first is None:
         return separation.above
     if from_scratch and first.decided:
         # The new labels alone have to decide it again, against every other model.
@@ -406,15 +280,7 @@ def _own_prompts(steps: FitState) -> Prompts:
     columns, carried = steps.options.context or ("context",), None
     if not steps.options.context and (found := _identifiers(data.columns.available)):
         carried = with_columns(data, steps.source.data, found).context_table(found)
-    return tables, row.reshape(-1), _names(steps, data.context_ids, columns, carried)
-
-
-def _names(
-    steps: FitState, identifiers: NDArray[np.object_], columns: tuple[str, ...], carried: pd.DataFrame | None
-) -> PlanNames:
-    """Return the names of a plan; ``carried`` is the column of the user's identifiers, where rows are numbered."""
-    formula = parse_formula(steps.source.formula)
-    return PlanNames(steps.data.items, identifiers, columns, formula.first, formula.second, carried=carried)
+    return tables, row.reshape(-1), rows_of_samples(data.context_ids, columns, carried)
 
 
 def _identifiers(columns: Sequence[str]) -> list[str]:
@@ -454,17 +320,14 @@ def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     else:
         values = list(frame[list(id_columns)].itertuples(index=False, name=None)) if id_columns else range(len(x))
     if len(set(values)) < len(values):
-        raise DataError(
-            f"newdata has several rows with the same {listed(id_columns)}; a plan needs one row per prompt: drop the "
-            f"repeated rows"
-        )
+        raise DataError(f"newdata has several rows with the same {listed(id_columns)}; drop the repeated rows")
     first_context, row = distinct_rows(x, np.arange(len(x)))
     sources = [repetition.mu for repetition in steps.repetitions]
     shape = (len(first_context), data.n_items, data.n_items, data.n_categories)
     tables = Computed(shape, partial(_at_features, sources, x[first_context]))
     found = _identifiers(columns)
     carried = None if id_columns or not found else take_columns(newdata, found).reset_index(drop=True)
-    return tables, row, _names(steps, np.fromiter(values, object, len(x)), id_columns or ("row",), carried)
+    return tables, row, rows_of_samples(values, id_columns or ("row",), carried)
 
 
 def _at_features(sources: Sequence[MuSource], x: FloatArray, rows: Rows) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,16 +19,26 @@ from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
-from ..inference.ranks import power_of, smallest_gap
+from ..inference.ranks import power_of
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
 from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
-from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
-from .problem import PlanNames
-from .search import PlanSolution, PlanSpecification
+from .precision import (
+    Regret,
+    cheapest_solution,
+    max_width,
+    pair_critical_value,
+    predicted_precision,
+    regret_of,
+    smallest_gap_of,
+    std_error_of,
+)
+from .problem import VoteProblem
+from .search import Solution
+from .specify import Specification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,10 +50,8 @@ class Plan(Summarised):
 
     Parameters
     ----------
-    specification : PlanSpecification
-        The purpose of the plan and its limits, the budget aside.
-    solution : PlanSolution
-        The optimal propensities within the budget, and the covariance that they lead to.
+    solution : Solution
+        The optimal propensities within the budget, the covariance that they lead to, and what they are for.
 
     Examples
     --------
@@ -56,8 +64,12 @@ class Plan(Summarised):
     (500, 3, 3)
     """
 
-    specification: PlanSpecification
-    solution: PlanSolution
+    solution: Solution
+
+    @property
+    def specification(self) -> Specification:
+        """What the plan is for: its problem, goal and limits."""
+        return self.solution.specification
 
     @property
     def propensity(self) -> FloatArray:
@@ -68,27 +80,28 @@ class Plan(Summarised):
         probability is that of a label in either order.
         """
         problem = self.specification.problem
-        return problem.pairs.matrices(self.solution.propensity)[problem.row]
+        return problem.matrices(self.solution.propensity)[problem.row]
 
     @property
     def models(self) -> list[str]:
         """Names of the K models, in the order of every array."""
-        return list(self.specification.names.models)
+        return list(self.specification.problem.models)
 
     @property
     def names(self) -> list[str]:
         """Names of the scores: those of the models, or of the outputs of a custom functional."""
-        return list(self.specification.names.scores)
+        return list(self.specification.names)
 
     @property
     def contexts(self) -> list[Hashable]:
         """Identifiers of the n contexts."""
-        return list(self.specification.names.contexts)
+        return list(self.specification.problem.contexts.index)
 
     @property
     def position_bias(self) -> bool:
         """Whether both orders of a pair have propensities of their own."""
-        return self.specification.problem.pairs.ordered
+        problem = self.specification.problem
+        return isinstance(problem, VoteProblem) and problem.ordered
 
     @property
     def budget(self) -> float:
@@ -113,17 +126,17 @@ class Plan(Summarised):
         scores. "A" is the trace of L Sigma L', "D" its log determinant; for "D" combinations that are fixed by the
         functional or follow from others are left out of L.
         """
-        return self.specification.criterion.objective(self.solution.sigma)
+        return self.specification.objective(self.solution.sigma)
 
     @property
     def uniform_objective(self) -> float:
         """The objective of the uniform plan, which labels all pairs with the same probability at the same cost."""
-        return self.specification.criterion.objective(self.solution.uniform_sigma)
+        return self.specification.objective(self.solution.uniform_sigma)
 
     @property
     def kkt_residual(self) -> float:
         """Largest relative violation of the optimality conditions, or a bound on it, before exploration is mixed in."""
-        return self.solution.optimum.kkt_residual
+        return self.solution.kkt_residual
 
     @property
     def std_errors(self) -> pd.Series:
@@ -186,7 +199,7 @@ class Plan(Summarised):
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             targets = combinations.matrix, combinations.labels
-        return predicted_precision(self.specification, self.solution, targets, self._alpha(alpha), method)
+        return predicted_precision(self.solution, targets, self._alpha(alpha), method)
 
     def power(
         self,
@@ -227,8 +240,8 @@ class Plan(Summarised):
         True
         """
         row, gap = self._pair(first, second, difference)
-        critical = pair_critical_value(self.specification, self.solution, self._alpha(alpha), method)
-        return power_of(gap, self._std_error_of(row, self.solution), critical)
+        critical = pair_critical_value(self.solution, self._alpha(alpha), method)
+        return power_of(gap, std_error_of(self.solution, row), critical)
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -262,7 +275,7 @@ class Plan(Summarised):
         """
         row, _ = self._pair(first, second)
         level = self._alpha(alpha, power)
-        return self._smallest_gap(self.solution, row, power, level, method)
+        return smallest_gap_of(self.solution, row, power, level, method)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -285,8 +298,7 @@ class Plan(Summarised):
         Raises
         ------
         OptionError
-            If the interval is wider even with a label on every pair, or if the labels of the fit reach the width
-            already without a further label.
+            If no budget reaches the width, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -298,13 +310,10 @@ class Plan(Summarised):
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
 
-        def relative_width(solution: PlanSolution) -> float:
-            return max_width(self.specification, solution, level, method) / target
-
-        def failure(ratio: float) -> str:
-            return f"makes the widest interval {ratio * target:.4g} wide, not {target:g}"
-
-        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_width, failure))
+        return self._cheapest(
+            lambda solution: max_width(solution, level, method) / target,
+            lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
+        )
 
     def for_power(
         self,
@@ -318,8 +327,7 @@ class Plan(Summarised):
     ) -> Plan:
         """Return the plan with the smallest budget that shows the difference of two models with the given power.
 
-        The budget is for labels in addition to those of the fit, where a fit made the plan. The plan is still optimal
-        for its own criterion and contrasts: to spend the whole budget on this pair, make the plan with
+        The plan is still optimal for its own contrasts: to spend the whole budget on this pair, make it with
         ``contrasts=(first, second)``.
 
         Parameters
@@ -341,8 +349,7 @@ class Plan(Summarised):
         Raises
         ------
         OptionError
-            If the power is smaller even with a label on every pair, or if the labels of the fit reach the power already
-            without a further label.
+            If no budget reaches the power, or the labels of the fit reach it already.
 
         Examples
         --------
@@ -355,21 +362,12 @@ class Plan(Summarised):
         row, gap = self._pair(first, second, difference)
         level = self._alpha(alpha, power)
         if gap == 0:
-            raise OptionError(
-                f"{first!r} and {second!r} have equal scores, which no number of labels separates; pass the "
-                f"difference that the plan is to show as difference="
-            )
-
-        def relative_gap(solution: PlanSolution) -> float:
-            return self._smallest_gap(solution, row, power, level, method) / abs(gap)
-
-        def failure(ratio: float) -> str:
-            return (
-                f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {first!r} and {second!r} "
-                f"differ by {gap:.3g}"
-            )
-
-        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, failure))
+            raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
+        pair = f"{first!r} and {second!r} differ by {gap:.3g}"
+        return self._cheapest(
+            lambda solution: smallest_gap_of(solution, row, power, level, method) / abs(gap),
+            lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
+        )
 
     def at(self, contexts: object) -> FloatArray:
         """Apply the plan's rule to other contexts and return their propensities, (n, K, K).
@@ -389,38 +387,33 @@ class Plan(Summarised):
         OptionError
             If the plan has costs or weights by context, since those of other contexts are not known.
         """
-        specification, problem = self.specification, self.specification.problem
-        self._check_votes("at")
-        if specification.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
-            mu = specification.predict(contexts)
+        specification, problem, solution = self.specification, self._votes("at"), self.solution
+        if specification.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
+            mu = specification.goal.predict(contexts)
         else:
             mu = mu_array(contexts)
-            check_mu(mu, self.models, range(len(mu)), self.position_bias)
+            check_mu(mu, self.models, range(len(mu)), problem.ordered)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
-                "this plan has costs or weights by context, which are not known for other contexts; make the plan with "
-                "costs by pair or one cost, and without weights="
+                "costs or weights by context are not known for other contexts; make the plan with other costs, and "
+                "without weights="
             )
         if mu.shape[1:] != problem.mu.shape[1:]:
             raise NuisanceError(
-                f"mu has shape {mu.shape}, but the plan was made from probabilities of shape {problem.mu.shape}; "
-                f"models and categories must be the same"
+                f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
-        explore, lower = specification.explore, self.solution.smallest_propensity
-        other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
-        best = self.solution.optimum
-        metric = specification.precision.metric(best.start.labelling)
-        propensity = other.propensities_at(metric, lower, best.allocation.multiplier)
-        if explore:
-            propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
-        return problem.pairs.matrices(propensity)
+        other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
+        metric, multiplier = specification.metric(solution.labelling), solution.allocation.multiplier
+        propensity = other.propensities_at(metric, solution.smallest_propensity, multiplier)
+        if explore := specification.limits.explore:
+            propensity = (1 - explore) * propensity + explore * problem.uniform(self.budget)
+        return problem.matrices(propensity)
 
     def regret(self, mu: ArrayLike) -> Regret:
         """Return what the plan loses if the probabilities that it was made from are wrong.
 
-        A plan from a judge's probabilities is optimal only if the judge is right. Pass other probabilities that may be
-        true: those of another judge, those of a fit to new labels, or a mean of the judge's probabilities and equal
-        ones.
+        Pass other probabilities that may be true: those of another judge, of a fit to new labels, or a mean of the
+        judge's probabilities and equal ones.
 
         Parameters
         ----------
@@ -442,8 +435,8 @@ class Plan(Summarised):
         >>> 0 < loss.excess < loss.sharp_bound < loss.bound
         True
         """
-        self._check_votes("regret")
-        return regret_of(self.specification, self.solution, mu)
+        self._votes("regret")
+        return regret_of(self.solution, mu)
 
     def summary(
         self,
@@ -466,15 +459,14 @@ class Plan(Summarised):
             The models that the table shows, in this order; all when None.
         top : int, optional
             Number of models that the table shows, those with the highest scores. Of pairs, the table shows the ten
-            with the most expected labels in which one of these models is compared. Cost, labels and widths refer to the
-            plan for all models in any case; a note says so.
+            with the most expected labels in which one of these models is compared.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
-        table = plan_summary(self.specification, self.solution, self._alpha(alpha), models=models, top=top)
+        table = plan_summary(self.solution, self._alpha(alpha), models=models, top=top)
         return table.with_title(title)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None) -> Axes:
@@ -500,17 +492,14 @@ class Plan(Summarised):
         >>> len(plan.plot().get_yticklabels())
         3
         """
-        self._check_votes("plot")
-        return draw_plan(self.specification, self.solution, ax, models)
+        self._votes("plot")
+        return draw_plan(self.solution, ax, models)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
-        """Draw the pairs to label on each context.
+        """Draw the pairs to label: a row for each label, and a row without models for each context without a label.
 
-        The number of labels of each pair is the expected one, rounded down or up, and so is that of all labels. Labels
-        that cost the same therefore cost the budget, and labels of different costs nearly so. With ``one_pair=True``
-        the number of all labels is fixed in this way, but not that of each pair. With ``position_bias=False`` the
-        display order of a drawn pair is drawn, too. A plan for scores draws models on the same prompts as far as
-        possible.
+        The rows without models (their ``propensity`` is missing) are no labels to buy, but belong to the sample:
+        estimation uses the features of their contexts. ``rows.dropna(subset="propensity")`` is what to label.
 
         Parameters
         ----------
@@ -520,21 +509,18 @@ class Plan(Summarised):
         Returns
         -------
         DataFrame
-            One row for every label to buy: the columns that identify the context, the two models in their display
-            order, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``). A context
-            without a label has one row in which models and propensity are missing: estimation uses its features. Of a
-            plan for scores: a row for every run to make that the fit does not have, with the columns that identify
-            the prompt, the model and ``propensity``, that after all rounds. Add the scores to the table and fit it
-            with the plan: ``dml_rank(..., propensity=plan)``.
+            The columns that identify the context, the two models in their display order, and ``propensity``, which
+            estimation needs (``dml_rank(..., propensity="propensity")``). Of a plan for scores: a row for every run to
+            make that the fit does not have, with the prompt, the model and ``propensity``, that after all rounds. Add
+            the scores to the table and fit it with the plan: ``dml_rank(..., propensity=plan)``.
 
         Notes
         -----
-        Every pair is drawn on every context with exactly its propensity, and the draws of the pairs of a context are
-        nearly independent. The draws of contexts depend on each other, because they share the budget. Estimates stay
-        unbiased, since labels have mean mu on the contexts that were drawn as on the others, and standard errors, which
-        are those of independent contexts, are not too small: draws of a fixed size do not add variance. Sequential
-        views hold at the ends of rounds, for which every round is drawn anew, but not within a round, where earlier
-        draws say something of later ones.
+        Every pair is drawn on every context with exactly its propensity, and its number of labels is the expected one,
+        rounded down or up; with ``one_pair=True`` that of all labels. With ``position_bias=False`` the display order is
+        drawn, too. Draws of contexts depend on each other, because they share the budget. Estimates stay unbiased, and
+        standard errors, which are those of independent contexts, are not too small: draws of a fixed size do not add
+        variance. Sequential views hold at the ends of rounds, but not within a round.
 
         Examples
         --------
@@ -545,7 +531,12 @@ class Plan(Summarised):
         30
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)
+        problem = self.specification.problem
+        context, places, propensity = problem.draw(self.solution.propensities, generator)
+        rows, models = problem.contexts.iloc[context].reset_index(), np.array([*problem.models, None], dtype=object)
+        for column, place in zip(problem.columns, places, strict=True):
+            rows[column] = models[place]
+        return rows.infer_objects().assign(propensity=propensity)
 
     def export(
         self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None, *, counts: bool = False
@@ -594,38 +585,39 @@ class Plan(Summarised):
         if kind not in (".csv", ".json") or (counts and kind != ".csv"):
             what, endings = ("counts are", ".csv") if counts else ("a plan is", ".csv or .json")
             raise OptionError(f"the path {os.fspath(path)!r} has the ending {kind!r}; {what} written as {endings}")
-        seed = resolve_seed(rng)
+        problem, seed = self.specification.problem, resolve_seed(rng)
         rows = self.sample(seed)
         if counts:
             # Of pairs in each display order, or of models; the largest first.
-            names, unit = self.specification.names, "runs" if self.specification.problem.of_scores else "labels"
-            columns = [column for column in (names.first_column, names.second_column) if column]
+            columns, unit = list(problem.columns), "runs" if problem.of_scores else "labels"
             drawn = rows.loc[rows["propensity"].notna(), columns]
             rows = drawn.value_counts(sort=False).rename(unit).reset_index()
             rows = rows.sort_values([unit, *columns], ascending=[False, *[True] * len(columns)])
         if kind == ".csv":
-            write_file(path, safe_csv(rows))
+            content = safe_csv(rows)
         else:
             header: dict[str, object] = {
-                "criterion": self.specification.criterion.kind,
+                "criterion": self.specification.goal.criterion,
                 "budget": self.budget,
                 "expected_cost": self.expected_cost,
                 "position_bias": self.position_bias,
                 "seed": seed,
             }
-            if self.specification.problem.of_scores:
-                table = {"prompts": self.contexts, "models": self.models, "table": self.propensity.tolist()}
-                header["propensities"] = table
-            write_file(path, _tasks_json(rows, self.specification.names, header))
+            if problem.of_scores:
+                table = self.propensity.tolist()
+                header["propensities"] = {"prompts": self.contexts, "models": self.models, "table": table}
+            content = _tasks_json(rows, [*problem.columns, "propensity"], header)
+        write_file(path, content)
         return rows
 
-    def _check_votes(self, method: str) -> None:
-        """Raise where a method is about votes and the plan is for scores."""
-        if self.specification.problem.of_scores:
-            raise OptionError(
-                f"{method}() is about labels of pairs, and this plan is for scores; its propensities of prompts and "
-                f"models are plan.propensity"
-            )
+    def _cheapest(self, relative_width: Callable[[Solution], float], failure: Callable[[float], str]) -> Plan:
+        return Plan(cheapest_solution(self.specification, self.budget, relative_width, failure))
+
+    def _votes(self, method: str) -> VoteProblem:
+        """Return the problem of a plan of labels; raise where the plan is for scores."""
+        if not isinstance(self.specification.problem, VoteProblem):
+            raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
+        return self.specification.problem
 
     def _std_errors(self, sigma: FloatArray, name: str) -> pd.Series:
         """Return standard errors of the scores, from n times their covariance, (K, K)."""
@@ -634,7 +626,7 @@ class Plan(Summarised):
 
     def _alpha(self, alpha: float | None, power: float | None = None) -> float:
         """Return the error probability, which is the fit's when None and smaller than a ``power`` below 1."""
-        level = self.specification.alpha if alpha is None else check_alpha(alpha)
+        level = self.specification.goal.alpha if alpha is None else check_alpha(alpha)
         if power is not None:
             number_in("power", power, lambda x: level < x < 1, f"it must be a number between alpha={level:g} and 1")
         return level
@@ -644,20 +636,8 @@ class Plan(Summarised):
         row = read_hypothesis((first, second), self.names).matrix[0]
         if difference is None:
             return row, float(row @ self.specification.scores)
-        return row, number_in(
-            "difference",
-            difference,
-            lambda x: bool(np.isfinite(x)),
-            "it must be a finite number, in the unit of the scores",
-        )
-
-    def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:
-        return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
-
-    def _smallest_gap(self, solution: PlanSolution, row: FloatArray, power: float, alpha: float, method: str) -> float:
-        """Return the smallest difference that a solution shows with a power."""
-        critical = pair_critical_value(self.specification, solution, alpha, method)
-        return smallest_gap(self._std_error_of(row, solution), critical, power)
+        allowed = "it must be a finite number, in the unit of the scores"
+        return row, number_in("difference", difference, lambda x: bool(np.isfinite(x)), allowed)
 
     def __copy__(self) -> Plan:
         # A plan never changes.
@@ -666,36 +646,35 @@ class Plan(Summarised):
     def __deepcopy__(self, memo: dict[int, object]) -> Plan:
         return self
 
-    def __reduce__(self) -> tuple[type[Plan], tuple[PlanSpecification, PlanSolution]]:
+    def __reduce__(self) -> tuple[type[Plan], tuple[Solution]]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
-        problem = self.specification.problem
+        specification = self.specification
+        problem = specification.problem
         if isinstance(problem.mu, Computed):
-            shape = problem.mu.shape
-            problem = replace(problem, mu=Computed(shape, partial(_not_stored, shape[0])))
-        return Plan, (replace(self.specification, predict=None, problem=problem), self.solution)
+            problem = replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
+        stored = replace(specification, problem=problem, goal=replace(specification.goal, predict=None))
+        return Plan, (replace(self.solution, specification=stored),)
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"
-        return f"<Plan: {self.specification.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
+        return f"<Plan: {self.specification.goal.criterion}-optimal, {size}, cost {self.expected_cost:,.6g}>"
 
 
 def _not_stored(n_tables: int, rows: Rows) -> FloatArray:
     """Stand for the probabilities of a stored plan, which are not in the file."""
     raise DataNotStoredError(
-        f"this plan was stored without the probabilities of its {n_tables:,} different contexts, which the fit "
-        f"predicts; make the plan again with design()"
+        f"this plan was stored without the probabilities of its {n_tables:,} different contexts; make it again"
     )
 
 
-def _tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) -> str:
+def _tasks_json(rows: pd.DataFrame, of_labels: list[str], header: dict[str, object]) -> str:
     """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
     drawn = rows["propensity"].notna()
     tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
     # pandas writes 15 digits at most. Propensities are written with all digits, so that reading gives the same numbers.
     for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
         task["propensity"] = float(propensity)
-    of_prompt = [*names.context_columns, *(() if names.carried is None else names.carried)]
-    unlabelled = json.loads(rows.loc[~drawn, of_prompt].to_json(orient="records"))
+    unlabelled = json.loads(rows[~drawn].drop(columns=of_labels).to_json(orient="records"))
     content = {**header, "tasks": tasks, "unlabelled": unlabelled}
     # Names of prompts may be numbers of numpy.
     return json.dumps(content, indent=1, ensure_ascii=False, default=lambda name: getattr(name, "item", name.__str__)())

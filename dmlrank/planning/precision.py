@@ -14,19 +14,23 @@ from .._utils.computation import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
+from ..inference.ranks import smallest_gap
 from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import METHODS
 from ..tables.summary_table import Summarised, Summary
-from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
+from .allocation import allocate, at_rows, cell_rates, propensity_table
+from .criteria import Targets
 from .plan_options import mu_array
-from .search import PlanSolution, PlanSpecification, SearchStart, Targets, solve
+from .problem import VoteProblem
+from .search import Solution, solve
+from .specify import Specification
 
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
 
 
-def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, rows: FloatArray) -> Covariance:
+def covariance_of(specification: Specification, sigma: FloatArray, rows: FloatArray) -> Covariance:
     """Return the predicted covariance, (J, J), of combinations of scores, which is zero for those that are fixed."""
     # The combinations in coordinates of those that the functional does not fix.
     free_rows = rows @ free_basis(specification.gauge, rows.shape[1])
@@ -36,14 +40,12 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
 
 
 @one_thread()
-def predicted_precision(
-    specification: PlanSpecification, solution: PlanSolution, targets: Targets, alpha: float, method: str
-) -> pd.DataFrame:
+def predicted_precision(solution: Solution, targets: Targets, alpha: float, method: str) -> pd.DataFrame:
     """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
     rows, labels = targets
-    columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
+    columns: dict[str, FloatArray] = {"score": rows @ solution.specification.scores}
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
-        covariance = contrast_covariance(specification, sigma, rows)
+        covariance = covariance_of(solution.specification, sigma, rows)
         columns[f"{prefix}std_error"] = covariance.std_errors
         columns[f"{prefix}width"] = 2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors
     error, uniform = columns["std_error"], columns["uniform_std_error"]
@@ -52,88 +54,92 @@ def predicted_precision(
 
 
 @one_thread()
-def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
+def max_width(solution: Solution, alpha: float, method: str) -> float:
     """Return the largest full width of the intervals of the target contrasts, or of all scores."""
-    covariance = contrast_covariance(specification, solution.sigma, specification.targets[0])
+    covariance = covariance_of(solution.specification, solution.sigma, solution.specification.targets[0])
     return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
 
 @one_thread()
-def pair_critical_value(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
+def pair_critical_value(solution: Solution, alpha: float, method: str) -> float:
     """Return the critical value of the test that two of the scores are equal."""
     check_choice(method, METHODS, "method")
-    n_scores = len(specification.scores)
+    n_scores = len(solution.specification.scores)
     if method != "max-t":
         n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
         return float(scipy.stats.norm.ppf(1 - alpha / (2 * n_pairs)))
-    covariance = contrast_covariance(specification, solution.sigma, np.eye(n_scores))
-    return MaxT(covariance, specification.seed).critical_of_pairs(alpha)
+    covariance = covariance_of(solution.specification, solution.sigma, np.eye(n_scores))
+    return MaxT(covariance, solution.specification.goal.seed).critical_of_pairs(alpha)
+
+
+def std_error_of(solution: Solution, row: FloatArray) -> float:
+    """Return the predicted standard error of a combination of scores, (K,)."""
+    return float(np.sqrt(row @ solution.sigma @ row / solution.specification.problem.n_contexts))
+
+
+def smallest_gap_of(solution: Solution, row: FloatArray, power: float, alpha: float, method: str) -> float:
+    """Return the smallest true difference of two scores that is shown with a power."""
+    return smallest_gap(std_error_of(solution, row), pair_critical_value(solution, alpha, method), power)
 
 
 @one_thread()
 def cheapest_solution(
-    specification: PlanSpecification,
+    specification: Specification,
     start: float,
-    relative_width: Callable[[PlanSolution], float],
+    relative_width: Callable[[Solution], float],
     failure: Callable[[float], str],
-) -> PlanSolution:
+) -> Solution:
     """Return the solution of the smallest budget whose relative width is at most one, to four figures.
 
     ``failure`` describes for the error what labels on all pairs reach, from the relative width.
     """
     problem = specification.problem
-    solver = _Solver(specification, relative_width)
-    all_labelled = solver.at(problem.total_cost)
-    ratio, earlier = relative_width(all_labelled), specification.precision.sigma_without_plan()
+    budgets = _Budgets(specification, relative_width)
+    everything = budgets.solution(problem.total_cost)
+    ratio, earlier = relative_width(everything), specification.sigma_without_plan()
     if ratio > 1:
-        n, labelled = problem.n_contexts, "labelling one pair" if problem.one_pair else "labelling every pair"
-        labelled = "running every model that is not complete" if problem.of_scores else labelled
+        n, labelled = problem.n_contexts, "labelling one pair of" if problem.one_pair else "labelling every pair of"
+        labelled = "running every model that is not complete on" if problem.of_scores else labelled
         advice = f"about {int(np.ceil(n * ratio**2)):,} prompts like these would be enough in the same way"
-        if earlier is not None and not problem.of_scores:
+        if earlier is not None:
             advice = "plan for more prompts: pass them to design() of the fit as newdata="
-        on = "on" if problem.of_scores else "of"
-        raise OptionError(f"even {labelled} {on} all {n:,} prompts {failure(ratio)}; {advice}")
-    if earlier is not None and relative_width(replace(all_labelled, sigma=earlier)) <= 1:
+        raise OptionError(f"even {labelled} all {n:,} prompts {failure(ratio)}; {advice}")
+    if earlier is not None and relative_width(replace(everything, sigma=earlier)) <= 1:
         raise OptionError(
-            "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "
-            "plan for an estimate from new labels alone (from_scratch=True)"
+            "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
         )
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
-    largest_log, margin = float(np.log(all_labelled.expected_cost)), 0.7
+    largest_log, margin = float(np.log(everything.expected_cost)), 0.7
     sample = problem.sample()
     if sample is not None:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         share = sample.total_cost / problem.total_cost
-        sample_solver = _Solver(replace(specification, problem=sample), relative_width)
-        start = sample_solver.cheapest(start * share, largest_log + float(np.log(share)), margin) / share
+        of_sample = _Budgets(replace(specification, problem=sample), relative_width)
+        start = of_sample.smallest(start * share, largest_log + float(np.log(share)), margin) / share
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
-    return solver.at(solver.cheapest(start, largest_log, margin), certify=True)
+    return budgets.solution(budgets.smallest(start, largest_log, margin), certify=True)
 
 
-class _Solver:
+class _Budgets:
     """Solutions of a specification for several budgets; each search begins at the solution of the budget before."""
 
-    def __init__(self, specification: PlanSpecification, relative_width: Callable[[PlanSolution], float]) -> None:
+    def __init__(self, specification: Specification, relative_width: Callable[[Solution], float]) -> None:
         self._specification, self._relative_width = specification, relative_width
-        self._latest: PlanSolution | None = None
+        self._latest: Solution | None = None
 
-    def at(self, budget: float, certify: bool = False) -> PlanSolution:
-        """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
-        start = None
-        if self._latest is not None:
-            factor, latest = budget / self._latest.budget, self._latest.optimum.start
-            start = SearchStart(latest.labelling / factor, latest.level * factor, latest.rates)
-        self._latest = solve(self._specification, budget, start=start, certify=certify)
+    def solution(self, budget: float, certify: bool = False) -> Solution:
+        """Return the solution within a budget."""
+        self._latest = solve(self._specification, budget, near=self._latest, certify=certify)
         return self._latest
 
-    def cheapest(self, start: float, largest_log: float, margin: float) -> float:
+    def smallest(self, start: float, largest_log: float, margin: float) -> float:
         """Return the smallest budget at which the relative width is at most one."""
 
         def log_ratio(log_budget: float) -> float:
-            return float(np.log(self._relative_width(self.at(float(np.exp(log_budget))))))
+            return float(np.log(self._relative_width(self.solution(float(np.exp(log_budget))))))
 
-        least, min_propensity = -np.inf, self._specification.min_propensity
+        least, min_propensity = -np.inf, self._specification.limits.min_propensity
         if min_propensity is not None:
             least = float(np.log(min_propensity * self._specification.problem.total_cost))
             if log_ratio(least) <= 0:
@@ -201,72 +207,61 @@ class Regret(Summarised):
             ("Distance in the information of labels", f"{self.distance:.3g}"),
             ("Smallest propensity", f"{self.floor:.3g}"),
         )
-        table = Summary("Regret of a Labelling Plan", (), (("value", 1),), figures, (str(self),), row_head="figure")
-        return table.with_title(title)
-
-    def __str__(self) -> str:
-        return (
-            f"If these probabilities are true, the plan's sum of variances is {100 * self.relative:.1f} % above that "
-            f"of the best plan. The difference is {self.excess:.3g}, with the upper bound {self.sharp_bound:.3g}; the "
-            f"difference between the uniform plan and the best plan is {self.uniform_excess:.3g}."
-        )
+        head = (("value", 1),)
+        return Summary("Regret of a Labelling Plan", (), head, figures, (), row_head="figure").with_title(title)
 
 
-def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
+def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
     """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C)."""
-    problem, names = specification.problem, specification.names
+    specification, problem = solution.specification, solution.specification.problem
+    goal, explore = specification.goal, specification.limits.explore
+    assert isinstance(problem, VoteProblem)
     reasons = {
-        "has criterion='D', which minimises a determinant, but regret is about sums of variances; make the plan with "
-        "criterion='A'": specification.criterion.kind == "D",
-        "has estimator='bt_restricted', where the information of a label depends on the other labels of its prompt; "
-        "regret is about estimator='debiased', where this is not so": problem.interdependent,
-        "weights pairs by its own labels, but regret is about weights that are given; fit with "
-        "pairs=Pairs(edge_weights=...), 'equal' or a matrix": specification.uniform_plan is not None
-        and specification.earlier is None,
-        "adds labels to those of a fit, but regret is about an estimate from the planned labels alone; make the plan "
-        "with design(..., from_scratch=True)": specification.earlier is not None,
+        "minimises a determinant, and regret is about sums of variances: take criterion='A'": goal.criterion == "D",
+        "is for estimator='bt_restricted', whose labels depend on each other: take 'debiased'": problem.interdependent,
+        "adds labels to those of a fit, and regret is about planned labels alone: take from_scratch=True": (
+            goal.earlier is not None
+        ),
+        "weights pairs by its own labels, and regret is about given weights: fit with other edge_weights=": (
+            goal.counts is not None
+        ),
     }
     for reason, holds in reasons.items():
         if holds:
             raise OptionError(f"this plan {reason}")
-    table, shape = mu_array(mu), (problem.n_contexts, *problem.mu.shape[1:])
-    if table.shape != shape:
+    table, n = mu_array(mu), problem.n_contexts
+    if table.shape != (shape := (n, *problem.mu.shape[1:])):
         raise NuisanceError(
-            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
-            f"plan's contexts, models and categories"
+            f"mu has shape {table.shape}; that of the plan's contexts, models and categories is {shape}"
         )
-    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
-    metric, n, row = specification.criterion.metric(specification.between_covariance), problem.n_contexts, problem.row
-    by_context = replace(
-        problem,
-        mu=table,
-        row=np.arange(n),
-        cost=at_rows(problem.cost, row),
-        context_weight=at_rows(problem.context_weight, row),
-        deviations=None,
-    )
-    _, between_covariance, _, truth = by_context.scan()
-    assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
-    floor, explore = solution.smallest_propensity, specification.explore
-    constraints = Constraints(truth.cost, np.array([[floor]]), solution.budget, problem.one_pair)
-    best = propensity_table(allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensities)
-    propensity, uniform = solution.propensity[row], specification.uniform(solution.expected_cost)
-    best_variance = float((information / best).sum()) / n
-    between = float(np.trace(metric @ between_covariance))
-    excess = float((information / propensity).sum()) / n - best_variance
-    gap = np.abs(assumed_information - information)
+    check_mu(table, problem.models, list(problem.contexts.index), problem.ordered)
+    row, metric = problem.row, specification.metric(problem.between)
+    cost, weight = at_rows(problem.cost, row), at_rows(problem.context_weight, row)
+    by_context = replace(problem, mu=table, row=np.arange(n), cost=cost, context_weight=weight, deviation=None)
+    _, truth = by_context.scanned()
+    assumed, information = problem.label_information(metric)[row], truth.label_information(metric)
+    floor = solution.smallest_propensity
+    constraints = truth.constraints(floor, solution.budget)
+    best = propensity_table(allocate(cell_rates(np.sqrt(information / truth.cost)), constraints).propensities)
+
+    def variance(information: FloatArray, propensity: FloatArray | float) -> float:
+        return float((information / propensity).sum()) / n
+
+    propensity, uniform = solution.propensity[row], problem.uniform(solution.expected_cost)
+    best_variance, gap = variance(information, best), np.abs(assumed - information)
+    excess = variance(information, propensity) - best_variance
     # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow for
     # the loss of this mixture under mu_hat.
-    optimal = (propensity - explore * specification.uniform(solution.budget)) / (1 - explore)
     loss_from_mixing = 0.0
     if explore:
-        loss_from_mixing = float((assumed_information / propensity - assumed_information / optimal).sum()) / n
+        optimal = (propensity - explore * problem.uniform(solution.budget)) / (1 - explore)
+        loss_from_mixing = variance(assumed, propensity) - variance(assumed, optimal)
     return Regret(
         excess=excess / n,
-        relative=excess / (best_variance + between),
-        uniform_excess=(float(information.sum()) / uniform / n - best_variance) / n,
-        sharp_bound=(float((gap * (1 / propensity + 1 / floor)).sum()) / n + loss_from_mixing) / n,
-        bound=(2 * float(gap.sum()) / (floor * n) + loss_from_mixing) / n,
+        relative=excess / (best_variance + float(np.trace(metric @ truth.between))),
+        uniform_excess=(variance(information, uniform) - best_variance) / n,
+        sharp_bound=(variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
+        bound=(2 * variance(gap, floor) + loss_from_mixing) / n,
         distance=float(gap.sum()) / n,
         floor=floor,
     )

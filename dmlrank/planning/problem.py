@@ -1,22 +1,25 @@
-"""The design problem of a plan: contexts, the pairs that can be labelled, and the information and cost of a label.
+"""The problem of a plan: what a label or a run adds to the precision of scores, and what it costs.
 
-A *table* is the array (K, K, C) of the probabilities of one context. Contexts with equal tables, weights and costs
-share a *row* of the problem, so that g rows stand for n contexts. A *cell* is one row and one of the m pairs.
+Votes and scores are two problems with one interface, :class:`Problem`: :class:`VoteProblem` is about labels of pairs of
+models, and :class:`~dmlrank.planning.score_plan.ScoreProblem` about runs of models. The n contexts (prompts) are
+grouped into g *rows*: contexts with equal probabilities, weights and costs share a row. A *cell* is a row and one of m
+pairs, or groups of models that are run together.
 
-Sigma is n times the covariance of the scores. The labels of the pair (j, k) on a context add M_jk / pi_jk to Sigma.
-M_jk = J V J', (K, K), with the derivative J of the functional by the probabilities of the pair, and the covariance V of
-the label. The derivative of the objective by Sigma is the *metric*, a (K, K) matrix. The trace of metric times M is the
-*information* of the label: the larger it is, the more the objective falls if the pair is labelled more often.
+Sigma is n times the covariance of the scores. The labels of the pair (j, k) on a context add M_jk / pi_jk to Sigma,
+with M_jk = J V J', (K, K): J is the derivative of the functional by the probabilities of the pair, and V the covariance
+of the label. The derivative of the objective by Sigma is the *metric*, a (K, K) matrix, and the trace of metric times M
+is the *information* of the label: the larger it is, the more the objective falls if the pair is labelled more often.
 
-With the restricted Bradley-Terry estimator, the labels of a context depend on each other: the information of a label
-depends on the other labels of its context. A plan then needs a search by steps, each of which solves a problem with
-fixed information; see :mod:`dmlrank.planning.search`.
+With the restricted Bradley-Terry estimator the information of a label depends on the other labels of its context: such
+a problem is *interdependent*. A plan then needs steps, each of which takes the information as given; see
+:mod:`dmlrank.planning.search`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -30,27 +33,32 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import OptionError
-from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, Functional
-from ..functionals.base import edge_matrix
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import (
     CellArray,
-    CellRates,
     Computed,
     Constraints,
     Propensities,
     Rows,
     at_rows,
     cached_blocks,
+    cell_rates,
     map_blocks,
     propensities_at_multiplier,
+    propensity_table,
 )
 
 T = TypeVar("T")
 
 # Tables of contexts, (g, K, K, C): an array, or predicted when they are indexed.
 Tables: TypeAlias = FloatArray | Computed
+# What is drawn: contexts, the places of their models (-1 for none) by column of a sample, and propensities, (d,) each.
+Drawn: TypeAlias = tuple[IntArray, list[IntArray], FloatArray]
+# Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
+CHUNK_SIZE = 2_000_000
+# Largest number of cells whose numbers are stored in double precision; computations always are in this precision.
+DOUBLE_CELLS = 20_000_000
 # A pass over fewer chunks than this takes so little time that a log file gets no line of progress for it.
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
@@ -61,146 +69,75 @@ _DRAWN_CONTEXTS = 1024
 _COST_CLASSES = 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """The m pairs of items that can be labelled: ordered ones, or unordered ones with ``first < second``.
-
-    first, second (m,).
-    """
-
-    first: IntArray
-    second: IntArray
-    n_items: int
-    ordered: bool
-
-    @classmethod
-    def of(cls, functional: Functional, n_items: int, ordered: bool) -> Pairs:
-        """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
-        edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
-        first, second = np.nonzero(edges if ordered else np.triu(edges))
-        return cls(first, second, n_items, ordered)
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def take(self, matrices: FloatArray) -> FloatArray:
-        """Return the entries of the pairs, (n, m), from matrices, (n, K, K)."""
-        # Indexing flattened matrices once is several times as fast as indexing two axes.
-        return np.take(matrices.reshape(len(matrices), -1), self.first * self.n_items + self.second, axis=1)
-
-    def matrices(self, columns: FloatArray) -> FloatArray:
-        """Return matrices, (n, K, K), with these entries of the pairs, (n, m).
-
-        The matrices are zero where a pair is not compared, and symmetric where pairs have no order.
-        """
-        matrices = np.zeros((len(columns), self.n_items**2))
-        matrices[:, self.first * self.n_items + self.second] = columns
-        if not self.ordered:
-            matrices[:, self.second * self.n_items + self.first] = columns
-        return matrices.reshape(-1, self.n_items, self.n_items)
-
-    def directed(self, columns: FloatArray) -> FloatArray:
-        """Return matrices, (n, K, K), as :meth:`matrices`, where an unordered pair stands in the entry j < k alone."""
-        return replace(self, ordered=True).matrices(columns)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlanNames:
-    """Names of the models, scores and contexts of a plan, and of the columns of its samples.
-
-    contexts (n,): Identifiers; tuples where several columns identify a context.
-    context_columns: The columns that identify a context.
-    first_column, second_column: The columns of the model shown first and of the one shown second.
-    scores: Names of the scores: those of the models, or of a functional's own outputs.
-    carried (n, c): Further columns of samples that a row needs, such as features and the run; None for none.
-    """
-
-    models: tuple[str, ...]
-    contexts: NDArray[np.object_]
-    context_columns: tuple[str, ...]
-    first_column: str
-    second_column: str
-    scores: tuple[str, ...] = ()
-    carried: pd.DataFrame | None = None
-
-    def rows_of(self, context: IntArray) -> pd.DataFrame:
-        """Return the columns that identify contexts, a row for each of the places ``context``."""
-        ids = list(self.contexts[context])
-        if len(self.context_columns) == 1:
-            rows = pd.DataFrame({self.context_columns[0]: pd.Series(ids).infer_objects()})
-        else:
-            rows = pd.DataFrame(ids, columns=list(self.context_columns))
-        return rows if self.carried is None else rows.join(self.carried.iloc[context].reset_index(drop=True))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelDeviations:
-    """Standard deviations of labels that move the scores along the same direction in every context: M = v dd'.
-
-    deviation (g, m): Standard deviation of a label of each cell along the direction of its pair; in single precision
-        where there are very many cells.
-    directions (m, K): The direction in which a label of each pair moves the scores.
-    """
-
-    deviation: CellArray
-    directions: FloatArray
-
-    def squared_lengths(self, metric: FloatArray) -> FloatArray:
-        """Return the squared lengths of the directions, (m,), in a metric, (K, K)."""
-        directions = self.directions
-        return np.maximum(np.einsum("mj,jk,mk->m", directions, metric, directions, optimize=True), 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DesignProblem:
-    """Everything about the contexts that a plan depends on: the information and the cost of a label.
-
-    A row stands for all contexts with the same probabilities, weight and costs; see the module's docstring.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Problem(ABC):
+    """Everything about the contexts that a plan depends on.
 
     functional: Holds its category weights and its graph already.
-    mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
+    mu (g, ...): What is known of the labels or runs of each row.
     row (n,): Row of each context.
-    floor: Smallest probability of a category for functionals with a logit or a division.
-    cost (g or 1, m or 1): Cost of a label.
-    one_pair: Whether a context gets at most one label.
+    cost (g or 1, m or 1): Cost of a cell.
     context_weight (g or 1,): Weight of each context in the target population, with mean one over contexts.
     fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
         sample of.
-    unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
-        log-odds.
-    chunk_size: Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
-    double_cells: Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of
-        more cells are stored in single precision; computations are in double precision in any case.
-    deviations: Standard deviations of labels, where one pass over mu has computed them.
-    before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
-        those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
-    worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
+    models: Names of the K models.
+    contexts: The other columns of samples, such as features, with the identifiers of the n contexts as index.
+    columns: The columns of a sample with models: of the model shown first and of the one shown second, or of the model.
+    one_pair: Whether a context gets at most one label.
+    unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points.
+    between (K, K): Covariance of the scores between contexts, which no plan changes.
     interdependent: Whether the information of a label depends on the other labels of its context.
-    of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
+    of_scores, what: Whether the cells are runs of groups of models, and not labels of pairs; what is bought.
     """
 
     functional: Functional
     mu: Tables
     row: IntArray
-    floor: float
-    pairs: Pairs
     cost: FloatArray
-    one_pair: bool
     context_weight: FloatArray
     fixed_prompts: bool
+    models: tuple[str, ...]
+    contexts: pd.DataFrame
+    columns: tuple[str, ...]
+    one_pair: bool = False
     unit: float = 1.0
-    chunk_size: int = 2_000_000
-    double_cells: int = 20_000_000
-    deviations: LabelDeviations | None = None
-    before: FloatArray | float = 0.0
-    worth: FloatArray | float = 1.0
+    between: FloatArray = field(default_factory=lambda: np.zeros(()))
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
+    what: ClassVar[str] = "labels"
 
     @property
-    def spent(self) -> float:
-        """Cost that is in the propensities, but was paid in earlier rounds."""
-        return 0.0
+    @abstractmethod
+    def n_cells(self) -> int:
+        """Number of cells of a row, m."""
+
+    @abstractmethod
+    def scanned(self) -> tuple[FloatArray, Problem]:
+        """Return the scores that the problem implies, (K,), and the problem with what one pass over it tells."""
+
+    @abstractmethod
+    def constraints(self, lower: float, budget: float) -> Constraints:
+        """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
+
+    @abstractmethod
+    def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
+        """Return sqrt(information / cost) of every cell, (g, m), in a metric; if interdependent, at propensities."""
+
+    @abstractmethod
+    def labelling_covariance(self, propensities: Propensities) -> FloatArray:
+        """Return the covariance, (K, K), which labels or runs with propensities (g, m) add to Sigma."""
+
+    @abstractmethod
+    def matrices(self, columns: FloatArray) -> FloatArray:
+        """Return numbers by cell, (b, m), as the user sees them: (b, K, K) by pair, or (b, K) by model."""
+
+    @abstractmethod
+    def expected_by_model(self, propensities: Propensities) -> FloatArray:
+        """Return the expected number of labels or runs of each model, (K,)."""
+
+    @abstractmethod
+    def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
+        """Draw what to label or run, and the contexts without anything that belong to the sample."""
 
     @property
     def n_rows(self) -> int:
@@ -214,8 +151,8 @@ class DesignProblem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(g, m): rows and pairs."""
-        return self.n_rows, len(self.pairs)
+        """(g, m): rows and cells of a row."""
+        return self.n_rows, self.n_cells
 
     @property
     def count(self) -> FloatArray:
@@ -225,9 +162,108 @@ class DesignProblem:
     @property
     def cell_type(self) -> type[np.float64] | type[np.float32]:
         """Precision in which numbers by cell are kept."""
-        return np.float64 if self.n_rows * len(self.pairs) <= self.double_cells else np.float32
+        return np.float64 if self.n_rows * self.n_cells <= DOUBLE_CELLS else np.float32
 
-    def by_row(self) -> DesignProblem:
+    @property
+    def spent(self) -> float:
+        """Cost that is in the propensities, but was paid in earlier rounds."""
+        return 0.0
+
+    @property
+    def total_cost(self) -> float:
+        """Cost of a label or run of every cell of every context that there is not yet."""
+        return self.expected_cost(np.broadcast_to(1.0, self.shape))
+
+    @property
+    def max_uniform(self) -> float:
+        """The largest propensity that all cells can have at the same time."""
+        return 1 / self.n_cells if self.one_pair else 1.0
+
+    def uniform(self, cost: float) -> float:
+        """Return the uniform plan's propensity at this cost, or the largest possible one."""
+        return min(self.max_uniform, (cost + self.spent) / (self.total_cost + self.spent))
+
+    def uniform_covariance(self, propensity: float) -> FloatArray:
+        """Return what the uniform plan adds to Sigma, (K, K)."""
+        return self.labelling_covariance(np.broadcast_to(propensity, self.shape))
+
+    def sample(self) -> Problem | None:
+        """Return the problem of a random sample of the rows; None where there are few rows."""
+        return None
+
+    def expected_cost(self, propensities: Propensities) -> float:
+        """Return the expected cost of propensities, (g, m)."""
+        count = self.count
+
+        def cost_of(block: slice) -> float:
+            return float(count[block] @ (propensities[block] * at_rows(self.cost, block)).sum(axis=1))
+
+        return sum(map_blocks(cost_of, self.shape)) - self.spent
+
+    def label_information(self, metric: FloatArray) -> FloatArray:
+        """Return the information of every cell, (g, m)."""
+        return np.asarray(np.square(propensity_table(self.cell_rates(metric))) * self.cost)
+
+    def scale(self, part: slice) -> FloatArray:
+        """Return the factor of the covariance of a cell, (b or 1, 1), from the weights of contexts and the unit."""
+        return self.unit**2 * np.square(at_rows(self.context_weight, part))[:, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class VoteProblem(Problem):
+    """Labels of m pairs of models: ordered pairs, or unordered ones with ``first < second``.
+
+    mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
+    first, second (m,): The pairs.
+    ordered: Whether the two display orders of a pair have propensities of their own.
+    floor: Smallest probability of a category for functionals with a logit or a division.
+    full (K, K): Labelling covariance with a label on every pair of every context.
+    deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
+        context, M = v dd': the standard deviations of labels along it, and the directions.
+    before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
+        those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
+    worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
+    """
+
+    first: IntArray
+    second: IntArray
+    ordered: bool
+    floor: float
+    full: FloatArray = field(default_factory=lambda: np.zeros(()))
+    deviation: CellArray | None = None
+    directions: FloatArray | None = None
+    before: FloatArray | float = 0.0
+    worth: FloatArray | float = 1.0
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.first)
+
+    @property
+    def n_items(self) -> int:
+        """Number of models, K."""
+        return self.mu.shape[1]
+
+    def take(self, matrices: FloatArray) -> FloatArray:
+        """Return the entries of the pairs, (b, m), from matrices, (b, K, K)."""
+        # Indexing flattened matrices once is several times as fast as indexing two axes.
+        return np.take(matrices.reshape(len(matrices), -1), self.first * self.n_items + self.second, axis=1)
+
+    def directed(self, columns: FloatArray) -> FloatArray:
+        """Return matrices, (b, K, K), with these entries of the pairs, (b, m), and zeros elsewhere."""
+        matrices = np.zeros((len(columns), self.n_items**2))
+        matrices[:, self.first * self.n_items + self.second] = columns
+        return matrices.reshape(-1, self.n_items, self.n_items)
+
+    def matrices(self, columns: FloatArray) -> FloatArray:
+        matrices = self.directed(columns)
+        return matrices if self.ordered else matrices + matrices.swapaxes(1, 2)
+
+    def both_orders(self, table: FloatArray) -> FloatArray:
+        """Return the sums of the entries (j, k) and (k, j), (K, K), where display orders have entries of their own."""
+        return table + table.T if self.ordered else table
+
+    def by_row(self) -> VoteProblem:
         """Return the problem whose rows are the contexts with equal tables, costs and weights.
 
         Costs and weights of this problem are by context, (n or 1, ...), and those of the returned problem by row.
@@ -239,9 +275,9 @@ class DesignProblem:
             # Costs by context and pair hardly ever agree in all pairs: every context is a row of its own.
             first_context = group = np.arange(len(row))
         else:
-            columns = [row.astype(float), *(part for part in (cost[:, 0], weight) if len(part) > 1)]
+            by_context = [row.astype(float), *(part for part in (cost[:, 0], weight) if len(part) > 1)]
             _, first_context, group = np.unique(
-                np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True
+                np.stack(by_context, axis=1), axis=0, return_index=True, return_inverse=True
             )
         return replace(
             self,
@@ -251,14 +287,14 @@ class DesignProblem:
             context_weight=at_rows(weight, first_context),
         )
 
-    def sample(self) -> DesignProblem | None:
+    def sample(self) -> VoteProblem | None:
         """Return the problem of a random sample of the rows with all their contexts; None where there are few rows.
 
         Every call draws the same rows: fewer where the probabilities of so many rows need too much memory.
         """
-        size, deviations = SAMPLE_SIZE, self.deviations
-        if deviations is None:
-            size = min(size, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
+        size, deviation = SAMPLE_SIZE, self.deviation
+        if deviation is None:
+            size = min(size, max(200, 10 * CHUNK_SIZE // int(np.prod(self.mu.shape[1:]))))
         if self.n_rows <= 4 * size:
             return None
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
@@ -268,62 +304,42 @@ class DesignProblem:
             self,
             # Searches pass over mu many times, so that the probabilities of a sample are kept in an array. Where the
             # problem holds the standard deviations of labels, searches do not use mu, and none is read here.
-            mu=self.mu[index] if deviations is None else some_tables(self.mu, index),
+            mu=self.mu[index] if deviation is None else some_tables(self.mu, index),
             row=place[self.row][place[self.row] >= 0],
             cost=at_rows(self.cost, index),
             context_weight=at_rows(self.context_weight, index),
-            deviations=None if deviations is None else replace(deviations, deviation=deviations.deviation[index]),
+            deviation=None if deviation is None else deviation[index],
         )
 
-    @property
-    def total_cost(self) -> float:
-        """Cost of a label on every pair of every context."""
-        return self.expected_cost(np.broadcast_to(1.0, self.shape))
-
     def constraints(self, lower: float, budget: float) -> Constraints:
-        """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
         return Constraints(self.cost, np.array([[lower]]), budget, self.one_pair, self.count, self.before)
-
-    def expected_cost(self, propensities: Propensities) -> float:
-        """Return the expected cost of propensities, (g, m)."""
-        count = self.count
-
-        def cost_of(block: slice) -> float:
-            return float(count[block] @ (propensities[block] * at_rows(self.cost, block)).sum(axis=1))
-
-        return sum(map_blocks(cost_of, self.shape))
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
         count = self.count
         total = sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape))
-        return self.pairs.matrices(np.atleast_2d(total))[0]
+        return self.matrices(np.atleast_2d(total))[0]
 
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
-        """Return the expected number of labels in which each model is compared, (K,)."""
         labels = self.expected_labels(propensities)
-        return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.pairs.ordered else 0))
+        return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.ordered else 0))
 
-    def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
+    def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw the pairs to label on each context: of every pair as many labels as expected, rounded down or up.
 
-        With at most one label of a context, the number of all labels is the expected one, rounded down or up. The frame
-        has a row for every label to collect and for every context without a label, in the order of the contexts.
+        With at most one label of a context, the number of all labels is the expected one, rounded down or up. Every
+        context without a label is drawn once without models. The order is that of the contexts.
         """
-        context, column, propensity = self._drawn_cells(propensities, rng)
-        first, second = self.pairs.first[column], self.pairs.second[column]
-        if not self.pairs.ordered:
-            exchange = rng.random(len(column)) < 0.5
+        context, cell, propensity = self._drawn_cells(propensities, rng)
+        first, second = self.first[cell], self.second[cell]
+        if not self.ordered:
+            exchange = rng.random(len(cell)) < 0.5
             first, second = np.where(exchange, second, first), np.where(exchange, first, second)
         unlabelled = np.setdiff1d(np.arange(self.n_contexts), context)
-        every = np.concatenate([context, unlabelled])
+        every, none = np.concatenate([context, unlabelled]), np.full(len(unlabelled), -1)
         order = np.argsort(every, kind="stable")
-        frame, models = names.rows_of(every[order]), np.array([*names.models, None], dtype=object)
-        no_model = np.full(len(unlabelled), len(names.models))
-        frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
-        frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
-        frame["propensity"] = np.concatenate([propensity, np.full(len(unlabelled), np.nan)])[order]
-        return frame
+        models = [np.concatenate([side, none])[order] for side in (first, second)]
+        return every[order], models, np.concatenate([propensity, np.full(len(unlabelled), np.nan)])[order]
 
     def _drawn_cells(
         self, propensities: Propensities, rng: np.random.Generator
@@ -340,7 +356,7 @@ class DesignProblem:
         """
         classes = cost_classes(np.broadcast_to(self.cost.mean(axis=1), self.n_rows))[self.row]
         order = np.lexsort((rng.random(self.n_contexts), classes))
-        start = rng.random(1 if self.one_pair else len(self.pairs))
+        start = rng.random(1 if self.one_pair else self.n_cells)
         if not self.one_pair:
             count = self.count
 
@@ -373,15 +389,10 @@ class DesignProblem:
         in_order = np.lexsort((column, context))
         return context[in_order], column[in_order], propensity[in_order]
 
-    def scan(self) -> tuple[FloatArray, FloatArray, FloatArray, DesignProblem]:
-        """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations.
-
-        The third result is the labelling covariance, (K, K), with a label on every pair of every context.
-        """
-        functional, directions = self.functional, None
-        if not self.interdependent:
-            directions = functional.label_directions(self.pairs.n_items)
-        cell_type = self.cell_type if directions is not None else None
+    def scanned(self) -> tuple[FloatArray, VoteProblem]:
+        """Pass over mu once; return the mean of F(mu), (K,), and the problem with its covariance and deviations."""
+        directions = None if self.interdependent else self.functional.label_directions(self.n_items)
+        cell_type = None if directions is None else self.cell_type
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
         count, values, labelling = self.count, [], np.zeros(())
         work, arguments_of = type(self).scores_and_deviations, lambda part: (cell_type, count[part, None])
@@ -395,57 +406,53 @@ class DesignProblem:
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
-        covariance = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        if deviation is None or directions is None:
-            return mean, covariance, labelling / self.n_contexts, self
-        deviations = LabelDeviations(deviation, directions[self.pairs.first, self.pairs.second])
-        problem = replace(self, deviations=deviations)
-        return mean, covariance, problem.labelling_covariance(np.broadcast_to(1.0, self.shape)), problem
+        between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
+        if directions is None:
+            return mean, replace(self, between=between, full=labelling / self.n_contexts)
+        directions = directions[self.first, self.second]
+        problem = replace(self, between=between, deviation=deviation, directions=directions)
+        every = np.broadcast_to(1.0, self.shape)
+        return mean, replace(problem, full=problem.labelling_covariance(every))
 
-    def label_rates(self, metric: FloatArray) -> CellRates:
-        """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
-        if self.deviations is not None:
-            return self.rates_of_lengths(self.worth * self.deviations.squared_lengths(metric))
+    def uniform_covariance(self, propensity: float) -> FloatArray:
+        if np.ndim(self.before):
+            return Problem.uniform_covariance(self, propensity)
+        return np.asarray(self.full / propensity)
+
+    def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
+        if self.deviation is not None:
+            return self.rates_of_lengths(self.worth * self.squared_lengths(metric))
         base: CellArray = np.empty(self.shape, self.cell_type)
-        one = np.broadcast_to(1.0, self.shape)
-        for part, information in pass_over(self, type(self).information_in, lambda part: (metric, one[part])):
-            base[part] = np.sqrt(information / at_rows(self.cost, part))
-        return CellRates(base)
-
-    def rates_of_lengths(self, length: FloatArray) -> CellRates:
-        """Return the rates of labels whose directions have these squared lengths, (m,)."""
-        assert self.deviations is not None
-        deviation, scale = self.deviations.deviation, self.scale(slice(0, self.n_rows))
-        if len(self.cost) == 1:
-            return CellRates(deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
-        return CellRates(deviation, np.sqrt(scale / self.cost), np.sqrt(length))
-
-    def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Return the information of a label of every cell, (g, m), of interdependent labels at ``propensity``."""
-        if self.deviations is not None:
-            information = np.square(self.deviations.deviation, dtype=np.float64)
-            information *= self.worth * self.deviations.squared_lengths(metric)
-            information *= self.scale(slice(0, self.n_rows))
-            return information
-        information = np.empty(self.shape)
         at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
-        for part, of_part in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
-            information[part] = of_part * self.worth
-        return information
+        for part, information in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
+            base[part] = np.sqrt(information * self.worth / at_rows(self.cost, part))
+        return cell_rates(base)
+
+    def squared_lengths(self, metric: FloatArray) -> FloatArray:
+        """Return the squared lengths of the directions of labels, (m,), in a metric, (K, K)."""
+        along = self.directions
+        assert along is not None
+        return np.maximum(np.einsum("mj,jk,mk->m", along, metric, along, optimize=True), 0)
+
+    def rates_of_lengths(self, length: FloatArray) -> Computed:
+        """Return the rates of labels whose directions have these squared lengths, (m,)."""
+        assert self.deviation is not None
+        scale = self.scale(slice(0, self.n_rows))
+        if len(self.cost) == 1:
+            return cell_rates(self.deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
+        return cell_rates(self.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
-        """Return the covariance, (K, K), which labels with propensities (g, m) add to Sigma."""
+        if self.deviation is not None and self.directions is not None:
+            return np.asarray((self.directions.T * self.labelling_variances(propensities)) @ self.directions)
         count = self.count[:, None]
-        if self.deviations is not None:
-            directions = self.deviations.directions
-            return np.asarray((directions.T * self.labelling_variances(propensities)) @ directions)
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
     def labelling_variances(self, propensities: Propensities) -> FloatArray:
         """Return the variances, (m,), which labels add to Sigma along the directions of their pairs."""
-        assert self.deviations is not None
-        deviation, count = self.deviations.deviation, self.count[:, None]
+        deviation, count = self.deviation, self.count[:, None]
+        assert deviation is not None
 
         def variances(block: slice) -> FloatArray:
             variance = np.square(deviation[block], dtype=np.float64)
@@ -456,8 +463,16 @@ class DesignProblem:
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
-        rates = CellRates(np.sqrt(self.label_information(metric) / self.cost))
-        return propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
+        return propensities_at_multiplier(self.cell_rates(metric), self.constraints(lower, np.inf), multiplier)
+
+    def scale(self, part: slice) -> FloatArray:
+        """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
+
+        Where pairs are not ordered, one label counts for the ordered pair (j, k) and for (k, j). With the categories
+        "first wins" and "second wins" exchanged, the functional has the same derivative in (k, j) as in (j, k). The
+        label therefore moves the scores twice as far, and M is four times as large.
+        """
+        return (1.0 if self.ordered else 4.0) * Problem.scale(self, part)
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
@@ -471,29 +486,19 @@ class DesignProblem:
         """
         scores = self.functional.value(mu)
         if cell_type is None:
-            every_pair = np.broadcast_to(1.0, (len(mu), len(self.pairs)))
+            every_pair = np.broadcast_to(1.0, (len(mu), self.n_cells))
             return scores, None, self.added_covariance(part, mu, count, every_pair)
-        variances = self.pairs.take(self.functional.label_variances(mu))
+        variances = self.take(self.functional.label_variances(mu))
         return scores, np.sqrt(np.maximum(variances, 0)).astype(cell_type), 0.0
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
-        return self.pairs.take(self.functional.information(mu, metric)) * self.scale(part)
+        return self.take(self.functional.information(mu, metric)) * self.scale(part)
 
     def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the sum of M / pi over the labels of a range of rows, (K, K), for counts (b, 1)."""
         # The entries (k, j) of unordered pairs are zero; the factor ``scale`` makes up for them.
-        return np.asarray(self.functional.accumulate(mu, self.pairs.directed(count / propensity * self.scale(part))))
-
-    def scale(self, part: slice) -> FloatArray:
-        """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
-
-        Where pairs are not ordered, one label counts for the ordered pair (j, k) and for (k, j). With the categories
-        "first wins" and "second wins" exchanged, the functional has the same derivative in (k, j) as in (j, k). The
-        label therefore moves the scores twice as far, and M is four times as large.
-        """
-        scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
-        return scale * np.square(at_rows(self.context_weight, part))[:, None]
+        return np.asarray(self.functional.accumulate(mu, self.directed(count / propensity * self.scale(part))))
 
 
 def some_tables(tables: Tables, index: IntArray) -> Tables:
@@ -535,7 +540,7 @@ def drawn_together(propensity: FloatArray, cost: FloatArray, rng: np.random.Gene
 
 
 def pass_over(
-    problem: DesignProblem,
+    problem: VoteProblem,
     work: Callable[..., T],
     arguments_of: Callable[[slice], tuple[object, ...]],
 ) -> Iterator[tuple[slice, T]]:
@@ -544,7 +549,7 @@ def pass_over(
     The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Ranges
     depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
     """
-    parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), problem.chunk_size))
+    parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), CHUNK_SIZE))
     cells = problem.mu.shape[1] ** 2
     tasks = _Tasks(parts, cells, arguments_of)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
@@ -568,7 +573,7 @@ class _Tasks(Sequence[tuple[slice, list[tuple[object, ...]]]]):
         return self.parts[number], list(map(self.arguments_of, cached_blocks(self.parts[number], self.cells)))
 
 
-def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
+def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
     """Return the results of a task by block, for probabilities that are clipped at the floor and renormalised."""
     part, arguments = task
     chunk, results = problem.mu[part], []
@@ -591,9 +596,9 @@ def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, 
 _MAX_STEPS, _TOLERANCE = 2000, 1e-9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RestrictedDesignProblem(DesignProblem):
-    r"""A design problem for the estimator ``bt_restricted``, with the labelling covariance E [I(X; pi)^-1].
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RestrictedVoteProblem(VoteProblem):
+    r"""Labels for the estimator ``bt_restricted``, with the labelling covariance E [I(X; pi)^-1].
 
     The information matrix of a context is :math:`I = \sum_{jk} \pi_{jk} w_{jk} z_{jk} z_{jk}'`, as in
     :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`: :math:`w_{jk}` is the variance of a label, and
@@ -623,9 +628,9 @@ class RestrictedDesignProblem(DesignProblem):
 
         The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
         """
-        propensity = np.full(self.shape, 1.0 / len(self.pairs) if self.one_pair else 0.5)
+        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
-            rates = CellRates(np.sqrt(self.label_information(metric, propensity) / self.cost))
+            rates = self.cell_rates(metric, propensity)
             new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
             change = np.abs(np.log(new / propensity)).max(initial=0.0)
             propensity = new
@@ -638,36 +643,31 @@ class RestrictedDesignProblem(DesignProblem):
 
         Shapes: mu (b, K, K, C), propensity (b, m), returns (b, K, K) and (b, D, D).
         """
-        functional, n_items, ordered = self.functional, self.pairs.n_items, self.pairs.ordered
+        functional, n_items, ordered = self.functional, self.n_items, self.ordered
         assert isinstance(functional, BradleyTerry)
         assert functional.graph is not None
         # The estimator needs propensities for its estimate, but not for the probabilities of the nearest model.
         unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
         fitted = RestrictedBradleyTerry(functional, functional.graph, unused, ordered).probabilities(mu)
         variance = np.asarray(fitted * (1 - fitted))
-        return variance, information_inverse(self.pairs.directed(propensity) * variance, ordered)
+        return variance, information_inverse(self.directed(propensity) * variance, ordered)
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m)."""
-        first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
+        first, second, n_items = self.first, self.second, self.n_items
         variance, inverse = self.variances_and_inverse(mu, propensity)
         gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
         diagonal = np.einsum("njj->nj", gram)
         length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
-        if self.pairs.ordered:
+        if self.ordered:
             # The last coordinate of z belongs to the position effect and is one.
             length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
         scale = np.square(self.unit * at_rows(self.context_weight, part))[:, None]
-        return np.asarray(scale * np.square(propensity) * self.pairs.take(variance) * np.maximum(length, 0))
+        return np.asarray(scale * np.square(propensity) * self.take(variance) * np.maximum(length, 0))
 
     def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K)."""
-        n_items = self.pairs.n_items
+        n_items = self.n_items
         _, inverse = self.variances_and_inverse(mu, propensity)
         weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
         return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))
-
-
-def problem_of(estimator: str) -> type[DesignProblem]:
-    """Return the class of the design problems of an estimator."""
-    return RestrictedDesignProblem if estimator_named(estimator).needs_all_propensities else DesignProblem

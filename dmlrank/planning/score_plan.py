@@ -61,11 +61,11 @@ from ..fit.direct_fits import known_propensity
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
-from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
-from .plan import Plan
-from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights, specify
-from .problem import DesignProblem, Pairs, PlanNames, drawn_together
-from .search import EarlierLabels, of_eigenvalues, solve
+from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
+from .criteria import Goal, criterion_rows
+from .plan_options import Limits, array_of_costs, read_context_weights, rows_of_samples
+from .problem import Drawn, Problem, drawn_together
+from .specify import of_eigenvalues
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -76,62 +76,50 @@ _PRIOR_ALIKE = 60.0
 _LARGEST_CORRELATION = 0.95
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunGroups(Pairs):
-    """The groups of models, (K,), that are run together on a prompt, in the place of pairs; -1 for complete models."""
-
-    group: IntArray
-
-    def matrices(self, columns: FloatArray) -> FloatArray:
-        """Return propensities of models, (n, K), from those of groups, (n, G)."""
-        return np.hstack([columns, np.ones((len(columns), 1))])[:, self.group]
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ScoreProblem(DesignProblem):
-    """A design problem for means of scores, with groups of models for pairs; ``mu`` (n, K) are residual deviations.
+class ScoreProblem(Problem):
+    """Runs of groups of models, for means of scores.
 
-    correlation (K, K): Correlation of residuals.
+    mu (n, K): Standard deviations of residuals, zero for models that are complete.
+    group (K,): The group of each model, -1 for complete ones.
+    correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
     before (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
-    between_covariance (K, K): B.
     """
 
     mu: FloatArray
-    pairs: RunGroups
+    group: IntArray
     correlation: FloatArray
     single_run: FloatArray
     before: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
-    between_covariance: FloatArray
     of_scores: ClassVar[bool] = True
+    what: ClassVar[str] = "runs"
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.group.max()) + 1
 
     @property
     def groups(self) -> list[IntArray]:
         """The models of each group."""
-        return [np.flatnonzero(self.pairs.group == g) for g in range(len(self.pairs))]
+        return [np.flatnonzero(self.group == g) for g in range(self.n_cells)]
 
     @property
     def spent(self) -> float:
-        """Expected cost of the rounds so far, of models that are not complete."""
-        return float((self.before * self.cost_of_run)[:, self.pairs.group >= 0].sum())
+        return float((self.before * self.cost_of_run)[:, self.group >= 0].sum())
 
-    def sample(self) -> None:
-        return None
+    def scanned(self) -> tuple[FloatArray, ScoreProblem]:
+        return self.mu.mean(axis=0), self
 
-    def scan(self) -> tuple[FloatArray, FloatArray, FloatArray, DesignProblem]:
-        labelling = self.labelling_covariance(np.broadcast_to(1.0, self.shape))
-        return self.mu.mean(axis=0), self.between_covariance, labelling, self
-
-    def expected_cost(self, propensities: Propensities) -> float:
-        return float((propensity_table(propensities) * self.cost).sum()) - self.spent
+    def matrices(self, columns: FloatArray) -> FloatArray:
+        return np.hstack([columns, np.ones((len(columns), 1))])[:, self.group]
 
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
-        """Return the expected number of further runs of each model, (K,)."""
-        return np.asarray((self.pairs.matrices(propensity_table(propensities)) - self.before).sum(axis=0))
+        return np.asarray((self.matrices(propensity_table(propensities)) - self.before).sum(axis=0))
 
     def constraints(self, lower: float, budget: float) -> Constraints:
         before = np.stack([self.before[:, models].max(axis=1) for models in self.groups], axis=1)
@@ -139,19 +127,18 @@ class ScoreProblem(DesignProblem):
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
-                f"budget={budget:g} is too small: to run the compared models on the same prompts with at least the "
-                f"propensities of earlier rounds, and at least {lower:.3g}, costs {needed:.6g}; raise the budget, or "
-                f"lower min_propensity="
+                f"budget={budget:g} is too small: compared models on the same prompts, with at least the propensities "
+                f"so far and {lower:.3g}, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
         return Constraints(self.cost, least, budget + self.spent, False)
 
-    def label_rates(self, metric: FloatArray) -> CellRates:
+    def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         weighed, rates = metric * self.correlation, np.empty(self.shape)
         for g, models in enumerate(self.groups):
             deviation = self.mu[:, models]
             rates[:, g] = ((deviation @ weighed[np.ix_(models, models)]) * deviation).sum(axis=1)
             rates[:, g] += self.single_run[:, models] @ np.diag(metric)[models]
-        return CellRates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
+        return cell_rates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
         table, groups, total = propensity_table(propensities), self.groups, np.zeros(self.correlation.shape)
@@ -161,28 +148,23 @@ class ScoreProblem(DesignProblem):
                 scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
                 total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
                 total[np.ix_(others, models)] = total[np.ix_(models, others)].T
-        p = np.maximum(self.pairs.matrices(table), self.before)
+        p = np.maximum(self.matrices(table), self.before)
         runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
         return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
 
-    def scale(self, part: slice) -> FloatArray:
-        return np.square(at_rows(self.context_weight, part))[:, None]
-
-    def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
+    def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw the further runs, in the order of the prompts, with the propensities after this round.
 
         The uniform number of a prompt lies above the propensities of models without a score, and below those of models
         with one. Groups with smaller propensities are drawn from the prompts of groups with larger ones, which is the
         same as one uniform number; each draw has a fixed size, so that runs cost what is expected.
         """
-        is_open, groups = self.pairs.group >= 0, propensity_table(propensities)
+        is_open, groups = self.group >= 0, propensity_table(propensities)
         low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
         high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
         low, high = np.minimum(low, high)[:, None], np.maximum(low, high)[:, None]
         share = np.clip((groups - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
-        cost = np.where(self.is_there, 0.0, self.cost_of_run) @ (
-            self.pairs.group[:, None] == np.arange(len(self.pairs))
-        )
+        cost = np.where(self.is_there, 0.0, self.cost_of_run) @ (self.group[:, None] == np.arange(self.n_cells))
         rank = np.argsort(-share, axis=1, kind="stable")
         share, cost = np.take_along_axis(share, rank, 1), np.take_along_axis(share * cost, rank, 1)
         # The expected cost of a prompt's runs of this group and all later ones, if this group is drawn.
@@ -193,172 +175,180 @@ class ScoreProblem(DesignProblem):
             given = np.divide(share[:, g], wider, out=np.zeros(len(share)), where=is_inside & (wider > 0))
             is_inside = drawn_together(given, ahead[:, g], rng)
             is_drawn[is_inside, rank[is_inside, g]] = 1.0
-        after = self.pairs.matrices(groups)
-        prompt, model = np.nonzero((self.pairs.matrices(is_drawn) > 0) & ~self.is_there)
-        frame = names.rows_of(prompt)
-        frame[names.first_column] = np.array(names.models, dtype=object)[model]
-        frame = frame.infer_objects().assign(propensity=after[prompt, model])
-        if self.is_there.any():
-            return frame
-        # Nothing was run before: prompts that nothing is run on belong to the sample.
-        empty = np.setdiff1d(np.arange(len(after)), prompt)
-        return pd.concat([frame, names.rows_of(empty)], ignore_index=True) if len(empty) else frame
+        prompt, model = np.nonzero((self.matrices(is_drawn) > 0) & ~self.is_there)
+        # Where nothing was run before, prompts that nothing is run on belong to the sample.
+        empty = np.setdiff1d(np.arange(0 if self.is_there.any() else len(groups)), prompt)
+        after = np.append(self.matrices(groups)[prompt, model], np.full(len(empty), np.nan))
+        return np.append(prompt, empty), [np.append(model, np.full(len(empty), -1))], after
 
 
-def design_scores(
-    estimates: Estimates,
-    steps: FitState,
-    options: PlanOptions,
-    above: NDArray[np.bool_] | None,
-    *,
-    candidate: str | None = None,
-    from_scratch: bool = False,
-) -> Plan:
-    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run.
+def score_problem(
+    estimates: Estimates, steps: FitState, goal: Goal, limits: Limits, candidate: str | None, from_scratch: bool
+) -> tuple[ScoreProblem, Goal]:
+    """Return the problem of further runs, of the models of a fit and of a ``candidate`` that has not been run.
 
     With ``from_scratch`` the runs are a round of their own, whose fit has no other scores; those of this fit say how
     much scores vary, and how alike models are.
     """
-    scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
+    scores, n = steps.data.scores, steps.data.n_contexts
     assert scores is not None
-    if options.criterion != "A" or options.one_pair or options.explore:
+    if goal.criterion != "A" or limits.one_pair or limits.explore:
         raise OptionError(
             "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
         )
-    is_there, known = np.isfinite(scores.mean), known_propensity(steps.options.propensity, data, steps.source)
-    before = is_there.astype(float) if known is None else known
-    if known is None and not is_there.all():
-        raise OptionError(
-            "this fit has missing scores and no known propensities, so that a plan cannot add to its draws: fit with "
-            "the probabilities with which the scores were drawn (propensity=), or leave out the models that have gaps"
-        )
-    if not np.isfinite(before).all():
-        raise OptionError(
-            "the propensities of scores that were not drawn are not known from a column; pass the propensities of all "
-            "prompts and models to the fit: the plan of the last round, or a frame of prompts by models"
-        )
-    influence = steps.influence
+    before, influence, names = _propensities_so_far(steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
-    fitted, weight = influence.value, read_context_weights(steps.units.context_weight, n)
-    residual = np.where(is_there, np.where(is_there, scores.mean, 0.0) - fitted, np.nan)
-    # The square of the residual of one run, less that of the mean of all runs, in expectation.
-    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)
-    is_complete = np.asarray((before >= 1).all(axis=0))
-    names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
-    complete = np.flatnonzero(is_complete)
-    predicted = cache(partial(_predicted_by_others, steps, scores.mean, is_complete))
+    is_complete, sigma = np.asarray((before >= 1).all(axis=0)), estimates.covariance.matrix * n
+    fitted, predicted = influence.value, cache(partial(predicted_by_others, steps, is_complete))
+    # The columns of the arrays below are models; the candidate has the column of the model that stands for it.
+    like = np.arange(len(names))
     if candidate is not None:
-        if candidate in names:
-            raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
-        # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
-        proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
-        of_proxy, left = fitted[:, proxy], residual[:, proxy]
-        if is_complete[proxy]:
-            of_proxy = predicted(proxy)
-            left = scores.mean[:, proxy] - of_proxy
-        fitted, residual = np.column_stack([fitted, of_proxy]), np.column_stack([residual, left])
-        further = np.column_stack([further, further[:, proxy]])
-        names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
-        before = np.hstack([before, np.zeros((n, 1))])
-        is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
-        is_complete = np.append(is_complete, False)
-        above = None if above is None else np.pad(above, (0, 1))
+        proxy, goal = _stand_in(candidate, goal, estimates, is_complete)
+        of_proxy = predicted(proxy) if is_complete[proxy] else fitted[:, proxy]
+        like, fitted, names = np.append(like, proxy), np.column_stack([fitted, of_proxy]), [*names, candidate]
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
-                "from_scratch=True plans a round of all models of a fit in which all have scores on all prompts (such "
-                "as missing='common'); leave candidate= out, or from_scratch="
+                "from_scratch=True needs the scores of all models on all prompts (such as missing='common'); leave "
+                "candidate= out, or from_scratch="
             )
-        is_complete, complete = np.zeros(len(names), dtype=bool), np.zeros(0, dtype=np.intp)
-        fitted = np.stack([_predicted_by_others(steps, scores.mean, is_complete, j) for j in range(len(names))], axis=1)
-        residual, before, is_there = scores.mean - fitted, np.zeros(before.shape), np.zeros(before.shape, dtype=bool)
+        fitted = np.stack([predicted_by_others(steps, np.zeros(len(names), dtype=bool), int(j)) for j in like], axis=1)
+        if steps.options.prompts != "fixed":
+            goal = replace(goal, earlier=sigma, share=0.5)
+    is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
+    mean, before = scores.mean[:, like], np.where(is_new, 0.0, before[:, like])
+    is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
+    residual, estimate = mean - fitted, estimates.estimate[like]
+    goal = replace(goal, estimate=estimate)
     if is_complete.all():
         raise OptionError(
-            "every model was run on every prompt of the fit, so that no cell is left: further prompts, or further runs "
-            "of all cells, make scores more precise, and the summary of the fit says how much; name a model that has "
-            "not been run as candidate=, or plan a round of its own, such as of the next release, with "
-            "from_scratch=True"
+            "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
+            "scores more precise; name a model without runs as candidate=, or plan a new round with from_scratch=True"
         )
-    if proxy is not None and options.contrasts is None:
-        options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
-    gauge = steps.setup.functional.gauge(len(names)).basis
-    criterion, _, labels = make_criterion(options, names, estimate, gauge, above)
-    metric = criterion.rows.T @ criterion.rows
-    if not np.diag(metric)[~is_complete].any():
-        raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
-    is_open = np.flatnonzero(~is_complete)
-    group = np.full(len(names), -1)
-    group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
-    n_groups = int(group.max()) + 1
-    cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
+    group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
-    squares, drawn = np.square(residual), np.where(is_there, before, 1.0)
+    drawn, complete, squares = np.where(is_there, before, 1.0), np.flatnonzero(is_complete), np.square(residual)
 
     def variances(more: FloatArray) -> FloatArray:
         if len(complete) < 2:
             return residual_variances(squares + more, fitted, drawn, is_complete)
         found = np.zeros(squares.shape)
-        for j in is_open:
+        for j in np.flatnonzero(~is_complete):
             alike = complete[closest(estimate[complete] - estimate[j])]
             m = np.stack([*(predicted(int(k)) for k in alike), fitted[:, j]], axis=1)
-            by_model = np.square(scores.mean[:, alike] - m[:, :-1]) + more[:, alike]
-            by_model = np.column_stack([by_model, np.where(is_there, squares + more, np.nan)[:, j]])
-            so_far = np.column_stack([np.ones(by_model[:, 1:].shape), drawn[:, j]])
-            by_model = residual_variances(by_model, m, so_far, np.zeros(m.shape[1], dtype=bool))
-            inverse = np.where(is_there, 1 / drawn, 0.0)[:, j]
-            n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
-            weights = [_PRIOR_ALIKE, n_own]
-            found[:, j] = np.average([by_model[:, :-1].mean(axis=1), by_model[:, -1]], axis=0, weights=weights)
+            of_alike = np.square(mean[:, alike] - m[:, :-1]) + more[:, alike]
+            own = np.where(is_there[:, j], squares[:, j] + more[:, j], np.nan)
+            so_far = np.column_stack([np.ones(of_alike.shape), drawn[:, j]])
+            found[:, j] = variances_with_alike(np.column_stack([of_alike, own]), m, so_far)
         return found
 
-    variance = variances(np.zeros(squares.shape))
-    single_run = np.maximum(variances(further) - variance, 0.0) if further.any() else np.zeros(variance.shape)
-    deviation = np.sqrt(variance)
+    # The square of the residual of one run, less that of the mean of all runs, in expectation.
+    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)[:, like]
+    variance, correlation = variances(np.zeros(squares.shape)), residual_correlations(residual, is_complete)
+    cost = read_run_costs(limits.costs, n, len(names))
     problem = ScoreProblem(
         functional=steps.setup.functional,
-        mu=deviation,
+        mu=np.sqrt(variance),
         row=np.arange(n),
-        floor=0.0,
-        pairs=RunGroups(np.arange(n_groups), np.arange(n_groups), len(names), False, group),
-        cost=np.stack([cost[:, group == g].sum(axis=1) for g in range(n_groups)], axis=1),
-        one_pair=False,
-        context_weight=weight,
+        cost=cost @ (group[:, None] == np.arange(group.max() + 1)),
+        context_weight=read_context_weights(steps.units.context_weight, n),
         fixed_prompts=steps.options.prompts == "fixed",
+        models=tuple(names),
+        contexts=_rows_of_samples(steps),
+        columns=(parse_formula(steps.source.formula).first,),
+        between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
+        group=group,
         correlation=correlation,
-        single_run=single_run,
+        single_run=np.maximum(variances(further) - variance, 0.0) if further.any() else np.zeros(variance.shape),
         before=before,
         is_there=is_there,
         cost_of_run=cost,
-        between_covariance=_between(deviation, before, correlation, estimates.covariance.matrix * n, fitted),
     )
-    first, source = parse_formula(steps.source.formula).first, steps.source.data
-    # Features, clusters and weights.
-    carried = data.context_table([name for name in data.columns if name not in steps.options.context])
-    if isinstance(source, DerivedPairs) and source.rows is not None and source.run is not None:
-        # A planned cell has no run yet, so that its run may have the name of any.
-        carried[source.run] = source.rows[source.run].dropna().iloc[[0] * n].to_numpy()
-    plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", carried=carried)
-    specification = specify(problem, options, plan_names, lambda _: estimate, above)
-    specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
-    if from_scratch and not problem.fixed_prompts:
-        sigma = estimates.covariance.matrix * n
-        specification = replace(specification, earlier=EarlierLabels(sigma, 0.5, np.zeros_like(sigma)))
-    if proxy is not None:
-        assumed = f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}."
-        remark = f"{specification.remark} {assumed}".strip()
-        specification = replace(specification, candidate=names[-1], remark=remark)
-    return Plan(specification, solve(specification, options.budget))
+    return problem, goal
 
 
-def _predicted_by_others(steps: FitState, scores: FloatArray, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
-    """Return what other complete models say of the scores of a model, out of fold, (n,)."""
+def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDArray[np.bool_]) -> tuple[int, Goal]:
+    """Return which model stands for a candidate, the best of the complete ones or of all, and the goal with it."""
+    names, estimate = estimates.names, estimates.estimate
+    if candidate in names:
+        raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
+    proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+    return proxy, replace(
+        goal,
+        contrasts=[(candidate, names[proxy])] if goal.contrasts is None else goal.contrasts,
+        above=None if goal.above is None else np.pad(goal.above, (0, 1)),
+        candidate=candidate,
+        remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
+    )
+
+
+def predicted_by_others(steps: FitState, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
+    """Return what features and the scores of other complete models say of a model's scores, out of fold, (n,)."""
     data, others = steps.data, is_complete.copy()
-    others[item] = False
+    assert data.scores is not None
+    scores, others[item] = data.scores.mean, False
     n_folds = min(steps.options.learning.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
     regressors = score_regressors(scores[:, others], data.x, data.seed_order)
     return ridge_out_of_fold(scores[:, item], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
+
+
+def _propensities_so_far(steps: FitState) -> FloatArray:
+    """Return the propensities with which the scores of a fit were drawn, (n, K)."""
+    assert steps.data.scores is not None
+    is_there, known = (
+        np.isfinite(steps.data.scores.mean),
+        known_propensity(steps.options.propensity, steps.data, steps.source),
+    )
+    if known is None and not is_there.all():
+        raise OptionError(
+            "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
+            "were drawn (propensity=), or leave out the models that have gaps"
+        )
+    before = is_there.astype(float) if known is None else known
+    if not np.isfinite(before).all():
+        raise OptionError(
+            "the propensities of scores that were not drawn are not known from a column; give the fit the plan of the "
+            "last round, or a frame of prompts by models"
+        )
+    return before
+
+
+def _groups(steps: FitState, goal: Goal, names: list[str], is_complete: NDArray[np.bool_]) -> IntArray:
+    """Return the group of each model, (K,): contrasts connect the models of a group; -1 for complete models."""
+    targets = goal.targets(names, np.asarray(goal.estimate))
+    rows = criterion_rows(goal.criterion, targets, steps.setup.functional.gauge(len(names)).basis)
+    metric, is_open = rows.T @ rows, np.flatnonzero(~is_complete)
+    if not np.diag(metric)[is_open].any():
+        raise OptionError(
+            f"the models of {listed(targets[1], 5)} were run on all prompts: no run makes these more precise"
+        )
+    group = np.full(len(names), -1)
+    group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
+    return group
+
+
+def _rows_of_samples(steps: FitState) -> pd.DataFrame:
+    """Return the columns of samples that a row of the table needs: identifiers, features, clusters, weights and run."""
+    data, source = steps.data, steps.source.data
+    carried = data.context_table([name for name in data.columns if name not in steps.options.context])
+    if isinstance(source, DerivedPairs) and source.rows is not None and source.run is not None:
+        # A planned cell has no run yet, so that its run may have the name of any.
+        carried[source.run] = source.rows[source.run].dropna().iloc[[0] * data.n_contexts].to_numpy()
+    return rows_of_samples(data.context_ids, steps.options.context, carried)
+
+
+def variances_with_alike(squares: FloatArray, fitted: FloatArray, before: FloatArray) -> FloatArray:
+    """Return the variances of the residuals of the last model, (n,), to which those of models like it add.
+
+    Shapes: as for :func:`residual_variances`.
+    """
+    by_model = residual_variances(squares, fitted, before, np.zeros(squares.shape[1], dtype=bool))
+    inverse = np.where(np.isfinite(squares[:, -1]), 1 / before[:, -1], 0.0)
+    n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
+    means = [by_model[:, :-1].mean(axis=1), by_model[:, -1]]
+    return np.asarray(np.average(means, axis=0, weights=[_PRIOR_ALIKE, n_own]))
 
 
 def residual_variances(

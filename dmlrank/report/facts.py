@@ -191,7 +191,9 @@ raised: | The mean preferences of {raised} were so close to 0 or 1 that their lo
   they were raised to a floor.
 learnt, ordered: {wins_by_order}. | {display_order}
 learnt, -ordered: | {display_order}
-order tested: Being shown first adds {order_effect} to the log-odds of a win (standard error {order_error}).
+order tested: Being shown first adds {order_effect} to the {of_what} (standard error {order_error}).
+order tested, learnt: This was estimated in the pairs that were shown in both orders and is taken off the scores of all,
+  which assumes that order has the same effect in every pair.
 intervals: {doubts} |
 intervals, -tests of pairs: | Intervals of scores hold jointly by {jointly_by}.
 tests of ranks: | Rank sets and groups come from {tests_of_ranks} of all differences{level.bootstrap_words} (critical

@@ -172,6 +172,7 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "raised": lambda s: counted(s.results.diagnostics.means_raised, "pair"),
     "wins_by_order": lambda s: as_sentence(wins_by_order(s.results, s.level))[:-1],
     "order_effect": lambda s: fixed_text(s.results.diagnostics.order_effect, 3),
+    "of_what": lambda s: "share of wins" if s.results.kind.link == "identity" else "log-odds of a win",
     "order_error": lambda s: fixed_text(s.results.diagnostics.order_effect_error, 3),
     "mean_of_one": lambda s: mean_of_one(s.results, s.level),
 }
@@ -435,8 +436,10 @@ def display_order(s: Subject) -> str:
     ordered, meaning = "modelled" if d.ordered else "ignored", ""
     # NaN, where the effect cannot be tested, is not below.
     if not d.ordered and abs(g.position_z) > norm.isf(s.level.alpha / 2):
-        uneven = some_of([name for name, _ in g.uneven_orders])
+        uneven = "" if g.order_effect_error else some_of([name for name, _ in g.uneven_orders])
         meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
+        if g.order_effect_error:
+            meaning = "; one effect of order for all pairs is taken off the scores"
         if uneven:
             meaning = f"; not shown first in about half of their labels, so that scores contain part of this: {uneven}"
     return f"Display order is {ordered}{reason}; {wins_by_order(s.results, s.level)}{meaning}."

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.linalg import block_diag
 
 from .._utils.computation import collected_warnings, one_thread
+from ..data.columns import beside
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
@@ -88,6 +89,10 @@ def are_of_one_data_set(first: FitState, other: FitState) -> bool:
     if len(a.context_ids) != len(b.context_ids) or not (a.context_ids == b.context_ids).all():
         return False
     cells = ((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y"))
+    rows = [getattr(state.source.data, "rows", None) for state in (first, other)]
+    # Criteria are columns of one table.
+    if isinstance(rows[0], pd.DataFrame) and isinstance(rows[1], pd.DataFrame) and rows[0].equals(rows[1]):
+        return True
     return first.source.data is other.source.data or (
         a.items == b.items and all(np.array_equal(left, right) for left, right in ((a.x, b.x), *cells))
     )
@@ -151,6 +156,7 @@ _SAY_INDEPENDENT = (
     "if no prompt is in both samples, say so: compare(..., independent=True); for samples that overlap, compare live "
     "results whose context= columns identify the prompts, or fit all votes at once with a column of groups and use by()"
 )
+_OR_OTHERS = ". Where equal identifiers stand for different prompts, compare(..., independent=True) says so."
 _INDEPENDENT = (
     "The samples of prompts are independent{}. The covariance of a difference between results is therefore the sum "
     "of their covariances."
@@ -194,7 +200,13 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
     if isinstance(shared, str):
         return f"{shared}; {advice}" if independent is None else shared, ""
     if shared.is_same:
-        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), ""
+        samples = ""
+        if not is_one_data_set:
+            samples = (
+                f"All {shared.n_contexts:,} prompts are taken for the same in these results, because the columns of "
+                f"context= have the same values{_OR_OTHERS}"
+            )
+        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
     pairs = list(combinations(range(len(names)), 2))
     if _n_shared_clusters(steps, shared) or any(shared.n_shared(a, b) for a, b in pairs):
         counts = ", ".join(f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in pairs)
@@ -202,7 +214,7 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
         clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
         samples = (
             f"The samples of prompts overlap: {counts} in common, of {sizes}. The covariance between the results comes "
-            f"from the influence values of these prompts{clusters}."
+            f"from the influence values of these prompts{clusters}{_OR_OTHERS}"
         )
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
     if independent is False:
@@ -212,7 +224,9 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
             f"values in the columns of context="
         )
         return reason, ""
-    return _joint_estimates(names, estimates), _INDEPENDENT.format(": no prompt is in two of them")
+    alike = beside(*(state.data.context_ids.tolist() for state in steps[:2]))
+    reason = ": no prompt is in two of them" + alike * ("decimals" in alike)
+    return _joint_estimates(names, estimates), _INDEPENDENT.format(reason)
 
 
 def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:

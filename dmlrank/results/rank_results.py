@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..planning.criteria import ContrastsLike
     from ..planning.plan import Plan
-    from ..planning.plan_options import ContrastsLike
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
     from .judges import JudgeAudit, JudgeReport
@@ -1160,19 +1160,20 @@ class RankResults(Summarised):
         >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
         >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
         >>> plan = res.design(budget=1000, one_pair=True)
-        >>> round(plan.expected_cost), len(plan.sample(rng=1))
-        (1000, 2000)
+        >>> round(plan.expected_cost), int(plan.sample(rng=1)["propensity"].count())
+        (1000, 1000)
         """
+        from ..planning.criteria import Goal
         from ..planning.from_fit import design_fit
-        from ..planning.plan_options import PlanOptions
+        from ..planning.plan_options import Limits
         from .context_variables import costs_in_column
 
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
-        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore)
+        goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
         with one_thread(), self._computing(progress):
-            return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
+            return design_fit(self.estimates, self._fit, newdata, goal, limits, from_scratch, candidate=candidate)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 

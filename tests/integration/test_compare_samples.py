@@ -491,3 +491,12 @@ def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
     feb = rank(few, formula, min_labels=1, min_votes=4)
     mar = rank(mar_votes, formula, min_labels=1)
     assert "; feb: fewer than 4 votes)." in dr.compare(feb, mar, independent=True).summary().notes[0]
+
+
+def test_months_whose_identifiers_repeat_are_named_as_the_same_prompts():
+    one, other = (dr.datasets.simulate_arena(n=300, rng=seed) for seed in (0, 1))
+    one["question_id"] = other["question_id"] = np.arange(300)
+    options = {"context": "question_id", "position_bias": False, "pairs": dr.Pairs(min_labels=1), "rng": 0}
+    a, b = (dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **options) for frame in (one, other))
+    assert "All 300 prompts are taken for the same in these results" in " ".join(str(dr.compare(a=a, b=b)).split())
+    assert dr.compare(a, a.update(functional="bt")).samples == ""

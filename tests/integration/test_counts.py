@@ -48,8 +48,8 @@ def test_counts_are_as_many_votes(seed, ignore_warnings):
         right = f"1 | {sides[0]} + {sides[1]}"
         res = dr.dml_rank(f"{' + '.join(columns)} ~ {right}", table, **in_objects({"rng": 0, **options}))
         expected = dr.dml_rank(f"winner ~ {right}", written_out, **in_objects({"rng": 0, **options}))
-        np.testing.assert_allclose(res.params, expected.params, rtol=1e-9)
-        np.testing.assert_allclose(res.bse, expected.bse, rtol=1e-9)
+        np.testing.assert_allclose(res.params, expected.params, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(res.bse, expected.bse, rtol=1e-12, atol=1e-13)
         assert f"{len(votes)} (0 unlabelled)" in str(res.summary())
         assert f"{first} = first wins" in " ".join(str(res.summary()).split())
     counted = dr.check(f"{' + '.join(columns)} ~ {right}", table).labels.set_index("label")["votes"]

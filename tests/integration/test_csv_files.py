@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.cli.read_files import ColumnRoles, read_frames
 
@@ -16,8 +17,9 @@ def read(path, *names):
     return read_frames({"file": [str(path)]}, {"file": ColumnRoles(names=names)})["file"]
 
 
-# The family of csv files: separator, decimal comma, encoding with or without its mark, a first line sep=, ends of lines
-# and quoted names that hold a separator. What is read is the table that was written, and a line says how.
+# The family of csv files: separator, decimal comma, encoding with or without its mark, a first line sep=, line ends,
+# quoted names that hold a separator, and names that look like numbers with a comma. What is read is the table that was
+# written, and a line says how.
 @pytest.mark.parametrize("seed", range(30))
 def test_a_file_of_a_spreadsheet_is_read_as_it_was_written(seed, tmp_path, capsys):
     rng = np.random.default_rng(seed)
@@ -27,7 +29,11 @@ def test_a_file_of_a_spreadsheet_is_read_as_it_was_written(seed, tmp_path, capsy
     )
     decimal = "," if separator != "," and rng.random() < 0.5 else "."
     table = pd.DataFrame(
-        {"model": rng.choice(NAMES, 12), "score": rng.random(12).round(2), "n": rng.integers(9, size=12)}
+        {
+            "model": rng.choice(NAMES if seed % 3 else ["1,5", "2,5"], 12),
+            "score": rng.random(12).round(2),
+            "n": rng.integers(9, size=12),
+        }
     )
     text = table.to_csv(index=False, sep=separator, decimal=decimal, lineterminator=str(rng.choice(["\n", "\r\n"])))
     text = f"sep={separator}\n{text}" if rng.random() < 0.3 else text
@@ -84,8 +90,30 @@ def test_a_model_that_solves_all_stays_and_one_odd_cell_is_named(tmp_path, capsy
     assert "'12 %' in row 80, model 'odd'" in capsys.readouterr().err
 
 
-def test_a_square_table_of_wins_is_refused(tmp_path, capsys):
-    path = tmp_path / "wins.csv"
-    pd.DataFrame(np.arange(9).reshape(3, 3) + 5, list("abc"), list("abc")).rename_axis("model").to_csv(path)
-    assert main(["fit", str(path), "--scores", "model"]) != 0
-    assert "square table of wins" in capsys.readouterr().err
+# Squares of wins: models in any order in the rows, the diagonal empty or zero. A fit is that of a table of counts.
+@pytest.mark.parametrize("seed", range(4))
+def test_a_square_table_of_wins_is_a_table_of_counts(seed, tmp_path, capsys, ignore_warnings):
+    rng = np.random.default_rng(seed)
+    wins = pd.DataFrame(rng.integers(3, 30, (4, 4)).astype(object), list("abcd"), list("abcd"))
+    for model in wins.index:
+        wins.loc[model, model] = 0 if seed % 2 else None
+    path, out = tmp_path / "wins.csv", tmp_path / "out.json"
+    wins.sample(frac=1, random_state=seed).rename_axis("model").to_csv(path)
+    assert main(["fit", str(path), "--scores", "model", "--functional", "bt", "--out", str(out), "--rng", "0"]) == 0
+    assert "a square table of wins was read" in capsys.readouterr().err
+    pairs = [(a, b, wins.loc[a, b], wins.loc[b, a]) for a in "abcd" for b in "abcd" if a < b]
+    counts = pd.DataFrame(pairs, columns=["a", "b", "wins_a", "wins_b"]).infer_objects()
+    expected = dr.dml_rank("wins_a + wins_b ~ 1 | a + b", counts, functional="bt", position_bias=False, rng=0)
+    assert dr.read_json(out).params.equals(expected.params)
+    wins.iloc[0, 1] = 2.5
+    wins.rename_axis("model").to_csv(path)
+    assert main(["fit", str(path), "--scores", "model"]) == 1
+    assert "give whole numbers" in capsys.readouterr().err
+
+
+def test_the_models_of_a_wide_table_can_be_named(tmp_path, capsys, ignore_warnings):
+    command = wide(tmp_path, size=range(40), other=[0.5, 0.25] * 20)
+    assert main([*command, "--set", "models=alpha, beta,size"]) == 0
+    assert "3 models were read: 'alpha', 'beta', 'size'" in capsys.readouterr().err
+    assert main([*command, "--set", "models=alpha,gone"]) == 1
+    assert "no column 'gone'" in capsys.readouterr().err

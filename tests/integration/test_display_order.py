@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 
 import dmlrank as dr
 from dmlrank.exceptions import IntervalWarning, OptionError
@@ -84,3 +85,65 @@ def test_a_random_order_is_not_named():
     res = dr.dml_rank(WINNERS, votes, rng=0, position_bias=False)
     assert res.diagnostics.order_of_lead == 0
     assert "one order only" not in res.verdict()
+
+
+def partly_in_one_order(rng, n_models, n, effect=0.4):
+    """Votes of which two thirds of the pairs are shown in one order only; scores are linear, and sum to zero."""
+    strength = np.linspace(0.8, -0.8, n_models)
+    pairs = np.array([(j, k) for j in range(n_models) for k in range(j + 1, n_models)])
+    pair = rng.integers(len(pairs), size=n)
+    pairs, swap = pairs[pair], (pair % 3 == 0) & (rng.random(n) < 0.5)
+    pairs[swap] = pairs[swap, ::-1]
+    wins = rng.random(n) < 1 / (1 + np.exp(strength[pairs[:, 1]] - strength[pairs[:, 0]] - effect))
+    names = np.array([f"m{j}" for j in range(n_models)])
+    votes = pd.DataFrame({"first": names[pairs[:, 0]], "second": names[pairs[:, 1]], "x": rng.normal(size=n)})
+    return votes.assign(winner=np.where(wins, "model_a", "model_b")), strength
+
+
+# Without features the pooled effect is that of a regression with a constant for every pair in both orders: a logistic
+# one of the log-odds of bt, and a linear one of the shares of borda.
+def test_the_effect_of_order_is_that_of_a_regression_with_pairs(ignore_warnings):
+    votes, _ = partly_in_one_order(np.random.default_rng(0), 5, 3000)
+    res = dr.dml_rank(WINNERS, votes, functional="bt", rng=0)
+    turned = votes["first"] > votes["second"]
+    names = np.sort(votes[["first", "second"]], axis=1)
+    pair = pd.Series(names[:, 0] + names[:, 1])
+    in_both = turned.groupby(pair).transform("nunique") == 2
+    design = pd.get_dummies(pair[in_both], dtype=float).assign(order=np.where(turned[in_both], -1.0, 1.0))
+    won = (votes["winner"] == "model_a") ^ turned
+    glm = sm.GLM(won[in_both].astype(float), design, family=sm.families.Binomial()).fit(cov_type="HC0")
+    assert res.diagnostics.order_effect == pytest.approx(glm.params["order"], rel=1e-8)
+    assert res.diagnostics.order_effect_error == pytest.approx(glm.bse["order"], rel=1e-6)
+    linear, borda = sm.OLS(won[in_both].astype(float), design).fit(cov_type="HC0"), res.update(functional="borda")
+    assert borda.diagnostics.order_effect == pytest.approx(linear.params["order"], rel=1e-8)
+    assert borda.diagnostics.order_effect_error == pytest.approx(linear.bse["order"], rel=1e-6)
+    model = dr.dml_rank(WINNERS, votes, functional="bt", estimator="bt_mle", position_bias=True)
+    assert (res.params - model.params).abs().max() < model.bse.max()
+    ignored = dr.dml_rank(WINNERS, votes, functional="bt", position_bias=False, rng=0)
+    assert (ignored.params - model.params).abs().max() > 3 * model.bse.max()
+    assert (res.bse >= ignored.bse - 1e-3).all()
+    text = " ".join(str(res.summary()).split())
+    assert "is taken off the scores of all, which assumes that order has the same effect in every pair" in text
+    assert not any("order" in warning for warning in res.diagnostics.warnings)
+    assert dr.read_json(res.to_json()).diagnostics.order_effect == res.diagnostics.order_effect
+    assert borda.update(functional="bt").params.equals(res.params)
+
+
+def test_a_random_order_and_the_caller_s_word_leave_scores_as_they_are():
+    votes = drawn(np.random.default_rng(0), 12, 900, effect=0.5)
+    options = {"functional": "bt", "min_labels": 1, "rng": 0}
+    fits = [dr.dml_rank(WINNERS, votes, **in_objects(options | add)) for add in ({}, {"position_bias": False})]
+    assert fits[0].params.equals(fits[1].params)
+    assert fits[0].diagnostics.order_effect_error == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("features", ["1", "x"])
+def test_intervals_without_the_effect_of_order_cover(features):
+    covered = []
+    for seed in range(100 if features == "1" else 30):
+        votes, strength = partly_in_one_order(np.random.default_rng(seed), 5, 1500)
+        res = dr.dml_rank(f"winner ~ {features} | first + second", votes, functional="bt", rng=0, n_jobs=1)
+        distance = (res.params - pd.Series(strength, [f"m{j}" for j in range(5)])).abs()
+        covered.append((distance < 1.96 * res.bse).mean())
+    assert np.mean(covered) > 0.92

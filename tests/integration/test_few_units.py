@@ -151,6 +151,12 @@ def test_drawn_scores_have_limits_of_the_prompts_that_were_drawn():
         assert ends[0] > ends[1]
         width = (few.loc[name, "upper"] - few.loc[name, "lower"]) * res.bse[name] / fit(y[is_drawn[:, 0]]).bse[name]
         assert sum(ends) == pytest.approx(width, rel=0.25)
+    # Without a miss, one that is not seen is as many times farther away as there are prompts for each that was drawn.
+    certain = table.assign(score=table["score"].where(table["score"].isna(), 1.0))
+    limits = fit_table(certain, propensity=propensity).conf_int(method="none")
+    np.testing.assert_allclose(
+        (1 - limits["lower"])["a"], 2000 / is_drawn[:, 0].sum() * (1 - 0.025 ** (1 / 2000)), rtol=1e-6
+    )
 
 
 def test_pairs_of_a_sequential_view_have_the_limits_of_its_tests():
@@ -232,6 +238,19 @@ def test_small_tasks_borrow_from_the_variance_of_the_others():
     # Prompts of the small task count most, and so does one that is not seen.
     limits, plain = res.conf_int(method="none"), fit_table(table).conf_int(method="none")
     assert (limits["upper"] - limits["lower"] > plain["upper"] - plain["lower"]).all()
+    # The typical difference is one of single prompts, without what small tasks borrow.
+    y = table["score"].to_numpy().reshape(70, 2) @ [1.0, -1.0]
+    gap = y - np.repeat([y[:10].mean(), y[10:].mean()], size) + np.mean([y[:10].mean(), y[10:].mean()])
+    typical = res.estimates.covariance.means.parts[0].size
+    np.testing.assert_allclose(typical, np.sqrt((gap**4).sum() / (gap**2).sum()), rtol=1e-9)
+    # Without an event it is as many times farther away as its weight says.
+    certain = fit_table(table.assign(score=1.0), weights=dr.EqualTasks("task")).conf_int(method="none")
+    np.testing.assert_allclose(1 - certain["lower"], (70 / 2 / 10) * (1 - 0.025 ** (1 / 70)), rtol=1e-6)
+    # Scores that differ between tasks alone say nothing of a range within them.
+    steps = table.assign(score=np.where(table["task"] == "few", 2.0, 9.0))
+    with pytest.warns(IntervalWarning, match="standard error is zero"):
+        alike = fit_table(steps, weights=dr.EqualTasks("task"))
+    np.testing.assert_allclose(alike.conf_int(method="none"), 5.5)
 
 
 def votes_of_users(sizes, seed=0):

@@ -224,7 +224,10 @@ def test_the_plan_is_optimal_for_all_labels_together(result, criterion, own):
     plan = result.design(400, criterion=criterion, newdata=newdata)
     assert plan.kkt_residual < 1e-4
     specification, rng = plan.specification, np.random.default_rng(0)
-    objective = specification.precision.objective
+
+    def objective(labelling):
+        return specification.objective(specification.sigma(labelling))
+
     best = objective(specification.problem.labelling_covariance(plan.solution.propensity))
     assert best == pytest.approx(plan.objective, rel=1e-9)
     for _ in range(10):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, UnknownModelError
+from dmlrank.exceptions import DataError, JudgeError, NuisanceError, UnknownModelError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -121,3 +123,20 @@ def test_names_of_scores_across_groups_are_different(colliding):
     test = groups.t_test("'a: m0': m0 - a: 'm0: m0'")
     expected = groups.params.loc["m0", "a: m0"] - groups.params.loc["m0: m0", "a"]
     assert test.effect[0] == pytest.approx(expected)
+
+
+# Identifiers that a missing value made decimals, in what is matched with the data by them: examples of both sides and
+# what to do, also where nothing is refused.
+def test_identifiers_with_decimals_are_named_beside_those_of_the_data(ignore_warnings):
+    votes = dr.datasets.simulate_arena(n=300, rng=0).assign(question_id=[str(n) for n in range(300)])
+    decimals = votes.assign(question_id=votes["question_id"] + ".0")
+    options = {"context": "question_id", "position_bias": False, "pairs": dr.Pairs(min_labels=1), "rng": 0}
+    formula = "winner ~ 1 | model_a + model_b"
+    res, other = (dr.dml_rank(formula, frame, **options) for frame in (votes, decimals))
+    advice = r"such as '0', '1' beside '0\.0', '1\.0': a missing value .* \.astype\('Int64'\)"
+    assert re.search(advice, dr.compare(a=res, b=other).samples)
+    verdicts = decimals[["question_id", "model_a", "model_b", "winner"]].rename(columns={"winner": "verdict"})
+    with pytest.raises(JudgeError, match=advice):
+        dr.dml_rank(formula, votes, judge=verdicts, **options)
+    with pytest.raises(NuisanceError, match=r"such as '0\.0', '1\.0' beside '0', '1': a missing value"):
+        dr.dml_rank(formula, decimals, propensity=res.design(100), **options)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import MissingDataError
+from dmlrank.exceptions import MissingDataError, NuisanceError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -86,3 +86,12 @@ def test_votes_without_a_propensity_are_refused_with_the_way_out(old, planned):
         match="drop",
     ):
         dr.dml_rank(FORMULA, pd.concat([old, planned]), **in_objects({**OPTIONS, "propensity": "propensity"}))
+
+
+def test_old_and_new_rows_together_are_refused_with_a_plan():
+    battles = ARENA.sample(1500, rng=1)
+    res = dr.dml_rank(FORMULA, battles, **in_objects({**OPTIONS, "learner": shares}))
+    plan = res.design(300, one_pair=True)
+    new = battles.iloc[np.random.default_rng(0).choice(1500, 300, replace=False)]
+    with pytest.raises(NuisanceError, match=r"1,\d\d\d labels of pairs, and the plan has 300 .* the plan alone"):
+        dr.dml_rank(FORMULA, pd.concat([battles, new]), propensity=plan, **in_objects({**OPTIONS, "learner": shares}))

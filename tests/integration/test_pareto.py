@@ -130,9 +130,9 @@ def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
     res = fit(a_table(study, 2).assign(tokens=lambda t: 5 * t["score"]))
     found = res.pareto("tokens")
     assert "dominated" not in set(found.table["status"])
-    frame, alone = found.tests, res.t_test_pairwise().result_frame
-    wide = [(t["conf_high"] - t["conf_low"]).iloc[0] / t["std_error"].iloc[0] for t in (frame, alone)]
-    assert wide[0] == pytest.approx(wide[1], abs=0.1)
+    frames = found.tests, res.rescale(50.0).pareto("tokens").tests, res.t_test_pairwise().result_frame
+    wide = [(t["conf_high"] - t["conf_low"]).iloc[0] / t["std_error"].iloc[0] for t in frames]
+    assert wide[:2] == pytest.approx([wide[2]] * 2, abs=0.1)
 
 
 def test_units_order_and_runs_change_nothing(study):
@@ -144,8 +144,16 @@ def test_units_order_and_runs_change_nothing(study):
         assert frame["model"].tolist() == found["model"].tolist()
         assert frame["status"].tolist() == found["status"].tolist()
         np.testing.assert_allclose(frame["cost_high"] * factor, found["cost_high"], rtol=1e-6)
+    lowest = fit(table.assign(score=1 - table["score"]), lower_is_better=True)
+    alike = lowest.pareto(dict.fromkeys(lowest.models, 1.0)).table["model"]
+    assert alike.tolist() == lowest.params.sort_values(kind="stable").index.tolist()
+    assert list(lowest.t_test_pairwise().models) == alike.tolist()
+    errors = lowest.pareto("tokens").table
+    assert errors[["model", "status", "dominated_by"]].equals(found[["model", "status", "dominated_by"]])
+    assert "dominated" in set(found["status"])
 
 
+@pytest.mark.filterwarnings("ignore:fixed prompts:dmlrank.exceptions.DmlrankWarning")
 def test_a_column_that_is_one_number_for_each_model_is_known(study):
     table = a_table(study, 4)
     price = table["model"].map({name: place for place, name in enumerate(sorted(set(table["model"])))})
@@ -153,6 +161,12 @@ def test_a_column_that_is_one_number_for_each_model_is_known(study):
     column, numbers = res.pareto("price"), res.pareto({name: place for place, name in enumerate(res.models)})
     pd.testing.assert_frame_equal(column.table, numbers.table, check_dtype=False)
     assert "Costs are taken as known." in str(numbers)
+    # So are all costs where the prompts of the fit are all there are.
+    fixed = fit(table, functional="borda", prompts="fixed").pareto("tokens")
+    assert "Costs are taken as known." in str(fixed)
+    # So are all costs where the prompts of the fit are all there are.
+    fixed = fit(table, functional="borda", prompts="fixed").pareto("tokens")
+    assert "Costs are taken as known." in str(fixed)
 
 
 @pytest.mark.long

@@ -1,19 +1,25 @@
 """Published figures of data sets and of peers' test suites: the same data give the same figures.
 
-Data and figures are typed in, each with its source. The scores are maximum likelihood where a source has that.
+Each has its source. Data and figures are typed in, or stand in the files that bradley_terry2.R wrote. The scores are
+maximum likelihood where a source has that.
 """
 
 from __future__ import annotations
 
-import math
+import json
+import pathlib
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.stats import t as student
 
 import dmlrank as dr
+from dmlrank.exceptions import GraphError
 from dmlrank.options import in_objects
+
+HERE = pathlib.Path(__file__).parent
 
 
 def likelihood(formula, table, **options):
@@ -112,6 +118,57 @@ def test_flutes_of_sound_fields(ignore_warnings):
     assert np.corrcoef(res.params[fields], published)[0, 1] > 0.995
 
 
+# 303 students, first and second school, votes for each and ties (Dittrich et al. 1998, Applied Statistics 47, 511):
+# the summary in tests/Examples/psychotree-Ex.Rout.save of R's psychotree 0.16.
+CEMS = """
+London Paris 186 91 26, London Milano 221 56 26, Paris Milano 121 59 32, London St.Gallen 208 73 22,
+Paris St.Gallen 165 119 19, Milano St.Gallen 135 140 28, London Barcelona 217 67 19, Paris Barcelona 157 109 37,
+Milano Barcelona 104 132 67, St.Gallen Barcelona 144 134 25, London Stockholm 250 34 19, Paris Stockholm 203 70 30,
+Milano Stockholm 157 100 46, St.Gallen Stockholm 155 98 50, Barcelona Stockholm 172 90 41
+"""
+
+
+def games(name):
+    table = pd.read_csv(HERE / "games.csv")
+    return table[table["set"] == name]
+
+
+@pytest.mark.parametrize("name", ["CEMS", "football", "icehockey"])
+def test_scores_of_bradley_terry2(name, ignore_warnings):
+    # bradley_terry2.R has the models. The help page turns its scores of ice hockey into the KRACH ratings below, those
+    # of Schlobotnik's "Build your own rankings".
+    if name == "CEMS":
+        rows = [row.split() for row in CEMS.split(",")]
+        table = pd.DataFrame(rows, columns=["one", "two", "win1", "win2", "tie"])
+        table = table.astype(dict.fromkeys(["win1", "win2", "tie"], int))
+        res = likelihood("win1 + win2 + tie ~ 1 | one + two", table, position_bias=False)
+    else:  # matches with 1, 0.5 and 0, and with 1, 0 and -1
+        is_football = name == "football"
+        meanings = {-1.0: "second", 0.0: "tie", 1.0: "first"} if is_football else None
+        res = likelihood("result ~ 1 | first + second", games(name), position_bias=is_football, categories=meanings)
+    expected = pd.read_csv(HERE / "bradley_terry2.csv", index_col=["set", "item"])["score"][name]
+    if name == "football":
+        assert res.diagnostics.order_effect == pytest.approx(expected.pop("at.home"), abs=1e-6)
+    np.testing.assert_allclose(res.params[expected.index], expected, atol=1e-6)
+    if name == "icehockey":
+        worth = np.exp(res.params)
+        for team, rating in {"Dnvr": 543.0, "Miam": 488.2, "Wscn": 481.3, "NrtD": 434.3}.items():
+            middling = worth[team] / rating * 100  # wins half of the matches against all teams, itself among them
+            assert (middling / (middling + worth)).mean() == pytest.approx(0.5, abs=2e-4)
+
+
+def test_chameleons(ignore_warnings):
+    # Stuart-Fox et al. (2006), Animal Behaviour 71, 1263: 106 contests of 35 males, two of which never lost and
+    # ten never won. The largest group without such males has six.
+    fights = games("chameleons").rename(columns={"first": "winner", "second": "loser"})
+    with pytest.raises(GraphError, match=r"'C21' never lost to the others; 'C31' never lost .* and 7 more"):
+        likelihood("~ 1 | winner + loser", fights)
+    expected = pd.read_csv(HERE / "bradley_terry2.csv", index_col=["set", "item"])["score"]["chameleons"]
+    inside = fights[fights[["winner", "loser"]].isin(expected.index).all(axis=1)]
+    found = likelihood("~ 1 | winner + loser", inside).params
+    np.testing.assert_allclose(found[expected.index], expected, atol=1e-6)
+
+
 # --- other data sets ---
 
 
@@ -128,6 +185,32 @@ def test_chocolate_puddings():
     worths = pd.Series([0.1388005, 0.1729985, 0.1617420, 0.1653930, 0.1586805, 0.2023855], list("123456"))
     assert np.corrcoef(res.params, np.log(worths))[0, 1] > 0.999
     assert res.params.rank().equals(worths.rank().rename("params"))
+
+
+def test_german_parties():
+    # tests/Examples/psychotools-Ex.Rout.save of R's psychotools 0.7 (GPL-2 | GPL-3): votes of 192 students for the
+    # first and the second party, and worth(btmodel(GermanParties2009$preference)).
+    parties = ["none", "Linke", "Gruene", "SPD", "CDU/CSU", "FDP"]
+    pairs = [(parties[j], parties[k]) for k in range(6) for j in range(k)]
+    wins = [119, 25, 23, 38, 34, 124, 69, 76, 128, 125, 83, 70, 137, 134, 106]
+    table = pd.DataFrame(pairs, columns=["one", "two"]).assign(first=wins, second=192 - np.array(wins))
+    worth = np.exp(likelihood("first + second ~ 1 | one + two", table, position_bias=False).params)[parties]
+    assert (worth / worth.sum()).round(4).tolist() == [0.0768, 0.0604, 0.3658, 0.2520, 0.1332, 0.1118]
+
+
+def test_toy_data_of_bradley_terry_scalable(ignore_warnings):
+    # README.md of EllaKaye/BradleyTerryScalable (GPL-3): Eve has won all games, and the others fall into two groups.
+    # The published iteration stops at a change of 1e-3 (epsilon of btfit).
+    said = "CA> AB= BE< CD< BD= DE< FE< FG< FH< EG> FG= HG> HG< AD> CA> BD= DA<"
+    rows = [(a, b, {"<": "W2", ">": "W1", "=": "D"}[c]) for a, b, c in said.split()]
+    table = pd.DataFrame(rows, columns=["player1", "player2", "outcome"])
+    options = {"categories": {"W1": "first", "W2": "second", "D": "tie"}, "position_bias": False}
+    with pytest.raises(GraphError, match="'E' never lost"):
+        likelihood("outcome ~ 1 | player1 + player2", table, **options)
+    for published in ({"H": 0.696, "G": 0.413, "F": -1.11}, {"C": 0.592, "A": 0.0325, "B": -0.243, "D": -0.382}):
+        group = table[table[["player1", "player2"]].isin(list(published)).all(axis=1)]
+        found = likelihood("outcome ~ 1 | player1 + player2", group, **options).params
+        np.testing.assert_allclose(found[list(published)], list(published.values()), atol=3e-3)
 
 
 def test_the_worked_example_of_wikipedia(ignore_warnings):
@@ -182,10 +265,79 @@ def test_golden_files_of_evalica(name, ignore_warnings):
     np.testing.assert_allclose((worth / worth.sum())[list(golden)], list(golden.values()), rtol=2e-4)
 
 
-@pytest.mark.parametrize(("n", "c", "k"), [(5, 2, 1), (5, 2, 2), (10, 3, 5), (200, 13, 100), (4, 4, 4), (4, 0, 3)])
-def test_pass_at_k(n, c, k):
-    # Chen et al. (2021), arXiv 2107.03374, equation 1; also the estimator of scorio's pass@k.
-    runs = pd.DataFrame({"task": "t", "model": "m", "solved": [1] * c + [0] * (n - c)})
-    expected = 1 - math.comb(n - c, k) / math.comb(n, k)
-    found = dr.data.pass_at_k(runs, k, prompt="task", model="model", score="solved")["solved"].item()
-    assert found == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize(("k", "expected"), [(1, 0.7), (2, 0.95)])
+def test_pass_at_k(k, expected):
+    # julia/Scorio.jl/test/eval/test_eval_apis.jl of mohsenhariri/scorio (MIT); the README has pass@2, too.
+    runs = pd.DataFrame({"task": list("aaaaabbbbb"), "model": "m", "solved": [0, 1, 1, 0, 1, 1, 1, 0, 1, 1]})
+    found = dr.data.pass_at_k(runs, k, prompt="task", model="model", score="solved")["solved"]
+    assert found.mean() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_clustered", "mean", "error"),
+    [
+        ("CI", False, 0.5, 0.5),
+        ("CCCCCCCCII", False, 0.8, 0.13333333333333333),
+        ("CIPN", False, 0.375, None),
+        (range(10), False, 4.5, 0.957),
+        (range(20), True, 9.5, 0.645),
+    ],
+    ids=["GPQA", "popularity", "letters", "numbers", "clusters"],
+)
+def test_accuracy_and_stderr_of_inspect(values, is_clustered, mean, error, tmp_path, ignore_warnings):
+    # UKGovernmentBEIS/inspect_ai (MIT): the log of GPQA in pull request 245, the results of the log
+    # tests/scorer/logs/2025-02-11T15-18-04-05-00_popularity_mj7khqpMM4GBCfVQozKgzB.eval, and the tests
+    # label_vocabulary, stderr and clustered_stderr in tests/scorer/test_metric.py.
+    samples = [{"id": i, "epoch": 1, "scores": {"choice": {"value": value}}} for i, value in enumerate(values)]
+    header = {"version": 2, "status": "success", "eval": {"task": "gpqa", "model": "m", "config": {}}}
+    (tmp_path / "log.json").write_text(json.dumps(header | {"samples": samples}), encoding="utf-8")
+    table = dr.datasets.read_log(tmp_path).assign(cluster=lambda rows: np.arange(len(rows)) % 4)
+    options = {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}} if is_clustered else {}
+    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0, **options)
+    assert res.params["m"] == pytest.approx(mean, abs=1e-12)
+    if error:  # inspect divides by n - 1, the package by n; with clusters both take G / (G - 1)
+        correction = 1 if is_clustered else np.sqrt(len(values) / (len(values) - 1))
+        assert res.bse["m"] * correction == pytest.approx(error, abs=5e-4)
+
+
+# Correct answers to 200 questions on 40 passages, hexadecimal: examples/data/reading_comprehension.csv of
+# antonsoo/errorbars (MIT), synthetic.
+ANSWERS = {
+    "baseline-7b": "e795ad1442923e1723fadf70a144aa5a782e426e4025809f7a",
+    "tuned-7b": "f691cf014080bf5623bf8fcffa049d12fa196fbc8023c4ffff",
+    "baseline-70b": "afddab11e0b57f1f9bfe6c18f114aebf7eb69dd9eaff147bed",
+    "tuned-70b": "c7fd3ffde89f3fe71dffff5492ef74d4f2c1f95f69ff54dfff",
+}
+
+
+def test_the_worked_example_of_errorbars():
+    # examples/README.md and README.md of the same repository.
+    rows = [
+        (i, i // 5, model, float(answer))
+        for model, answers in ANSWERS.items()
+        for i, answer in enumerate(f"{int(answers, 16):0200b}")
+    ]
+    table = pd.DataFrame(rows, columns=["question", "passage", "model", "score"])
+    res = dr.dml_rank("score ~ 1 | model", table, context="question", rng=0)
+    assert res.params.round(3).to_dict() == {
+        "tuned-70b": 0.69,
+        "baseline-70b": 0.62,
+        "tuned-7b": 0.535,
+        "baseline-7b": 0.47,
+    }
+    correction = np.sqrt(200 / 199)
+    assert round(res.bse["tuned-70b"] * correction, 4) == 0.0328
+    pair = res.t_test("tuned-70b - baseline-70b")
+    error = pair.sd[0] * correction
+    assert (round(pair.effect[0], 4), round(error, 4)) == (0.07, 0.0440)
+    assert 2 * student.sf(pair.effect[0] / error, 199) == pytest.approx(0.1131, abs=5e-5)
+    clustered = res.update(cov_type="cluster", cov_kwds={"groups": "passage"})
+    assert round(clustered.bse["tuned-70b"], 4) == 0.0372
+    # Their letters are a, ab, bc and c, and Holm's p-value, with Student's distribution for 40 passages, is 0.3223.
+    tests = clustered.t_test_pairwise(method="holm")
+    frame = tests.result_frame.set_index(["first", "second"])
+    assert frame.index[tests.rejected].tolist() == [
+        ("tuned-70b", "tuned-7b"), ("tuned-70b", "baseline-7b"), ("baseline-70b", "baseline-7b")
+    ]  # fmt: skip
+    p = np.sort(2 * student.sf((frame["estimate"] / frame["std_error"]).abs(), 39))
+    assert np.maximum.accumulate(p * np.arange(6, 0, -1))[4] == pytest.approx(0.3223, abs=5e-5)

@@ -17,6 +17,7 @@ from scipy.special import gammainc, gammaincc
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
 from ...data.arrays import row_slices
+from ...data.columns import beside
 from ...data.equal_values import value_codes
 from ...data.formula.features import Environment, check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
@@ -181,18 +182,31 @@ def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
         missing = [name for name in names_of_data if name not in place]
         if missing:
             raise NuisanceError(
-                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the data; pass "
+                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the "
+                f"data{beside(missing, place)}; pass "
                 f"the plan of these data, or drop the votes on other {what}"
             )
         for axis in axes:
             table = np.take(table, [place[name] for name in names_of_data], axis=axis)
     ordered = getattr(plan, "position_bias", data.ordered)
     if ordered and not data.ordered:
-        return table + np.swapaxes(table, 1, 2)
+        table = table + np.swapaxes(table, 1, 2)
     # A plan without order draws the display order of a pair with equal probabilities.
-    return table / 2 if data.ordered and not ordered else table
+    table = table / 2 if data.ordered and not ordered else table
+    n_labels, expected = len(data.cells), float((table if data.ordered else np.triu(table)).sum())
+    if n_labels > expected + _FAR * np.sqrt(expected):
+        raise NuisanceError(
+            f"propensity=plan: the data have {n_labels:,} labels of pairs, and the plan has {expected:,.0f} for their "
+            f"prompts, so that not all of them are labels of the plan, whose propensities the others do not have. Fit "
+            f"the labels of the plan alone, with all of its prompts, also those without a label; to add earlier votes, "
+            f"give every row its own propensity in a column, propensity='name' (documentation: how to stop, old votes "
+            f"and a plan)"
+        )
+    return table
 
 
+# Standard errors by which labels of a plan are more than it has.
+_FAR = 4.0
 # Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
 _LEVEL = 1e-4
 # An overall factor between these two numbers is not reported, even if it differs from one significantly.

@@ -193,6 +193,9 @@ def test_a_complete_log_is_taken_before_one_that_ended_early(tmp_path):
     notes = dr.datasets.read_log(tmp_path).attrs["report"]["notes"]
     assert any("'error'" in note for note in notes)
     assert any("1 of 6 samples" in note for note in notes)
+    limited = HEADER | {"eval": failed | {"config": {"epochs": 2, "limit": 1}}}
+    assert not dr.read_log(eval_file(tmp_path / "c.eval", limited, one_sample())).attrs["report"]["notes"]
+    eval_file(tmp_path / "c.eval", HEADER | {"status": "error", "eval": failed}, one_sample())
     with zipfile.ZipFile(tmp_path / "d.eval", "w") as archive:
         archive.writestr("_journal/start.json", json.dumps({"eval": about | {"model": "third"}}))
     with pytest.raises(DataError, match=r"d\.eval' was started"):
@@ -271,7 +274,9 @@ def test_lm_eval_reads_models_of_folders_and_takes_the_newest_date(tmp_path):
     table = dr.datasets.read_log(tmp_path)
     expected = {("acme/m7b", "gsm8k/a1", 1): 1.0, ("acme/m7b", "gsm8k/b2", 1): 0.0, ("org/other", "gsm8k/a1", 1): 1.0}
     assert scores(table) == expected
-    assert any("2025" in note for note in table.attrs["report"]["notes"])
+    # The results beside samples are read with them, and are no log of their own.
+    (note,) = table.attrs["report"]["notes"]
+    assert "2025" in note
 
 
 def test_lm_eval_counts_a_document_that_is_there_twice_twice(tmp_path):
@@ -516,6 +521,9 @@ def test_every_eval_ever_takes_direction_unknown_level_and_judges_from_the_file_
     assert any("smaller is better" in note for note in notes)
     assert any("own log" in note for note in notes)
     assert not any("not used" in note for note in notes)
+    config["has_unknown_level"] = False
+    write(tmp_path / "u.json", {"evaluation_id": "e", "evaluation_results": results})
+    assert dr.datasets.read_log(tmp_path)["score"].tolist() == [-2.0, 1.0]
     write(file, [*lines, lines[0] | {"evaluation_name": "other"}], lines=True)
     with pytest.raises(OptionError, match="'harm', 'other'"):
         dr.datasets.read_log(tmp_path)

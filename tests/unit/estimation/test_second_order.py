@@ -138,7 +138,7 @@ def expected_battles(n, size):
     """Every pair of every prompt with its expected label, where the error of mu is of a size and in the dictionary."""
     x = np.random.default_rng(3).uniform(-1, 1, (n, 2))
     fitted = strengths(x, 1.0)
-    error = size * np.column_stack([1 + x[:, 0], x[:, 0] * x[:, 1], x[:, 1] ** 3 - x[:, 1] ** 2])
+    error = np.reshape(size, (-1, 1)) * np.column_stack([1 + x[:, 0], x[:, 0] * x[:, 1], x[:, 1] ** 3 - x[:, 1] ** 2])
     rows = []
     for j, k in ((0, 1), (0, 2), (1, 2)):
         s = expit(fitted[:, j] - fitted[:, k])
@@ -149,14 +149,15 @@ def expected_battles(n, size):
     odds = np.zeros((n, 3, 3))
     for (j, k), part in zip(((0, 1), (0, 2), (1, 2)), rows, strict=True):
         odds[:, j, k], odds[:, k, j] = logit(part["p_a"]), -logit(part["p_a"])
-    return frame, odds.mean(axis=0).sum(axis=1) / 3
+    return frame, odds.sum(axis=2) / 3
 
 
 def test_its_expectation_is_the_exact_bias_up_to_third_order():
     """With expected labels on every pair, the estimate is its expectation, and the truth is a mean over the prompts."""
     left, remaining = [], []
     for size in (0.05, 0.1):
-        frame, truth = expected_battles(3000, size)
+        frame, of_prompts = expected_battles(3000, size)
+        truth = of_prompts.mean(axis=0)
         result = fit(frame, SOFT, position_bias=False, floor=0.0)
         left.append(np.abs(result.update(second_order=False).params - truth).max())
         remaining.append(np.abs(result.params - truth).max())
@@ -164,6 +165,36 @@ def test_its_expectation_is_the_exact_bias_up_to_third_order():
     # Errors of second order grow by four, those of third order by eight.
     assert left[1] / left[0] == pytest.approx(4, rel=0.15)
     assert remaining[1] / remaining[0] > 6
+
+
+def test_folds_count_by_their_weight_and_labels_by_what_they_show():
+    frame, _ = expected_battles(3000, 0.1)
+    first = fit(frame, SOFT, position_bias=False, floor=0.0, n_folds=2)
+    # Labels without noise that agree with mu have no part in the change, and all labels together are the change.
+    second_order = first.steps.first.second_order
+    of_labels = np.abs(frame["p_a"] - predict_frame(frame)).groupby(frame["prompt"]).max()
+    agree = np.argsort(of_labels.to_numpy())[:150]
+    assert (np.abs(second_order.correction[agree].mean(axis=0)) < 0.2 * np.abs(second_order.change)).all()
+    # Of more features than the dictionary holds, those are taken that mu depends on.
+    noise = np.random.default_rng(1).normal(size=(3000, 5))[frame["prompt"]]
+    crowded = frame.assign(**{f"z{j}": noise[:, j] for j in range(5)})
+    formula = SOFT.replace("x1", "x1 + z0 + z1 + z2 + z3 + z4")
+    change = fit(crowded, formula, position_bias=False, floor=0.0, n_folds=2).steps.first.second_order.change
+    np.testing.assert_allclose(change, second_order.change, atol=0.1 * np.abs(change).max())
+    # Heavy prompts are in one fold, in which mu is wrong by less.
+    is_heavy = first.steps.first.mu.folds.fold == 0
+    frame, of_prompts = expected_battles(3000, np.where(is_heavy, 0.05, 0.15))
+    frame["w"] = np.where(is_heavy, 4.0, 1.0)[frame["prompt"]]
+    result = fit(frame, SOFT, position_bias=False, floor=0.0, n_folds=2, weights="w")
+    truth = np.average(of_prompts, axis=0, weights=np.where(is_heavy, 4.0, 1.0))
+    left = result.update(second_order=False).params - truth
+    assert np.abs(result.params - truth).max() < 0.3 * np.abs(left).max()
+
+
+def predict_frame(frame):
+    """What the learner says of the rows of a frame."""
+    pairs = frame[["model_a", "model_b"]].map(lambda name: int(name[1:]))
+    return predict(np.column_stack([frame[["x0", "x1"]], pairs]))[:, 0]
 
 
 @pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
@@ -179,6 +210,10 @@ def test_heavy_users_do_not_make_it_smaller(functional):
 
     independent, by_user = bias(), bias(cov_type="cluster", cov_kwds={"groups": "user"})
     assert np.abs(by_user - independent).max() < 0.15 * np.abs(independent).max()
+    # Two kinds of clusters that are one kind: what both share is taken off once.
+    frame["twin"] = frame["user"]
+    by_both = bias(cov_type="cluster", cov_kwds={"groups": ["user", "twin"]})
+    np.testing.assert_allclose(by_both, by_user, rtol=1e-6)
 
 
 def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):

@@ -117,6 +117,9 @@ def test_the_multiple_of_the_data_has_the_power_it_promises(rivals):
     drawn = rng.multivariate_normal(scores, matrix / times, size=20_000)
     shown = (drawn[:, [0]] - drawn[:, 1:]) / np.sqrt(1 / times) >= norm.isf(0.025)
     assert shown.all(axis=1).mean() == pytest.approx(0.8, abs=0.015)
+    # That of some rivals is what it would be without the others.
+    nearest, _ = decide(scores[:2], matrix[:2, :2])
+    assert place.times_more(0.8, place.others == 1) == pytest.approx(nearest.times_more(0.8))
     matrix = np.eye(3) / 2
     assert decide(np.array([1.0, 1.0, 0.0]), matrix)[0].times_more(0.8) == np.inf
 

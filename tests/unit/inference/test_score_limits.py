@@ -75,8 +75,13 @@ def test_limits_and_statistics_agree_are_monotone_and_stay_in_the_bounds(mixed):
         before = low, high
         for delta in np.linspace(-1, 1, 21) if z > 0.2 else ():
             is_clear = np.minimum(np.abs(low - delta), np.abs(high - delta)) > 1e-7
-            excluded = (delta < low) | (delta > high)
-            np.testing.assert_array_equal((np.abs(law.statistics(delta)) > z)[is_clear], excluded[is_clear])
+            excluded, statistics = (delta < low) | (delta > high), law.statistics(delta)
+            np.testing.assert_array_equal((np.abs(statistics) > z)[is_clear], excluded[is_clear])
+            assert (statistics * (law.estimate - delta) >= 0).all()
+    assert all(law.statistics(delta)[place] == 0 for place, delta in enumerate(law.estimate))
+    inner_low, inner_high = law.limits(-1.0)
+    assert (inner_low <= law.estimate).all()
+    assert (inner_high >= law.estimate).all()
     assert (low[:6] >= 0).all()
     assert (high[:6] <= 1).all()
     assert (np.abs([low, high]) <= 1 + 1e-12).all()
@@ -118,6 +123,9 @@ def test_the_law_has_the_moments_of_a_mean_with_dirichlet_weights():
     assert beta.std() == pytest.approx(drawn.std(), rel=5e-3)
     skewness = [((x - x.mean()) ** 3).mean() / x.std() ** 3 for x in (beta, drawn)]
     assert skewness[0] == pytest.approx(skewness[1], abs=0.02)
+    # Student's t, whose excess kurtosis is 6 / (df - 4), has what the beta variable lacks.
+    kurtosis = [((x - x.mean()) ** 4).mean() / x.std() ** 4 for x in (beta, drawn)]
+    assert kurtosis[0] + 6 / (side.df[0] - 4) == pytest.approx(kurtosis[1], abs=0.06)
 
 
 def test_limits_become_normal_as_one_over_the_root_of_the_number_of_units():

@@ -58,7 +58,7 @@ def test_no_general_solver_does_better(
     )
     value = functional.value(mu)
     between = np.cov(value.T, bias=True)
-    target = plan.specification.criterion.rows
+    target = plan.specification.rows
 
     def sigma(pi):
         return target @ (between + (parts / pi[:, :, None, None]).sum(axis=(0, 1)) / n) @ target.T

@@ -58,12 +58,12 @@ def problem_of(plan: Plan) -> ScoreProblem:
 
 def variance_of_contrasts(plan: Plan, propensity: np.ndarray) -> float:
     """Return the sum of variances of the plan's contrasts, n times, from the draws: by brute force over prompts."""
-    problem, rows = problem_of(plan), plan.specification.criterion.rows
+    problem, rows = problem_of(plan), plan.specification.rows
     total = 0.0
     for deviation, p in zip(np.asarray(problem.mu), propensity, strict=True):
         joint = np.minimum(p[:, None], p) / np.outer(p, p)
         total += np.trace(rows @ (np.outer(deviation, deviation) * problem.correlation * joint) @ rows.T)
-    return float(total / len(propensity) + np.trace(rows @ plan.specification.between_covariance @ rows.T))
+    return float(total / len(propensity) + np.trace(rows @ plan.specification.problem.between @ rows.T))
 
 
 @pytest.mark.parametrize("contrasts", [None, ["b - c"], ["b - c", "a - d"]])
@@ -71,14 +71,14 @@ def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) 
     rng = np.random.default_rng(2)
     costs = rng.uniform(0.5, 2.0, size=(N, 4))
     plan = fitted()[2].design(120, contrasts=contrasts, costs=costs)
-    problem, group = problem_of(plan), problem_of(plan).pairs.group  # type: ignore[attr-defined]
+    problem, group = problem_of(plan), problem_of(plan).group
     assert plan.objective == pytest.approx(variance_of_contrasts(plan, plan.propensity), rel=1e-9)
     assert plan.expected_cost == pytest.approx(120)
     assert (plan.propensity * costs)[:, 1:].sum() - 0.2 * costs[:, 1:].sum() == pytest.approx(120)
     # The information of each prompt and group, from its definition; a generic solver for the sum of a / p.
-    metric, deviation = plan.specification.criterion.rows.T @ plan.specification.criterion.rows, np.asarray(problem.mu)
+    metric, deviation = plan.specification.rows.T @ plan.specification.rows, np.asarray(problem.mu)
     chosen = np.arange(0, N, 12)
-    part = [np.where(group == g, 1.0, 0.0) for g in range(len(problem.pairs))]
+    part = [np.where(group == g, 1.0, 0.0) for g in range(problem.n_cells)]
     gains = np.stack([((deviation * s) @ (metric * problem.correlation) * deviation * s).sum(axis=1) for s in part], 1)
     cost = np.stack([(costs * s).sum(axis=1) for s in part], axis=1)
     optimal = plan.solution.propensity[chosen].ravel()
@@ -218,11 +218,11 @@ def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
     plan = fitted()[2].design(150)
     problem, n_draws = problem_of(plan), 400
     groups = np.maximum(rng.uniform(0.2, 0.9, size=(N, 3)), [0.2, 0.1, 0.3])
-    after = problem.pairs.matrices(groups)
+    after = problem.matrices(groups)
     for _ in range(n_draws):
         is_drawn = rng.random((N, 1)) < before
-        rows = replace(problem, before=before, is_there=is_drawn).draw(groups, plan.specification.names, rng)
-        is_drawn[rows["prompt"], np.searchsorted(MODELS, rows["model"])] = True
+        prompt, (model,), _ = replace(problem, before=before, is_there=is_drawn).draw(groups, rng)
+        is_drawn[prompt, model] = True
         share += is_drawn / n_draws
         both += (is_drawn[:, 1] & is_drawn[:, 2]) / n_draws
     error = np.sqrt(after * (1 - after) / n_draws)
@@ -246,7 +246,7 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())
     top = res.design(150, contrasts=dr.planning.Top(2))
-    assert set(res.best_set(2)) == {name for label in top.specification.contrast_labels for name in label.split(" - ")}
+    assert set(res.best_set(2)) == {name for label in top.specification.contrasts[1] for name in label.split(" - ")}
     assert "not decided which 2 models are the best" in " ".join(str(top).split())
     assert "With 150 runs, " in " ".join(str(top).split())
 
@@ -310,7 +310,7 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     plan = full.design(60, candidate="new", contrasts="new - b")
     assert plan.propensity[:, :4].min() == 1.0
     assert plan.names == ["a", "b", "c", "d", "new"]
-    assert plan.specification.contrast_labels == ("new - b",)
+    assert plan.specification.contrasts[1] == ("new - b",)
     # A prompt that all others solve says little.
     is_solved = scores.all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.7 * plan.propensity[~is_solved, 4].mean()

@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit, problem
-from dmlrank.planning.allocation import CellRates, Constraints, allocate, propensity_table
+from dmlrank.planning.allocation import Constraints, allocate, cell_rates, propensity_table
 from dmlrank.planning.precision import cheapest_solution
 from dmlrank.planning.search import solve
 
@@ -122,8 +122,8 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
     every, lower = np.repeat(np.arange(8), count), np.array([[0.01]])
     constraints = Constraints(cost, lower, 5.0, one_pair)
-    counted = allocate(CellRates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
-    expected = allocate(CellRates(np.sqrt(information[every] / cost)), constraints)
+    counted = allocate(cell_rates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
+    expected = allocate(cell_rates(np.sqrt(information[every] / cost)), constraints)
     tables = propensity_table(counted.propensities)[every], propensity_table(expected.propensities)
     np.testing.assert_allclose(*tables, rtol=1e-7)
 
@@ -132,8 +132,8 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
 def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over_mu(functional):
     ties = dr.datasets.Ties()
     problem = dr.design(ties.mu(ties.features(50, rng=0)), functional, budget=60).specification.problem
-    assert problem.deviations is not None
-    without = replace(problem, deviations=None)
+    assert problem.deviation is not None
+    without = replace(problem, deviation=None)
     metric = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 3.0]])
     np.testing.assert_allclose(problem.label_information(metric), without.label_information(metric), rtol=1e-9)
     pi = np.random.default_rng(0).uniform(0.1, 1, size=(50, 6))
@@ -163,13 +163,13 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
 ):
     plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
     specification = plan.specification
-    single = replace(specification.problem, double_cells=0, deviations=None).scan()[3]
-    assert (single.deviations is None) == (functional == "rank_centrality")
+    monkeypatch.setattr(problem, "DOUBLE_CELLS", 0)
+    single = replace(specification.problem, deviation=None).scanned()[1]
+    assert (single.deviation is None) == (functional == "rank_centrality")
     monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
     other = solve(replace(specification, problem=single), 120)
-    rates = single.label_rates(np.eye(3))
-    assert rates.base.dtype == np.float32
-    assert other.optimum.kkt_residual < 1e-5
+    assert single.cell_type is np.float32
+    assert other.kkt_residual < 1e-5
     assert other.expected_cost == pytest.approx(120, rel=1e-9)
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-5)
     np.testing.assert_allclose(other.sigma, plan.solution.sigma, rtol=1e-6, atol=1e-9)

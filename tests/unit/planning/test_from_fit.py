@@ -166,7 +166,7 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
     weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
     plan = fit.design(150)
-    assert not plan.specification.between_covariance.any()
+    assert not plan.specification.problem.between.any()
     np.testing.assert_allclose(plan.specification.problem.context_weight, fit.steps.units.context_weight)
     with pytest.raises(OptionError, match="weights="):
         fit.design(150, newdata=battles)

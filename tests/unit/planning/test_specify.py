@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,36 +11,39 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.options import in_objects
-from dmlrank.planning.search import Criterion, EarlierLabels, Precision
+from dmlrank.planning.criteria import Goal
+from dmlrank.planning.plan_options import Limits
+from dmlrank.planning.specify import Specification
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
 
 def drawn(seed, kinds=3, kind="A"):
-    """The precision of scores with covariances that are drawn, and a labelling covariance."""
+    """A plan's specification with covariances that are drawn, and a labelling covariance."""
     rng = np.random.default_rng(seed)
     between, of_labels, dependence, labelling = (
         part @ part.T for part in rng.normal(size=(4, kinds, kinds)) * np.array([0.3, 1, 1, 2])[:, None, None]
     )
-    earlier = EarlierLabels(between + of_labels + dependence, None, dependence)
-    return Precision(Criterion(kind, np.eye(kinds)), between, earlier), of_labels, labelling
+    goal = Goal(kind, earlier=between + of_labels + dependence, dependence=dependence)
+    problem, rows = SimpleNamespace(between=between, of_scores=False), np.eye(kinds)
+    return Specification(problem, goal, Limits(1), np.zeros(kinds), (rows, ()), rows, ""), of_labels, labelling
 
 
 def test_one_fit_weights_labels_as_if_they_were_independent():
-    precision, of_labels, labelling = drawn(0, 1)
+    specification, of_labels, labelling = drawn(0, 1)
     weight = labelling / (of_labels + labelling)
-    expected = precision.between_covariance + weight**2 * (of_labels + precision.earlier.dependence)
-    np.testing.assert_allclose(precision.sigma(labelling), expected + (1 - weight) ** 2 * labelling, rtol=1e-12)
-    np.testing.assert_allclose(precision.sigma_without_plan(), precision.earlier.sigma, rtol=1e-12)
+    expected = specification.problem.between + weight**2 * (of_labels + specification.goal.dependence)
+    np.testing.assert_allclose(specification.sigma(labelling), expected + (1 - weight) ** 2 * labelling, rtol=1e-12)
+    np.testing.assert_allclose(specification.sigma_without_plan(), specification.earlier, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["A", "D"])
 def test_the_metric_is_the_derivative_of_the_objective(kind):
-    precision, _, labelling = drawn(1, kind=kind)
+    specification, _, labelling = drawn(1, kind=kind)
     step = np.random.default_rng(2).normal(size=(3, 3))
     step, h = step @ step.T, 1e-5
-    slope = (precision.objective(labelling + h * step) - precision.objective(labelling - h * step)) / (2 * h)
-    np.testing.assert_allclose(np.trace(precision.metric(labelling) @ step), slope, rtol=1e-6)
+    after, before = (specification.objective(specification.sigma(labelling + move)) for move in (h * step, -h * step))
+    np.testing.assert_allclose(np.trace(specification.metric(labelling) @ step), (after - before) / (2 * h), rtol=1e-6)
 
 
 def votes(n, raters, rng):

@@ -18,14 +18,13 @@ def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
     monkeypatch.setattr(search, "allocate", lambda *args, **options: steps.append(1) or allocate(*args, **options))
     exact = fit.design(1000)
     n_exact = len(steps)
-    monkeypatch.setattr(problem.DesignProblem, "cell_type", property(lambda _: np.float32))
+    monkeypatch.setattr(problem.VoteProblem, "cell_type", property(lambda _: np.float32))
     near = fit.design(1000)
     assert len(steps) < 2 * n_exact
-    optimum, design = near.solution.optimum, near.specification.problem
-    precision = near.specification.precision
-    rates = design.label_rates(precision.metric(optimum.start.labelling))
-    limits = design.constraints(near.solution.smallest_propensity, 1000)
+    optimum, specification = near.solution, near.specification
+    rates = specification.problem.cell_rates(specification.metric(optimum.labelling))
+    limits = specification.problem.constraints(near.solution.smallest_propensity, 1000)
     # The search ends at a bound on the violation, which takes no pass over the probabilities.
     assert 1e-5 < kkt_residual(rates, limits, optimum.allocation) < optimum.kkt_residual <= 0.03
-    values = [np.trace(precision.sigma(plan.solution.optimum.start.labelling)) for plan in (near, exact)]
+    values = [np.trace(specification.sigma(plan.solution.labelling)) for plan in (near, exact)]
     assert values[0] == pytest.approx(values[1], rel=2e-4)

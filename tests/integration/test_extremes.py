@@ -1,0 +1,135 @@
+"""Extreme numbers, odd names, odd objects and long texts are right, or refused by short errors of the package."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+RNG = np.random.default_rng(0)
+SCORES = pd.DataFrame([(q, m, float(RNG.random() < 0.5)) for q in range(120) for m in "abc"], columns=["q", "m", "s"])
+VOTES = dr.datasets.simulate_arena(n=400, rng=0)
+OF_VOTES = "winner ~ 1 | model_a + model_b"
+
+
+def fit(data=SCORES, **options):
+    return dr.dml_rank("s ~ 1 | m", data, context="q", rng=0, **options)
+
+
+# Standard errors do not change with the level of the scores, and in proportion with their scale; where rounding would
+# decide them, the fit says what to do.
+@pytest.mark.parametrize("power", [-300, -170, -60, -9, 0, 9, 60, 100, 300])
+def test_the_scale_of_scores(power):
+    scale, data = 10.0**power, SCORES.assign(s=SCORES.s * 10.0**power)
+    if abs(power) < 70:
+        np.testing.assert_allclose(fit(data).bse, scale * fit().bse, rtol=1e-5)
+    else:
+        with pytest.raises(dr.DmlrankError, match="divide all of them by one number"):
+            fit(data)
+
+
+@pytest.mark.parametrize("power", range(0, 14, 2))
+def test_the_level_of_scores(power):
+    data = SCORES.assign(s=SCORES.s + 10.0**power)
+    if power < 10:
+        np.testing.assert_allclose(fit(data).bse, fit().bse, rtol=1e-4)
+    else:
+        with pytest.raises(dr.DmlrankError, match="subtract one number from all of them"):
+            fit(data)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e300])
+def test_extreme_costs_and_budgets(size):
+    with pytest.raises(dr.DmlrankError, match="divide all of them"):
+        fit(SCORES.assign(c=np.where(SCORES.q == 3, size, SCORES.index + 1.0))).pareto("c")
+    with pytest.raises(dr.DmlrankError, match="budget="):
+        dr.dml_rank(OF_VOTES, VOTES, rng=0).design(1 / size)
+
+
+@pytest.mark.parametrize("name", ["2", "1.0", " d", "d ", "", "2*b", "a - b", "3 - b", "'", "b"])
+def test_names_of_candidates(name):
+    data = SCORES.assign(m=SCORES.m.map({"a": "1", "b": "b", "c": "3"}))
+    if name == "b":
+        with pytest.raises(dr.DmlrankError, match="has scores already"):
+            fit(data).design(30, candidate=name)
+    else:
+        assert set(fit(data).design(30, candidate=name).sample(rng=0)["m"]) == {name}
+
+
+class Broken:
+    """An object of which no text can be made, and that is neither true nor false."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __bool__ = __str__
+
+
+VALUES = [pd.NA, np.array([1, 2]), Broken(), {}, 1.5]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: fit().design(30, from_scratch=value),
+        lambda value: fit().ranks(simultaneous=value),
+        lambda value: fit(functional=value),
+        lambda value: fit().t_test_pairwise(against=value),
+        lambda value: fit(weights=value),
+        lambda value: dr.EqualTasks(value),
+        lambda value: dr.read_log(value),
+        lambda value: fit().design(5, candidate=value),
+    ],
+)
+def test_odd_values_are_refused_by_the_package(call, value):
+    with pytest.raises(dr.DmlrankError):
+        call(value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda text: fit(estimator=text),
+        lambda text: dr.dml_rank(f"{text} ~ 1 | m", SCORES, context="q"),
+        lambda text: fit().t_test(text),
+        lambda text: fit().by(text),
+        lambda text: dr.read_log(text),
+        lambda text: dr.read_json(text),
+        lambda text: dr.datasets.read_mt_bench(text),
+        lambda text: dr.dml_rank(OF_VOTES, VOTES.assign(winner=VOTES.winner.where(VOTES.index != 3, text)), rng=0),
+    ],
+)
+def test_long_texts_are_not_repeated_as_a_whole(call):
+    for length in (300, 100_000):
+        with pytest.raises(dr.DmlrankError) as caught:
+            call("z" * length)
+        assert len(str(caught.value)) < 10_000
+
+
+# A stored result knows the lost runs of candidate and baseline, also where other models lost more: it decides as the
+# file does where they lost none, and not where they lost some.
+@pytest.mark.parametrize("seed", range(2))
+def test_the_gate_of_a_stored_result_knows_lost_runs_of_all_models(seed, tmp_path, capsys):
+    rng, rows = np.random.default_rng(seed), []
+    for prompt in range(200):
+        for model in ("new", "old", "x new", "x1", "x2", "x3"):
+            for run in range(2):
+                score, rest = float(rng.random() < 0.7), model[0] == "x"
+                is_lost = run and rng.random() < (0.35 if rest else 0.3 * (model == "new") * (seed == 0) * (1 - score))
+                rows.append((prompt, model, run, np.nan if is_lost else score))
+    pd.DataFrame(rows, columns=["q", "m", "run", "s"]).to_csv(tmp_path / "t.csv", index=False)
+    table = pd.read_csv(tmp_path / "t.csv")
+    fit(table, run="run").to_json(tmp_path / "t.json")
+    ask = ["--candidate", "new", "--baseline", "old", "--margin", ".06"]
+    of_file = main(["gate", "s ~ 1 | m", str(tmp_path / "t.csv"), "--context", "q", "--run", "run", *ask])
+    assert main(["gate", str(tmp_path / "t.json"), *ask]) == (4 if seed == 0 else of_file)
+
+
+def test_the_task_of_an_error_is_named_as_in_the_data():
+    with pytest.raises(dr.DmlrankError, match="task '0' has one prompt"):
+        fit(SCORES.assign(t=SCORES.q.clip(upper=1)), weights=dr.EqualTasks("t"))
