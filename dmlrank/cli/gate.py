@@ -148,7 +148,8 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     """
     from ..inference.bootstrap_and_max_t import differences
     from ..inference.score_limits import fewest_units
-    from ..report.statements import POWER, data_wanted, functional_unit, scores_there
+    from ..report.first_place import POWER, data_wanted
+    from ..report.statements import functional_unit, scores_there
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)
@@ -181,7 +182,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
     confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
-    looks = "" if e.sequence is None else f", {e.sequence.clause}"
+    looks = f", {e.looks}" if e.looks else ""
     if decision == "pass":
         text = f"{candidate} is at least {least}: {about}, above {shown_low} {confidence}{looks}"
     elif decision == "worse":

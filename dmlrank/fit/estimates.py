@@ -274,6 +274,8 @@ class FitDescription:
     rows_lost: tuple[tuple[str, int], ...] = ()
 
 
+# Right sides of formulas without features.
+NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 # Units of log-odds by name, with the factors that make them.
 UNITS = {"elo": 400 / float(np.log(10)), "log-odds": 1.0}
 
@@ -362,6 +364,36 @@ class Estimates:
     sequence: ConfidenceSequence | None = None
 
     @property
+    def modes(self) -> frozenset[str]:
+        """What this result is and has, in the words by which facts (``report/facts.py``) say of which they hold."""
+        d, kind = self.description, self.diagnostics.outcome_kind
+        is_known = self.functional in KINDS
+        holds = {
+            "models": self.of_models,
+            "several": len(self.names) > 1,
+            "intervals": self.has_intervals,
+            "doubted": bool(self.diagnostics.doubts),
+            "warned": bool(self.diagnostics.warnings),
+            "curved": is_known and not self.kind.linear,
+            "linear": self.averages_preferences or (is_known and self.kind.linear),
+            "averaged": d.average == "preferences",
+            "features": d.formula.split("~", 1)[-1].split("|")[0].strip() not in NO_FEATURES,
+            "context": bool(d.context),
+            "clusters": bool(d.clusters),
+            "fixed": d.prompts == "fixed",
+            "drawn": d.propensity == "given",
+            "gaps": d.n_comparisons < d.n_contexts * len(self.names),
+            "tasks": bool(d.equal_tasks),
+            "ordered": d.ordered,
+            "derived": kind in DERIVED_KINDS,
+            "style": self.style is not None,
+            "judge": self.judge is not None,
+            "looks": self.sequence is not None,
+            "part": bool(self.part),
+        }
+        return self.estimated_by.modes | {mode for mode, is_so in holds.items() if is_so}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the d estimates: the models, or the outputs."""
         return self.outputs or self.models
@@ -445,6 +477,11 @@ class Estimates:
     def of_models(self) -> bool:
         """Whether the estimates are scores of the models, which can be ranked."""
         return not self.outputs
+
+    @property
+    def looks(self) -> str:
+        """When intervals and tests hold, as an adverbial clause; empty where they hold for one look."""
+        return "" if self.sequence is None else self.sequence.clause
 
     @property
     def is_unseen(self) -> NDArray[np.bool_]:

@@ -41,8 +41,8 @@ from ..report.statements import (
     first_of,
     functional_unit,
     percentage,
-    score_words,
 )
+from ..report.words import score_words
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
@@ -424,7 +424,7 @@ class Comparison(JointBoards):
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-            what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
+            what = functional_unit(e) if intervals is None else score_words(e).partition(";")[0]
             method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
@@ -534,7 +534,7 @@ class Comparison(JointBoards):
             f"changes in the table at once, and p-values are adjusted for their number."
         )
         counts = f"{counted(len(rows), 'model')}, {counted(len(later), 'later result')}"
-        header = (("Scores:", score_words(first, on_page=True), "Changes:", counts),)
+        header = (("Scores:", score_words(first), "Changes:", counts),)
         notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
         return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)

@@ -61,7 +61,7 @@ def run(table, tmp_path, capsys):
         (
             "0.05",
             4,
-            r"^not decided: .* about [\d,]+ independent prompts in all \(600 so far\) would decide it \(power 0.80\) ",
+            r"^not decided: .* about [\d,]+ independent prompts in all \(600 so far\) would decide it with 80 % ",
         ),
     ],
 )
