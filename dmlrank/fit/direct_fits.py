@@ -440,6 +440,15 @@ def modelled_means(
     return found
 
 
+def widening_of(state: FitState) -> FloatArray | None:
+    """Return :func:`few_scores_widening` of a fit; None where no score is missing."""
+    share, clusters = share_with_score(state, np.arange(state.data.n_contexts)), state.units.clusters
+    if share is None or state.data.scores is None:
+        return None
+    n_units = state.data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
+    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.scores.mean).any(axis=0)))
+
+
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
     """Return the scores with what predicts them: judges and smooth features."""
     assert data.scores is not None
