@@ -28,6 +28,7 @@ race: {race.what_would_decide[0]}
 race: | {race.what_would_decide[1]}
 race: | {race.all_pairs_at_once}
 test: | {race.smallest_lead}
+always: {rests_on_people}
 = Why there are no intervals
 -intervals: These are estimates without intervals: {e.why_no_intervals}.
 -intervals, models: The models are in the order of their scores; no test supports this order.
