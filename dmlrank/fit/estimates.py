@@ -721,9 +721,6 @@ def _share_modelled(state: FitState) -> tuple[float, ...]:
 
 def _learner(state: FitState) -> str:
     """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
-    from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
-    from ..nuisance.outcome_model.user_learners import learner_name
-
     if not state.repetitions:
         return "none"
     if state.options.learning.mu is not None:
@@ -734,6 +731,9 @@ def _learner(state: FitState) -> str:
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if n_constant == len(models):
         return "pair frequencies" if state.data.x.shape[1] == 0 else "category shares"
+    from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
+    from ..nuisance.outcome_model.user_learners import learner_name
+
     has_trees = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
     if has_trees:
         return "smooth effects + lightgbm" if any(has_trees) else "smooth effects"

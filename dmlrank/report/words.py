@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
 
+from .._utils.laws import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
@@ -440,7 +440,7 @@ def display_order(s: Subject) -> str:
     reason = f", because {d.order_reason}" if d.order_reason else ""
     ordered, meaning = "modelled" if d.ordered else "ignored", ""
     # NaN, where the effect cannot be tested, is not below.
-    if not d.ordered and abs(g.position_z) > norm.isf(s.level.alpha / 2):
+    if not d.ordered and abs(g.position_z) > normal_critical(s.level.alpha / 2):
         uneven = "" if g.order_effect_error else some_of([name for name, _ in g.uneven_orders])
         meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
         if g.order_effect_error:

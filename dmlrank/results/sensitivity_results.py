@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from .._utils.argument_checks import check_type, number_in, real_number
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import one_thread, warn
+from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
@@ -415,7 +415,7 @@ def score_bounds(
     influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
     covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
-    critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
+    critical = critical or covariance.from_normal(float(normal_critical(estimates.alpha / 2)))
     scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
     (lower, upper), (of_lower, of_upper) = (
         part.reshape(2, -1) * scale for part in (influence.estimate, covariance.std_errors)

@@ -124,7 +124,7 @@ def test_few_clusters_have_one_degree_less_than_clusters():
     )
     covariance = res.estimates.covariance
     assert covariance.df == pytest.approx(39, rel=0.03)
-    np.testing.assert_allclose(covariance.wald_law(2).sf(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=0.01)
+    np.testing.assert_allclose(covariance.wald_law(2).tail(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=0.01)
     assert "one unseen cluster" in " ".join(str(res.summary()).split())
     # Suites of one prompt are the prompts; a prompt that counts five times is no more than one.
     single = table.assign(suite=table["prompt"])
@@ -133,7 +133,8 @@ def test_few_clusters_have_one_degree_less_than_clusters():
     np.testing.assert_allclose(alone, plain, atol=0.01)
     same = table_of(np.repeat(y[:40], 5, axis=0)).assign(suite=lambda d: d["prompt"] // 5)
     limits = fit_table(same, **clustered).conf_int(method="none")
-    np.testing.assert_allclose(limits, fit(y[:40]).conf_int(method="none"), atol=0.01)
+    # Clusters have Student's quantiles besides.
+    np.testing.assert_allclose(limits, fit(y[:40]).conf_int(method="none"), atol=0.025)
 
 
 def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
