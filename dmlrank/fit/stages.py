@@ -230,9 +230,8 @@ class FirstStages:
         """Return the number of folds and the units that are dealt to them."""
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
-        # Scores that were drawn with known propensities may be predicted by scores of other models.
-        draws_scores = self.estimator is MEANS and not o.estimates_propensity
-        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or draws_scores
+        # Missing scores may be predicted by scores of judges and of other models.
+        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or self.estimator is MEANS
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
         key, clusters = (data, o.clusters, o.context, o.learning.n_folds, are_used, mu), units.clusters
 

@@ -26,6 +26,7 @@ from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of
 from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import DataError, GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
+from ..fit.score_judges import grade_facts, read_judges
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import EqualTasks, Options
@@ -67,6 +68,9 @@ def inspect_data(source: Source, options: Options) -> Check:
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
         fewest = options.pairs.min_votes if options.functional == "mean" else 1
         scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
+        judges = read_judges(data, source.data.with_enough(fewest), options.judge)
+        if judges is not None and data.scores is not None:
+            scores = replace(scores, grades=tuple(grade_facts(judges, data.scores.mean)))
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()

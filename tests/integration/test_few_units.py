@@ -214,7 +214,7 @@ def fit_table(table, formula="score ~ 1 | model", **options):
 def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
     rng = np.random.default_rng(6)
     y, x = binary(80, 3, seed=6, p=0.9), rng.normal(size=80)
-    y[rng.random(80) > 0.2, 2] = np.nan
+    y[rng.random(80) > 0.4, 2] = np.nan
     table = table_of(y).assign(x=lambda d: x[d["prompt"]], part=lambda d: np.where(d["prompt"] < 40, "u", "v"))
     res = fit_table(table, "score ~ x + C(part) | model", missing="model")
     groups = res.by("part")
@@ -222,15 +222,15 @@ def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
         group = groups[name].estimates.covariance
         alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
         assert group.df == pytest.approx(alone.df, rel=0.4)
-        assert group.df < 12
+        assert group.df < 25
         np.testing.assert_allclose(np.diag(group.means.own), np.diag(alone.means.own), rtol=0.9)
     assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
 
 
-def test_a_model_with_a_single_score_is_refused():
+def test_a_model_with_few_scores_is_refused():
     y = binary(30, 3, seed=7)
-    y[1:, 2] = np.nan
-    with pytest.raises(dr.exceptions.MissingDataError, match="'c' has scores on fewer than two prompts"):
+    y[9:, 2] = np.nan
+    with pytest.raises(dr.exceptions.MissingDataError, match="'c' has 9 scores; an interval needs at least 10"):
         fit(y, missing="model")
 
 
