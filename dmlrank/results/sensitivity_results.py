@@ -438,7 +438,7 @@ def score_bounds(
     ends = np.stack(of_fit.law(matrix @ estimates.estimate, error, matrix).limits(critical))
     nearest_end = np.where(np.sign(ends[0]) == np.sign(ends[1]), np.abs(ends).min(axis=0), np.nan)
     frame["tipping"] = np.divide(nearest_end, modelled, out=np.full(len(modelled), np.nan), where=modelled > 0)
-    half_width, found = float(scipy.stats.norm.isf(estimates.alpha / 2)), {}
+    half_width, found = float(normal_critical(estimates.alpha / 2)), {}
     for j in np.flatnonzero(shares > 0):
         if (left_out := placebo(steps, int(j))) is not None:
             number, mean, of_mean = left_out
