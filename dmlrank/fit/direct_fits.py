@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,18 +24,15 @@ from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import FEW_CLUSTERS
-from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..estimation.predicted_scores import CorrectedMeans, ScoreCells, answer_columns, corrected_means
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
-from ..nuisance.style import context_design
 from .compared_pairs import (
     OrderChoice,
     Setup,
@@ -57,6 +54,10 @@ from .score_judges import Judges, grade_figures, read_judges, require_comparable
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 
+if TYPE_CHECKING:
+    from ..estimation.bt_mle import BradleyTerryFit
+    from ..estimation.predicted_scores import CorrectedMeans, ScoreCells
+
 
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
     """Carry out a fit by maximum likelihood.
@@ -67,6 +68,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
 
     First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
     """
+    from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
+
     options, estimator = stages.options, stages.estimator
     if estimator.uses_features and options.weights is not None:
         raise OptionError(
@@ -428,6 +431,8 @@ def modelled_means(
     stages: FirstStages, data: PreferenceData, units: Units, propensity: FloatArray | None, judges: Judges | None
 ) -> tuple[CorrectedMeans, ScoreCells]:
     """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
+    from ..estimation.predicted_scores import corrected_means
+
     n_folds, fold_units = stages.fold_units(data, units, None, None)
     options = stages.options
     key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
@@ -451,6 +456,9 @@ def widening_of(state: FitState) -> FloatArray | None:
 
 def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
     """Return the scores with what predicts them: judges and smooth features."""
+    from ..estimation.predicted_scores import ScoreCells, answer_columns
+    from ..nuisance.style import context_design
+
     assert data.scores is not None
     scores, features = data.scores.mean, np.empty((data.n_contexts, 0))
     if data.x.shape[1]:
@@ -473,6 +481,8 @@ def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
     Returns their number, how much better the model does there than predicted, and the standard error of this; None
     where nothing is predicted, or there are few clusters.
     """
+    from ..estimation.predicted_scores import corrected_means
+
     clusters = state.units.clusters
     if (predictor := predictor_of(state)) is None or clusters is None:
         return None
