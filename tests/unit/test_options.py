@@ -1,7 +1,5 @@
 """The table of options is what the signature, the checks, the readers and the stored description say."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import typing

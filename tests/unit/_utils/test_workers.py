@@ -1,7 +1,5 @@
 """Tasks on threads, on spawned processes and on a Dask cluster, and what happens when workers end."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The comparison graph: its pairs, its parts, its sides and the inverse of its Laplacian."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

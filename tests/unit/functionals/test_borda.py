@@ -1,7 +1,5 @@
 """Borda against its definition, and where an average item has a score of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

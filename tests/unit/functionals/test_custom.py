@@ -1,7 +1,5 @@
 """Custom functionals against the built-in ones, and the errors of functions that cannot be functionals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Sizes, names and colours that all pictures share."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
