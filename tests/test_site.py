@@ -1,7 +1,5 @@
 """The documentation site: every public name is in the reference, every page with code is run or says why not."""
 
-from __future__ import annotations
-
 import ast
 import fnmatch
 import importlib

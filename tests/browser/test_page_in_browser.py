@@ -1,7 +1,5 @@
 """The page of a result in a browser: sorting, pairs, matrix, tabs, downloads, hostile names, widths, accessibility."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The command line says what the API says, and ends with 1 and a message where that raises."""
 
-from __future__ import annotations
-
 import bz2
 import errno
 import functools
@@ -24,10 +22,9 @@ import dmlrank as dr
 from dmlrank.cli.commands import parse
 from dmlrank.cli.main import main
 from dmlrank.cli.read_files import ColumnRoles
-from dmlrank.cli.write_files import write_figure
 from dmlrank.options import OPTIONS, in_objects
 
-from ..support import needs, read_frame
+from ..support import needs
 
 ARROW = ("parquet", "feather")
 
@@ -83,22 +80,6 @@ def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, cap
     for words, message in wrong.items():
         assert main([*about, *words]) == 1
         assert message in capsys.readouterr().err
-
-
-def test_functionals_and_estimators_by_their_words(tmp_path, capsys):
-    path = str(tmp_path / "wins.csv")
-    dr.datasets.Bt(n_items=3, n_features=1).sample(400, rng=0).to_csv(path, index=False)
-    about = [FORMULA, path, "--context", "question_id", "--rng", "0"]
-    for words, shown in (
-        (["fit", *about, "--functional", "softmin"], "softmin (worst opponent)"),
-        (["fit", *about, "--estimator", "bt_restricted"], "bt (Bradley-Terry assumed)"),
-        (["fit", *about, "--estimator", "bt_mle"], "bt_mle (assumes Bradley-Terry)"),
-        (["design", *about, "--estimator", "bt_restricted", "--budget", "100"], "bt (Bradley-Terry assumed)"),
-    ):
-        assert main(words) == 0
-        assert shown in capsys.readouterr().out
-    assert main(["fit", *about, "--functional", "minimum"]) == 1
-    assert "functional='softmin'" in capsys.readouterr().err
 
 
 @needs("pyarrow")
@@ -223,17 +204,6 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert "gpt4" in capsys.readouterr().err
 
 
-def test_a_plan_without_a_context_has_the_identifiers_of_the_rows(battles, csv, tmp_path):
-    out = tmp_path / "plan.csv"
-    assert main(["design", FORMULA, csv, "--functional", "bt", "--budget", "50", "--out", str(out)]) == 0
-    plan = pd.read_csv(out)
-    assert plan.columns[:2].tolist() == ["context", "question_id"]
-    assert plan["question_id"].tolist() == battles["question_id"].iloc[plan["context"]].tolist()
-    new = dr.datasets.Arena().contexts(20, rng=5)[["question_id", "length"]]
-    planned = dr.dml_rank(FORMULA, battles, functional="bt", rng=0).design(30, newdata=new).sample(0)
-    assert planned["question_id"].tolist() == new["question_id"].iloc[planned["row"]].tolist()
-
-
 def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
     stored = str(tmp_path / "fit.json")
     assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0
@@ -327,35 +297,6 @@ def test_text_gives_the_same_bits_as_from_the_frame(names, kind, tmp_path, capsy
     assert read.to_json() == expected.to_json()
 
 
-@pytest.mark.long
-def test_a_large_csv_has_one_spelling_of_each_name(tmp_path):
-    path = tmp_path / "large.csv"
-    rows = ["model_a,1.0,2.50"] * 300_000 + ["model_b,beta,1.0"] * 300_000
-    path.write_text("\n".join(["winner,model_a,model_b", *rows]))
-    read = read_frame(str(path), ColumnRoles.of_fit(FORMULA))
-    assert [sorted(read[name].unique()) for name in ("model_a", "model_b")] == [["1.0", "beta"], ["1.0", "2.50"]]
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-@pytest.mark.parametrize("word", ["None", "null", "NA", "nan"])
-def test_words_for_nothing_are_missing_votes_as_in_the_api(word, kind, tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["a", "b", "c"], range(360))
-    frame.loc[::4, "winner"] = word
-    assert fitted(written_as(frame, kind, tmp_path), tmp_path).estimates.description.n_votes == 270
-    frame["winner"] = frame["winner"].where(frame["winner"] != word)
-    path = written_as(frame.astype(object).where(frame.notna(), None), kind, tmp_path)
-    assert fitted(path, tmp_path).estimates.description.n_votes == 270
-
-
-@pytest.mark.long
-def test_a_numeric_label_is_named_by_its_text(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["a", "b", "c"], range(360))
-    frame["winner"] = np.random.default_rng(1).choice([1, 0, 0.5], len(frame))
-    for kind in ("csv", "jsonl"):
-        read = fitted(written_as(frame, kind, tmp_path), tmp_path, "--categories", "0.5=tie", "1=first", "0=second")
-        assert read.to_json() == from_frame(frame, categories={0.5: "tie", 1: "first", 0: "second"}).to_json()
-
-
 def test_features_are_numbers_where_every_cell_is_one():
     read = ColumnRoles(names=("q",)).typed(
         pd.DataFrame(
@@ -377,13 +318,6 @@ def test_features_are_numbers_where_every_cell_is_one():
     assert read["q"].tolist() == ["1", "01", None]
     assert read["floats"].tolist() == [0.1, 1e-3, np.inf]
     assert read["text"].tolist() == ["NA", "1", "x"]
-
-
-def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, capsys):
-    frame = battles_of(["a", "b", "c"], ["1", "1.0", "2"])
-    call = ["fit", "winner ~ q | model_a + model_b", written_as(frame, "csv", tmp_path), "--context", "q"]
-    assert main(call) == 1
-    assert "1.0" in capsys.readouterr().err
 
 
 @needs("pyarrow")
@@ -608,11 +542,6 @@ def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, featur
     assert f"use {found!r}; on the command line" in capsys.readouterr().err
 
 
-def test_signs_that_are_nested_too_deeply_are_refused(csv, capsys):
-    assert main(["check", f"winner ~ I({'-' * 5000}length) | model_a + model_b", csv]) == 1
-    assert "deeply" in capsys.readouterr().err
-
-
 def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     battles.rename(columns={"length": "open"}).to_csv("b.csv", index=False)
@@ -633,22 +562,6 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0, (
         capsys.readouterr()
     )
-
-
-@needs("matplotlib")
-def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
-    from matplotlib.figure import Figure
-
-    class AxesOfThen:
-        """Axes whose ``get_figure`` takes no ``root``, as before matplotlib 3.10."""
-
-        figure = Figure()
-
-        def get_figure(self):
-            return self.figure
-
-    write_figure(str(tmp_path / "out.svg"), AxesOfThen)
-    assert "<svg" in (tmp_path / "out.svg").read_text()
 
 
 @pytest.mark.long
@@ -742,27 +655,6 @@ def months(tmp_path_factory):
         month = dr.datasets.simulate_arena(n=1500, rng=seed)
         dr.dml_rank(FORMULA, month, functional="borda", rng=0).to_json(str(folder / f"{name}.json"))
     return [str(folder / f"{name}.json") for name in ("february", "march")]
-
-
-@pytest.mark.long
-def test_stored_months_are_compared_where_the_user_says_they_are_independent(months, tmp_path, capsys):
-    assert main(["compare", *months]) == 0
-    assert "There are no tests between the results" in capsys.readouterr().out
-    paths = {"changes": tmp_path / "changes.csv"}
-    written = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
-    stored = tmp_path / "comparison.json"
-    assert main(["compare", *months, "--independent", *written, "--out", str(stored)]) == 0
-    names = ("february", "march")
-    side = dr.compare(**dict(zip(names, map(dr.read_json, months), strict=True)), independent=True)
-    assert capsys.readouterr().out == f"{side.summary()}\n"
-    pd.testing.assert_frame_equal(pd.read_csv(paths["changes"]), side.changes())
-    content = json.loads(stored.read_text(encoding="utf-8"))
-    assert content["samples"] == side.samples
-    np.testing.assert_allclose([row["conf_low"] for row in content["changes"]], side.changes()["conf_low"], rtol=1e-12)
-    assert main(["compare", months[0], months[0], "--independent", "--names", "a", "b"]) == 1
-    assert "results of one data set" in capsys.readouterr().err
-    assert main(["compare", *months, "--changes", str(paths["changes"])]) == 1
-    assert "independent=True" in capsys.readouterr().err
 
 
 def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):

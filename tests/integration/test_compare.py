@@ -1,7 +1,5 @@
 """Results side by side, and the covariance between them against stacked influence values."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fits on the user's workers have the numbers of fits on the package's own threads, to the last bit."""
 
-from __future__ import annotations
-
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankWarning
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -79,19 +76,6 @@ def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, t
         np.testing.assert_array_equal(one, other)
 
 
-def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
-    options = {"context": "question_id", "pairs": dr.Pairs(min_labels=1), "learning": dr.Learning(n_folds=2), "rng": 0}
-
-    def messages():
-        with pytest.warns(DmlrankWarning) as caught:
-            dr.dml_rank(FORMULA, battles.head(150), **in_objects(options))
-        return [str(record.message) for record in caught]
-
-    with ThreadPoolExecutor(2) as threads, dr.computing(executor=threads):
-        on_threads = messages()
-    assert on_threads == messages()
-
-
 @pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
 @pytest.mark.long
 def test_groups_on_workers_change_no_bit(battles, processes):
@@ -104,22 +88,3 @@ def test_groups_on_workers_change_no_bit(battles, processes):
                 groups = means.by("category", progress=lambda *report, to=reports: to.append(report))
             np.testing.assert_array_equal(groups.cov_params(), means.by("category").cov_params())
             assert {stage for _, _, stage in reports} == {"mean preferences, contexts", "scores of groups, contexts"}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("estimator", ["debiased", "bt_restricted"])
-def test_plans_on_workers_change_no_bit(processes, estimator):
-    simulator = dr.datasets.Ties(n_items=4)
-    mu = simulator.mu(simulator.features(150, rng=0))
-    options = {"budget": 200, "estimator": estimator, "functional": "rank_centrality"}
-    if estimator == "bt_restricted":
-        options["functional"], mu = "bt", mu[..., :2] / np.maximum(mu[..., :2].sum(axis=-1, keepdims=True), 1e-300)
-    expected = dr.design(mu, **options, n_jobs=1)
-    with ThreadPoolExecutor(2) as threads:
-        plans = [dr.design(mu, **options, n_jobs=2)]
-        for executor in (threads, processes):
-            with dr.computing(executor=executor):
-                plans.append(dr.design(mu, **options))
-    for plan in plans:
-        np.testing.assert_array_equal(plan.propensity, expected.propensity)
-        np.testing.assert_array_equal(plan.cov_params(), expected.cov_params())

@@ -1,7 +1,5 @@
 """Scores against costs: statuses from the intervals by brute force, joint covariance, pictures, page and errors."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from contextlib import nullcontext

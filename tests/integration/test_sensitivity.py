@@ -1,7 +1,5 @@
 """Sensitivity of fits: at gamma = 1 nothing changes, bounds are nested, what is not supported is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle
@@ -97,13 +95,6 @@ def test_at_gamma_one_nothing_changes_and_bounds_are_nested(battles, name):
         assert (np.diff(of_contrast["upper"]) > 0).all()
 
 
-@pytest.mark.long
-def test_with_features_the_vote_rates_are_learnt(battles):
-    res = fitted(battles, "winner ~ x | model_a + model_b", functional="bt")
-    frame = res.sensitivity("ant - dog", gamma=1).result_frame
-    np.testing.assert_allclose(frame[["lower", "upper"]], [[res.t_test("ant - dog").effect[0]] * 2], atol=1e-12)
-
-
 @pytest.mark.parametrize(("propensity", "is_shared"), [("estimate", True), ("~ x", False)])
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_contexts_with_equal_features_share_vote_rates(battles, propensity, is_shared, position_bias):
@@ -179,44 +170,6 @@ def test_tables_hold_the_same_numbers(sensitivity):
     assert [head.rsplit(" ", 1)[-1] for head in heads[2:6]] == ["lower", "upper"] * 2
 
 
-@pytest.mark.long
-def test_at_the_tipping_point_the_bound_is_zero(res, sensitivity):
-    tips = sensitivity.tipping.set_index("hypothesis")
-    for name, column, bound in [
-        ("ant - dog", "gamma_estimate", "lower"),
-        ("ant - dog", "gamma_interval", "conf_lower"),
-        ("ant - bee", "gamma_estimate", "lower"),
-    ]:
-        gamma = tips.loc[name, column]
-        again = res.sensitivity(["ant - dog", "ant - bee"], gamma=float(gamma)).result_frame.set_index("hypothesis")
-        width = again.loc[name, "upper"] - again.loc[name, "lower"]
-        # The tipping point is interpolated between three values of gamma.
-        assert abs(again.loc[name, bound]) < 0.02 * width
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
-@pytest.mark.parametrize("functional", ["borda", "rank_centrality"])
-def test_votes_that_are_all_ties_decide_nothing(battles, functional):
-    """No contrast differs from zero, and no vote that was not cast is a win."""
-    ties = battles.assign(winner=battles["winner"].where(battles["winner"].isna(), "tie"))
-    sensitivity = fitted(
-        ties, "winner ~ x | model_a + model_b", functional=functional, tune={"n_estimators": 5}
-    ).sensitivity()
-    # Functionals with a division raise the probability of a win to the floor.
-    np.testing.assert_allclose(sensitivity.result_frame[["lower", "upper"]], 0, atol=1e-5)
-    assert (sensitivity.tipping[["gamma_estimate", "gamma_interval"]] == 1).all(axis=None)
-
-
-def test_other_units_multiply_the_bounds(res, sensitivity):
-    elo = res.rescale("elo", mean=1000).sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2))
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.result_frame["lower"], factor * sensitivity.result_frame["lower"])
-    pd.testing.assert_frame_equal(elo.tipping, sensitivity.tipping)
-    shifted = res.rescale("elo", mean=1000).sensitivity("ant = 900", gamma=1).result_frame
-    assert shifted["lower"][0] == pytest.approx(res.rescale("elo", mean=1000).params["ant"])
-
-
 def test_the_command_line_prints_the_bounds(battles, tmp_path, capsys):
     votes = tmp_path / "votes.csv"
     battles.to_csv(votes, index=False)
@@ -257,19 +210,6 @@ def test_gammas_that_bound_no_odds_ratio_are_refused(res, values, error):
             res.sensitivity(gamma=gamma)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"estimator": "plugin"}, "estimator='plugin'"),
-        ({"estimator": "bt_mle"}, "estimator='bt_mle'"),
-        ({"average": "preferences"}, "average='preferences'"),
-    ],
-)
-def test_other_fits_are_refused_with_the_reason(res, changes, reason):
-    with pytest.raises(OptionError, match=reason):
-        res.update(**changes).sensitivity()
-
-
 def test_a_fixed_contrast_and_missing_data_are_refused(res, tmp_path):
     with pytest.raises(HypothesisError):
         res.sensitivity("ant + bee + cat + dog")
@@ -277,13 +217,6 @@ def test_a_fixed_contrast_and_missing_data_are_refused(res, tmp_path):
     for name in ("sensitivity", "fragility"):
         with pytest.raises(DataNotStoredError):
             getattr(loaded, name)
-
-
-def test_given_propensities_of_labelled_cells_need_the_battles_without_a_vote(battles):
-    voted = battles.dropna().assign(pi=1 / 12)
-    res = fitted(voted, propensity="pi")
-    with pytest.raises(OptionError):
-        res.sensitivity("ant - dog")
 
 
 # --- fragility ----------------------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
 """Wrong types, wrong values and odd cells of every option are errors of ours, or fits."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
-import dmlrank as dr
-from dmlrank.options import OPTIONS, in_objects
-import warnings
-import numpy as np
-import pytest
+
 import dmlrank as dr
 from dmlrank.exceptions import DataError, FormulaError, OutcomeError
-from dmlrank.options import in_objects
+from dmlrank.options import OPTIONS, in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 # What is no value of any option, and what only a few take.

@@ -1,4 +1,4 @@
-"""Influence values: their blocks, chunks and floor, and how errors of the nuisances enter the estimate."""
+"""Influence values: their blocks, chunks and floor, and errors of the propensity."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Covariances against their formulas in loops, and the two-way one against the spread of simulated estimates."""
+"""Covariances against their formulas in loops, and intervals where few clusters have most votes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Rank sets against their definition over all pairs, their coverage, and letters against their meaning."""
+"""Rank sets against their definition over all pairs, and letters against their meaning."""
 
 import itertools
 import tracemalloc

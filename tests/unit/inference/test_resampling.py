@@ -1,4 +1,4 @@
-"""Joint draws: their moments, and few clusters with the tails that they have."""
+"""Joint draws: their moments, and bootstrapped statistics written out."""
 
 import tracemalloc
 

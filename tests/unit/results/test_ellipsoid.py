@@ -1,4 +1,4 @@
-"""Ellipsoids against brute force in coordinates of their own, and their coverage."""
+"""Ellipsoids against brute force in coordinates of their own."""
 
 import numpy as np
 import pytest
