@@ -226,20 +226,6 @@ def test_without_pyarrow(monkeypatch, frame, kind):
     assert take_columns(pd.DataFrame({"u": [1]}), ["u"])["u"].tolist() == [1]
 
 
-def test_a_frame_is_left_as_it_was():
-    table = pa.table({"m": coded(["b", None], ["z", "b"]), "u": [1, None], "e": [[1.0], None]})
-    polars_frame, relation = pl.DataFrame(table), duckdb.from_arrow(table)
-    copies = polars_frame.clone(), table.slice(0)
-    taken_table = take_columns(relation, ["u", "e"])
-    taken_table["u"] = 0.0
-    for frame in (polars_frame, table):
-        taken_table = take_columns(frame, ["m", "u", "e"])
-        taken_table["u"] = 0.0
-    assert polars_frame.equals(copies[0])
-    assert table.equals(copies[1])
-    assert relation.project("u").fetchall() == [(1,), (None,)]
-
-
 @pytest.mark.parametrize(
     "data",
     [

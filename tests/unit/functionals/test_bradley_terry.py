@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.exceptions import NuisanceError, OptionError
-from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
+from dmlrank.functionals import BradleyTerry, CategoryWeights
 
 
 def log_odds(weight, p):
@@ -59,15 +59,6 @@ def test_a_bradley_terry_model_is_recovered_on_any_graph(draw_graph, draw_edge_w
             strengths_to_mu(np.exp(truth))
         )[0]
         np.testing.assert_allclose(scores, truth - truth.mean(), atol=1e-11)
-
-
-def test_a_pair_without_edge_weight_is_not_used(draw_mu):
-    rng = np.random.default_rng(6)
-    mu = draw_mu(rng, 2, 3, 2)
-    edge_weights = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0.0]])
-    without = BradleyTerry(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)).value(mu)
-    mu[:, 0, 2] = [1.0, 0.0]
-    np.testing.assert_allclose(BradleyTerry(CategoryWeights.half(2), edge_weights=edge_weights).value(mu), without)
 
 
 def test_even_preferences_score_zero(weights, draw_graph):

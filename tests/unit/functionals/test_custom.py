@@ -42,20 +42,6 @@ def test_differences_agree_with_the_built_in_derivative(kind, weights, draw_mu, 
         np.testing.assert_allclose(derivative, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-def test_a_derivative_costs_two_calls_however_many_items(draw_mu):
-    calls = []
-
-    def counted(mu):
-        calls.append(len(mu))
-        return Borda(HALF).value(mu)
-
-    for n_items in (3, 12):
-        calls.clear()
-        mu = draw_mu(np.random.default_rng(1), 6, n_items, 2)
-        Custom(counted).derivative(mu, mu)
-        assert calls == [6, 6]
-
-
 def test_steps_stay_inside_the_simplex(draw_mu):
     tables = []
 

@@ -141,17 +141,6 @@ def test_top_and_against_are_the_differences_they_say(mu):
     np.testing.assert_allclose(against.propensity, expected.propensity, rtol=1e-12)
 
 
-def test_exploration_is_a_mixture_within_floor_and_budget(mu):
-    plain = dr.design(mu, "bt", budget=90, min_propensity=0.03)
-    mixed = dr.design(mu, "bt", budget=90, min_propensity=0.03, explore=0.25)
-    pairs = ~np.eye(4, dtype=bool)
-    expected = np.where(pairs, 0.75 * plain.propensity + 0.25 * 90 / 720, 0)
-    np.testing.assert_allclose(mixed.propensity, expected, rtol=1e-12)
-    assert mixed.expected_cost == pytest.approx(90, rel=1e-10)
-    assert plain.objective < mixed.objective < mixed.uniform_objective
-    assert mixed.kkt_residual < 1e-10
-
-
 def test_pairs_off_the_graph_are_never_labelled(mu):
     path = dr.Graph.of([(0, 1), (1, 2), (2, 3)], 4)
     plan = dr.design(mu, "bt", budget=50, graph=path)
