@@ -761,10 +761,17 @@ def test_the_options_are_few_and_set_knows_all_others(csv, capsys):
 
 def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings):
     out = tmp_path / "fit.json"
-    options = {"n_rep": 2, "second_order": False, "category_weights": "paper", "tune": None, "floor": 0.2}
-    options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id"}
-    words = "--set n_rep=2 --set second-order=no --set category_weights=paper --set tune=none --set floor=0.2"
-    words += " --functional bt --position-bias no --weights length --context question_id --set prompts=fixed --progress"
+    options = {
+        "n_rep": 2,
+        "propensity": "marginal",
+        "second_order": False,
+        "category_weights": "paper",
+        "tune": None,
+        "floor": 0.2,
+    }
+    options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id", "n_folds": 2}
+    words = "--set n_rep=2 --set second-order=no --set category_weights=paper --set tune=none --set floor=0.2 --set n_folds=2"
+    words += " --propensity marginal --functional bt --position-bias no --weights length --context question_id --set prompts=fixed --progress"
     formula = "winner ~ length | model_a + model_b"
     assert main(["fit", formula, csv, *words.split(), "--out", str(out)]) == 0
     assert "scores, contexts: 1500/1500" in capsys.readouterr().err
@@ -830,6 +837,7 @@ def test_several_files_are_one_table(battles, csv, tmp_path, capsys):
     assert "differ in 'length'" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="the locale and signals are Unix's")
 def test_names_that_the_encoding_lacks(battles, tmp_path):
     path = tmp_path / "b.csv"

@@ -63,6 +63,7 @@ def test_workers_change_no_bit(battles, processes, options):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
 def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, tmp_path):
     pytest.importorskip("pyarrow")

@@ -225,8 +225,7 @@ def test_a_draw_of_a_fixed_size_has_the_propensities_of_its_units():
     assert np.abs(draws @ cost - propensity @ cost).max() <= 3
 
 
-@pytest.mark.parametrize("one_pair", [False, True])
-@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize(("one_pair", "costly"), [(False, True), (True, False)])
 def test_samples_cost_the_budget_and_keep_every_propensity(mu, one_pair, costly):
     rng, n_draws = np.random.default_rng(3), 400
     cost = rng.choice([1.0, 3.0], size=60) if costly else np.ones(60)
