@@ -101,3 +101,17 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
         else:
             with pytest.raises(OptionError, match=option):
                 options_of_fit(**given)
+
+
+def test_what_no_estimator_of_a_kind_uses():
+    unused = {name: {key for key, option in OPTIONS.items() if name not in option.used_by} for name in ESTIMATORS}
+    of_scores = {"lower_is_better", "bounds"}
+    learnt = {"average", "adjust", "judge", "judge_as", "second_order", "propensity", "mu", "learner", "tune", "floor"}
+    likelihood = of_scores | learnt | {"n_folds", "n_rep", "weights", "min_labels", "edge_weights"}
+    assert unused == {
+        "debiased": of_scores,
+        "plugin": of_scores | {"adjust", "second_order"},
+        "bt_restricted": of_scores | {"adjust", "average", "judge", "second_order"},
+        "bt_mle": likelihood | {"prompts"},
+        "bt_contextual": likelihood | {"position_bias"},
+    }
