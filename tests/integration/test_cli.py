@@ -761,17 +761,12 @@ def test_the_options_are_few_and_set_knows_all_others(csv, capsys):
 
 def test_options_that_set_gives(battles, csv, tmp_path, capsys, ignore_warnings):
     out = tmp_path / "fit.json"
-    options = {
-        "n_rep": 2,
-        "propensity": "marginal",
-        "second_order": False,
-        "category_weights": "paper",
-        "tune": None,
-        "floor": 0.2,
-    }
-    options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id", "n_folds": 2}
-    words = "--set n_rep=2 --set second-order=no --set category_weights=paper --set tune=none --set floor=0.2 --set n_folds=2"
-    words += " --propensity marginal --functional bt --position-bias no --weights length --context question_id --set prompts=fixed --progress"
+    options = {"n_rep": 2, "second_order": False, "category_weights": "paper", "tune": None, "floor": 0.2, "n_folds": 2}
+    options |= {"functional": "bt", "position_bias": False, "weights": "length", "context": "question_id"}
+    options |= {"propensity": "marginal"}
+    words = "--set n_rep=2 --set second-order=no --set category_weights=paper --set tune=none --set floor=0.2"
+    words += " --functional bt --position-bias no --weights length --context question_id --set prompts=fixed --progress"
+    words += " --propensity marginal --set n_folds=2"
     formula = "winner ~ length | model_a + model_b"
     assert main(["fit", formula, csv, *words.split(), "--out", str(out)]) == 0
     assert "scores, contexts: 1500/1500" in capsys.readouterr().err
