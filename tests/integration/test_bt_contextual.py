@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy.special import expit
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, FormulaError, GraphError, NuisanceError
+from dmlrank.exceptions import DataError, FormulaError, GraphError, NuisanceError, OptionError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -209,3 +209,11 @@ def test_more_coefficients_than_labels_and_missing_features_are_refused(votes):
     holes = votes.assign(x0=votes["x0"].where(votes["question_id"] != 7))
     with pytest.raises(DataError, match=r"missing='keep'.*use missing='drop'"):
         fit(holes, missing="keep")
+
+
+def test_weights_of_an_earlier_fit_are_not_dropped_silently(votes):
+    quick = {"tune": {"n_estimators": 3}, "n_folds": 2, "propensity": "marginal"}
+    weighted = dr.dml_rank(FORMULA, votes, **in_objects({"context": "question_id", "rng": 0, "weights": "x0", **quick}))
+    with pytest.raises(OptionError, match="weights"):
+        weighted.update(estimator="bt_contextual")
+    assert weighted.update(estimator="bt_contextual", weights=None).params.equals(fit(votes).params)

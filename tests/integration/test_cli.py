@@ -857,3 +857,15 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (130, "", 1)
+
+
+def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, capsys):
+    frame = battles_of(["a", "b", "c"], ["1", "1.0", "2"])
+    call = ["fit", "winner ~ q | model_a + model_b", written_as(frame, "csv", tmp_path), "--context", "q"]
+    assert main(call) == 1
+    assert "1.0" in capsys.readouterr().err
+
+
+def test_signs_that_are_nested_too_deeply_are_refused(csv, capsys):
+    assert main(["check", f"winner ~ I({'-' * 5000}length) | model_a + model_b", csv]) == 1
+    assert "deeply" in capsys.readouterr().err

@@ -248,3 +248,9 @@ def test_no_warning_about_probabilities_that_cancel():
     )
     np.testing.assert_allclose(res.params, other.params, atol=1e-12)
     np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)
+
+
+def test_pairs_are_not_derived_from_pairs():
+    pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    with pytest.raises(OptionTypeError, match="pairs already"):
+        dr.data.pairs_from_scores(pairs, **COLUMNS)

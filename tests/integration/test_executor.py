@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank.exceptions import DmlrankWarning
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -89,3 +90,16 @@ def test_groups_on_workers_change_no_bit(battles, processes):
                 groups = means.by("category", progress=lambda *report, to=reports: to.append(report))
             np.testing.assert_array_equal(groups.cov_params(), means.by("category").cov_params())
             assert {stage for _, _, stage in reports} == {"mean preferences, contexts", "scores of groups, contexts"}
+
+
+def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
+    options = {"context": "question_id", "pairs": dr.Pairs(min_labels=1), "learning": dr.Learning(n_folds=2), "rng": 0}
+
+    def messages():
+        with pytest.warns(DmlrankWarning) as caught:
+            dr.dml_rank(FORMULA, battles.head(150), **in_objects(options))
+        return [str(record.message) for record in caught]
+
+    with ThreadPoolExecutor(2) as threads, dr.computing(executor=threads):
+        on_threads = messages()
+    assert on_threads == messages()

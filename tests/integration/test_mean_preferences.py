@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import IntervalWarning
+from dmlrank.exceptions import IntervalWarning, OptionError
 from dmlrank.fit.fit_covariance import warn_of_mean_preferences
 from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
@@ -194,3 +194,23 @@ def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
     votes["prompt"] = np.arange(60)
     results = rank(votes, functional=functional, average="preferences", floor=0, propensity="marginal")
     assert np.isfinite(results.params).all()
+
+
+def test_predictions_are_scores_of_prompts(fitted):
+    preferences, scores = fitted("bt", average="preferences"), fitted("bt")
+    np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
+    assert preferences.predict().index.equals(scores.predict().index)
+
+
+def test_projections_of_mean_preferences_are_refused(fitted):
+    with pytest.raises(OptionError, match="preferences"):
+        fitted("bt", average="preferences").by("~ x0")
+
+
+def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
+    options = {"functional": "bt", "propensity": "marginal", "average": "preferences"}
+    result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
+    new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
+    plan = result.design(50, newdata=new)
+    table = result.steps.first.mu.average(result.steps.data.x[[0]])[0]
+    np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)

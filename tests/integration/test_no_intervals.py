@@ -166,3 +166,9 @@ def test_an_error_of_a_thin_pair_names_its_votes_and_what_answers():
     none = dr.dml_rank(FORMULA, votes[:600], functional="bt", position_bias=False)
     with pytest.raises(GraphError, match="have no vote on each other"):
         none.win_probability("a", "c")
+
+
+def test_a_share_of_two_that_were_never_compared_has_no_interval(extrapolated):
+    assert extrapolated.win_probability("a", "b").std_error > 0
+    with pytest.raises(NoIntervalError):
+        extrapolated.win_probability("a", "c")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, MissingDataError, OptionError, OptionTypeError
+from dmlrank.exceptions import DataError, HypothesisError, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
@@ -87,6 +87,20 @@ def test_the_covariance_of_overlapping_groups_is_written_out(battles, fitted, ki
     assert np.abs(cross).max() > 1e-5
 
 
+def test_annotators_move_overlapping_groups_together(battles, fitted):
+    results = fitted(**COVARIANCES["two-way"])
+    twice = results.by({"first": "odd", "second": "odd"})
+    matrix = twice.cov_params().to_numpy()
+    for block in (matrix[:K, K:], matrix[K:, K:]):
+        np.testing.assert_allclose(block, matrix[:K, :K], atol=1e-12)
+    with pytest.raises(HypothesisError):
+        twice.t_test("first: m0 - second: m0")
+    assert twice.dependent_groups == ("second",)
+    with pytest.raises(HypothesisError, match="second"):
+        twice.test_equal()
+    assert "determined by" in " ".join(twice.summary().as_text().split())
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_scores_of_mean_preferences_in_a_group_are_those_of_a_fit_to_the_group(battles, fitted, ordered, rank):
     known = battles.mu if ordered else without_order(battles.mu)
@@ -103,6 +117,15 @@ def test_scores_of_mean_preferences_in_a_group_are_those_of_a_fit_to_the_group(b
         np.testing.assert_allclose(groups[name].plugin, alone.plugin, atol=1e-10)
         if alone.steps.unanimous is None:
             np.testing.assert_allclose(groups.bse[name], alone.bse, rtol=1e-7)
+
+
+def test_masks_are_by_row_or_by_prompt_and_columns_hold_booleans_in_any_form(battles, fitted):
+    results = fitted()
+    by_row = battles.frame["odd"].to_numpy()
+    texts = {"odd": by_row.astype(str), "numbers": by_row.astype(int), "prompts": by_prompt(battles.frame, "odd")}
+    expected = results.by(["odd"]).params["odd"]
+    for name, params in results.by(texts).params.items():
+        np.testing.assert_allclose(params, expected, rtol=1e-14, err_msg=name)
 
 
 def test_groups_without_labels_are_left_out_with_the_reason(battles, rank, draw_battles):

@@ -236,3 +236,34 @@ def test_the_code_of_the_page_runs():
     }
     exec(compile(cell, "scale.md", "exec"), namespace)
     assert namespace["from_files"].params.equals(namespace["in_memory"].params)
+
+
+def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
+    n = 1200
+    table = pa.table(
+        {
+            "whole": pa.array([None if i % 5 == 0 else i for i in range(n)]),
+            "large": pa.array([None if i == 7 else 2**60 + i for i in range(n)]),
+            "yes": pa.array([i % 2 == 0 for i in range(n)]),
+            "maybe": pa.array([None if i == 3 else i % 2 == 0 for i in range(n)]),
+            "single": pa.array(np.linspace(0, 1, n).astype(np.float32)),
+            "kind": pa.array([f"k{i % 3}" for i in range(n)]).dictionary_encode(),
+            "vector": pa.array([[float(i), 1.0] for i in range(n)], pa.list_(pa.float32())),
+            "fixed": pa.array([None if i == 9 else [i, 2] for i in range(n)], pa.list_(pa.int64(), 2)),
+            "empty": pa.array([None] * n, pa.float64()),
+        }
+    )
+    try:
+        pq.write_table(table.slice(0, 500), tmp_path / "a.parquet")
+    except pa.ArrowNotImplementedError as error:
+        pytest.skip(f"this version of pyarrow cannot write the columns: {error}")
+    pq.write_table(table.slice(500), tmp_path / "b.parquet")
+    taken, expected = take_columns(tmp_path, table.column_names), take_columns(table, table.column_names)
+    for name in table.column_names:
+        if name in ("vector", "fixed"):
+            assert [None if c is None else c.tolist() for c in taken[name]] == [
+                None if c is None else c.tolist() for c in expected[name]
+            ]
+        else:
+            pd.testing.assert_series_equal(taken[name], expected[name])
+    assert taken["vector"].iloc[0].dtype == np.float32

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import dmlrank as dr
 from dmlrank.exceptions import (
+    HypothesisError,
     OptionError,
     OptionTypeError,
     UnknownModelError,
@@ -226,3 +227,19 @@ def test_models_that_do_not_vary_are_not_separated_and_the_reason_is_said():
     assert tests.result_frame["p_adjusted"].isna().all()
     assert "3 differences are not tested" in " ".join(tests.summary().notes)
     assert "First place" not in " ".join(fixed.summary().as_text().split())
+
+
+def test_a_constant_is_refused_on_every_side(result):
+    everything = " + ".join(result.models)
+    for side in ("two-sided", "larger", "equivalence"):
+        with pytest.raises(HypothesisError):
+            result.t_test(everything, delta=0.1, side=side)
+    with pytest.raises(HypothesisError):
+        result.ellipsoid(contrasts=[everything])
+
+
+def test_two_way_clusters_have_no_bootstrap_and_the_reason_is_said():
+    both = clustered(60, cov_kwds={"groups": ["prompt", "judge"]})
+    assert "cluster (prompt, judge)" in " ".join(both.summary().as_text().split())
+    with pytest.raises(OptionError):
+        both.bootstrap("webb").ranks()

@@ -319,3 +319,19 @@ def test_options_with_an_array_are_refused(battles):
     res = fitted(battles, weights=np.ones(len(battles)))
     with pytest.raises(OptionError, match="weights"):
         res.fragility()
+
+
+def test_other_units_multiply_the_bounds(res, sensitivity):
+    elo = res.rescale("elo", mean=1000).sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2))
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.result_frame["lower"], factor * sensitivity.result_frame["lower"])
+    pd.testing.assert_frame_equal(elo.tipping, sensitivity.tipping)
+    shifted = res.rescale("elo", mean=1000).sensitivity("ant = 900", gamma=1).result_frame
+    assert shifted["lower"][0] == pytest.approx(res.rescale("elo", mean=1000).params["ant"])
+
+
+def test_given_propensities_of_labelled_cells_need_the_battles_without_a_vote(battles):
+    voted = battles.dropna().assign(pi=1 / 12)
+    res = fitted(voted, propensity="pi")
+    with pytest.raises(OptionError):
+        res.sensitivity("ant - dog")
