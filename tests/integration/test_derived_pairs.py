@@ -10,7 +10,6 @@ import dmlrank as dr
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
-    IntervalWarning,
     MissingDataError,
     OptionError,
     OptionTypeError,
@@ -230,24 +229,6 @@ def test_check_counts_what_the_written_out_comparisons_have():
     assert "first one shown first" not in check.report()
     with pytest.raises(OptionError):
         dr.check(FORMULA, pairs, position_bias=True)
-
-
-def test_no_warning_about_probabilities_that_cancel():
-    """In a complete table every comparison is known, so that win shares do not depend on fitted probabilities."""
-    scores = np.random.default_rng(0).random((60, 6))
-    pairs = dr.data.pairs_from_scores(table_of(scores), **COLUMNS)
-    wins = np.triu(np.random.default_rng(1).choice([0.05, 0.95], size=(60, 6, 6)), 1)
-    wrong = np.stack([wins, np.triu(1 - wins, 1)], axis=3)
-    wrong += wrong.transpose(0, 2, 1, 3)[..., ::-1]
-    with pytest.warns(IntervalWarning, match="the fitted probabilities are too extreme"):
-        dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong), functional="bt")
-    res = dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong))
-    assert not 0.6 < res.diagnostics.calibration < 1.6
-    other = dr.dml_rank(
-        FORMULA, pairs, rng=0, learning=dr.Learning(mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
-    )
-    np.testing.assert_allclose(res.params, other.params, atol=1e-12)
-    np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)
 
 
 def test_pairs_are_not_derived_from_pairs():

@@ -24,26 +24,6 @@ def with_messy_names(n=900):
     return battles, messy
 
 
-def test_a_note_counts_the_names_that_lost_blanks_and_labels_are_read_alike():
-    clean, _ = with_messy_names()
-    options = {"min_labels": 1, "position_bias": False, "rng": 0}
-    expected = dr.dml_rank(PLAIN, clean, **in_objects(options))
-    blanks = clean.copy()
-    blanks.loc[::7, "model_a"] = blanks["model_a"] + " "
-    blanks.loc[3::5, "model_b"] = "  " + blanks["model_b"]
-    for frame, n_changed in ((blanks, 16), (clean, 0)):
-        found = dr.dml_rank(PLAIN, frame, **in_objects(options))
-        assert found.params.equals(expected.params)
-        for text in (found.explain(), str(found.summary())):
-            assert (f"{n_changed} names of models had outer blanks" in " ".join(text.split())) == (n_changed > 0)
-    # Labels that name the winning model are read alike.
-    by_name = blanks.assign(winner=blanks["model_a"].where(blanks["winner"] == "model_a", blanks["model_b"] + "\t"))
-    sides = clean.assign(winner=clean["winner"].where(clean["winner"] == "model_a", "model_b"))
-    assert dr.dml_rank(PLAIN, by_name, **in_objects(options)).params.equals(
-        dr.dml_rank(PLAIN, sides, **in_objects(options)).params
-    )
-
-
 def test_names_that_differ_by_letter_case_are_named_and_stay():
     _, messy = with_messy_names()
     with warnings.catch_warnings(record=True) as caught:

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
-QUICK = {"tune": {"n_estimators": 4, "num_leaves": 4, "min_data_in_leaf": 5}, "n_folds": 2}
 EACH = 4
 
 
@@ -52,18 +51,6 @@ def test_a_soft_label_is_the_mean_of_hard_votes(battles, mu, rank, functional):
     same(rank(prompts, SOFT.format("1"), **options), rank(hard, ONE.format("1"), **options), rtol=1e-13)
 
 
-@pytest.mark.parametrize("features", ["1", "x"])
-def test_repeated_soft_votes_are_as_many_hard_ones(battles, rank, features):
-    prompts, hard = battles
-    repeated = prompts.loc[np.repeat(np.arange(len(prompts)), EACH)]
-    soft, votes = (
-        rank(frame, formula.format(features), functional="bt", **QUICK)
-        for frame, formula in ((repeated, SOFT), (hard, ONE))
-    )
-    assert soft.diagnostics.n_votes == votes.diagnostics.n_votes == EACH * len(prompts)
-    same(soft, votes)
-
-
 def test_the_log_loss_of_soft_labels_is_their_cross_entropy(battles, mu, rank):
     prompts = battles[0]
     result = rank(prompts, SOFT.format("1"), mu=mu, propensity="marginal")
@@ -74,23 +61,3 @@ def test_the_log_loss_of_soft_labels_is_their_cross_entropy(battles, mu, rank):
     share = y.mean(axis=0)
     assert result.diagnostics.log_loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert result.diagnostics.log_loss_constant == pytest.approx(-(share * np.log(share)).sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("winner", "options", "words"),
-    [
-        (lambda p: p, {}, ["preferences from 0 to 1 (1 = first wins, 0 = second wins). There is no category"]),
-        (lambda p: (p > 0.4).astype(float), {}, ["Labels: ", "1 = first wins", "0 = second wins"]),
-        (lambda p: p > 0.4, {}, ["Labels: ", "False = second wins", "True = first wins"]),
-        (
-            lambda p: 2 * (p > 0.3) - (p > 0.6),
-            {"categories": {2: "both_bad", 1: "first", 0: "second"}},
-            ["Labels: ", "1 = first wins", "2 = both bad"],
-        ),
-    ],
-)
-def test_the_summary_says_which_number_is_which(battles, rank, winner, options, words):
-    result = rank(battles[0].assign(winner=winner(battles[0]["p_a"])), ONE.format("1"), **options)
-    text = " ".join(result.explain().split())
-    for part in words:
-        assert part in text

@@ -174,35 +174,3 @@ def test_a_fit_that_ignores_order_says_which_scores_that_touches(share_first):
     assert {name for name, _ in fit.diagnostics.uneven_orders} == set("abcd" * (share_first == 0.9))
     without = dr.dml_rank(FORMULA, uneven_votes(0.0, share_first), position_bias=False, rng=0)
     assert "half of" not in without.explain()
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_the_size_of_the_position_effect_is_told_with_an_interval(rank, ordered):
-    rng = np.random.default_rng(8)
-    names = np.array(["m0", "m1", "m2"])
-    first = rng.integers(3, size=3000)
-    second = (first + rng.integers(1, 3, size=3000)) % 3
-    winner = np.where(rng.random(3000) < 0.55, "model_a", "model_b")
-    frame = pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner})
-    fit = dr.dml_rank(FORMULA, frame, position_bias=ordered, rng=0)
-    pattern = (
-        r" model wins ([\d.]+) of 100 when shown first \(95 % interval by itself ([\d.]+) to ([\d.]+)\), "
-        r"([\d.]+) when second"
-    )
-    wins, low, high, other = map(float, re.search(pattern, " ".join(fit.explain().split())).groups())
-    assert wins + other == pytest.approx(100)
-    of_pairs = [
-        (frame.loc[(first == j) & (second == k), "winner"] == "model_a").mean()
-        for j in range(3)
-        for k in range(3)
-        if j != k
-    ]
-    assert wins == pytest.approx(100 * np.mean(of_pairs), abs=0.3)
-    assert low < 55 < high
-    # The interval is one of one look, which a view of several looks does not show.
-    shown = " ".join(fit.sequential(3000).explain().split())
-    assert f"a model wins {wins} of 100 when shown first, {other} when second" in shown
-    half_width = 100 * 1.96 * np.sqrt(0.25 / 3000)
-    assert (high - low) / 2 == pytest.approx(half_width, rel=0.05)
-    # The summary names it where order is part of the fit.
-    assert bool(re.search(pattern, " ".join(fit.summary().notes))) == ordered

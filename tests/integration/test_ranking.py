@@ -34,31 +34,6 @@ def test_every_pair_is_in_the_frame_once_the_better_model_first(result):
     assert (frame["estimate"] >= 0).all()
 
 
-def test_the_numbers_are_those_of_single_tests(result):
-    frame = result.t_test_pairwise("none").result_frame
-    tests = result.t_test([(a, b) for a, b in zip(frame["first"], frame["second"], strict=True)])
-    np.testing.assert_allclose(frame["estimate"], tests.effect)
-    np.testing.assert_allclose(frame["std_error"], tests.sd.squeeze())
-    np.testing.assert_allclose(frame["statistic"], tests.statistic.squeeze())
-    np.testing.assert_allclose(frame["p_value"], tests.pvalue)
-    np.testing.assert_allclose(frame[["conf_low", "conf_high"]], tests.conf_int())
-    np.testing.assert_array_equal(frame["p_adjusted"], frame["p_value"])
-
-
-def test_rank_sets_lie_between_the_single_step_and_the_step_down(result):
-    separated = {
-        method: {frozenset(pair) for pair in tests.result_frame[tests.rejected][["first", "second"]].to_numpy()}
-        for method in ("max-t", "step-down")
-        for tests in [result.t_test_pairwise(method)]
-    }
-    groups = result.ranks()["group"]
-    apart = {
-        frozenset(p) for p in itertools.combinations(result.models, 2) if not set(groups[p[0]]) & set(groups[p[1]])
-    }
-    assert separated["max-t"] <= apart <= separated["step-down"]
-    assert 0 < len(apart) < 28
-
-
 def test_ranks_come_best_first_and_hold_the_rank(result):
     ranks = result.ranks()
     assert list(ranks) == ["rank", "lower", "upper", "group"]

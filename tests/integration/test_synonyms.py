@@ -85,17 +85,3 @@ def test_sides_have_scipys_words_too(arena_result, word, own):
     assert pairs[0].equals(pairs[1])
     tests = [arena_result.t_test(("gpt-4", "claude-v1"), side=side).pvalue for side in (word, own)]
     np.testing.assert_array_equal(*tests)
-
-
-def test_every_summary_takes_a_title(arena_result):
-    shown = arena_result.summary(title="My <arena>")
-    assert shown.as_text().splitlines()[0].strip() == "My <arena>"
-    assert "My &lt;arena&gt;" in shown.as_html()
-    summaries = {
-        "pairwise tests": arena_result.t_test_pairwise().summary,
-        "comparison": dr.compare(arena_result, arena_result.update(estimator="bt_mle")).summary,
-        "projection": arena_result.by("~ 1").summary,
-    }
-    for title, summary in summaries.items():
-        assert summary(title=title).title == title
-        assert summary(title=title).rows == summary().rows
