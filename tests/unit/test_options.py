@@ -35,7 +35,12 @@ def test_the_signature_has_the_options_with_their_defaults():
 
 
 def test_words_in_the_signature_are_those_of_the_table():
-    hints = {name: p.annotation for name, p in inspect.signature(dr.dml_rank, eval_str=True).parameters.items()}
+    hints = {
+        name: p.annotation
+        for name, p in inspect.signature(
+            dr.dml_rank, locals={"Plan": dr.planning.Plan}, eval_str=True
+        ).parameters.items()
+    }
     literal = {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
     assert len(literal) == 3
     assert literal == {name: OPTIONS[name].words for name in literal}

@@ -129,6 +129,23 @@ def clustered_means(rng, sizes, correlation, d=3):
     return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
 
 
+def test_standard_errors_are_about_clusters_in_general():
+    """Estimates of studies that the same clusters repeat spread less than standard errors say."""
+    ratio = {}
+    for are_same in (True, False):
+        rng, estimates, errors = np.random.default_rng(0), [], []
+        taste = rng.normal(size=(60, 3)) * 0.3
+        for _ in range(300):
+            taste = taste if are_same else rng.normal(size=(60, 3)) * 0.3
+            value = np.repeat(taste, 20, axis=0) + rng.normal(size=(1200, 3))
+            influence = Influence(value, np.zeros_like(value), np.arange(1200), np.ones(1200), np.ones(1200))
+            estimates.append(influence.estimate)
+            errors.append(one_way(influence, np.repeat(np.arange(60), 20), NO_GAUGE).std_errors)
+        ratio[are_same] = np.mean(errors) / np.std(estimates, axis=0, ddof=1).mean()
+    assert ratio[False] == pytest.approx(1, abs=0.06)
+    assert ratio[True] == pytest.approx(np.sqrt(1 + 20 * 0.3**2), abs=0.12)
+
+
 UNEVEN = {
     "three have 45 %": [225] * 3 + [3, 4] * 119,
     "one has a quarter": [375] + [11] * 99,
