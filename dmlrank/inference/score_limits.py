@@ -124,7 +124,7 @@ class Side:
         The excess kurtosis of a mean with Dirichlet weights is that of the beta variable plus 6 (k - 1 - g^2) / n.
         """
         slope = _ratio(m.third, m.variance)
-        size = np.maximum(np.sqrt(_ratio(m.fourth, m.variance)), np.abs(slope))
+        size = np.sqrt(_ratio(m.fourth, m.variance))
         events = m.n * _ratio(m.variance, size**2) * (1 + _ratio(slope, size)) / 2
         other = np.minimum(m.mean + size, np.maximum(high, m.mean))
         units = m.with_mass(1.0, np.minimum(low, m.mean)).with_mass(events / (2 * events + 2), other)

@@ -54,7 +54,7 @@ class FragilityResults(TitledTable):
     >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0)
     >>> fragility = res.fragility(unit="vote", flip=True)
     >>> fragility.result_frame["hypothesis"].tolist(), len(fragility.units["gpt-4 - claude-v1"])
-    (['gpt-4 - claude-v1'], 5)
+    (['gpt-4 - claude-v1'], 7)
     """
 
     result_frame: pd.DataFrame
