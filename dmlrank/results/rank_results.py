@@ -1036,7 +1036,7 @@ class RankResults(Summarised):
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
     @Needs(models=_ORDER, intervals=True)
-    def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None) -> Pareto:
+    def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
         """Set scores against costs: which models are dominated, which are on the front, and which are open.
 
         Parameters
@@ -1047,6 +1047,8 @@ class RankResults(Summarised):
             is better.
         alpha : float, optional
             Probability that any status is wrong; the fit's alpha when None.
+        unit : str
+            Unit of the costs, such as "USD", for tables and pictures.
 
         Returns
         -------
@@ -1081,7 +1083,7 @@ class RankResults(Summarised):
         """
         from .pareto import score_against_cost
 
-        return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
+        return score_against_cost(self.estimates, self.steps, cost, unit, self._alpha(alpha))
 
     @Needs(
         unadjusted="it plans labels for scores without adjustment, and the style of answers is not known before they "
