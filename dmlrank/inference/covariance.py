@@ -23,7 +23,7 @@ from ..estimation.influence import (
     unit_sums,
 )
 from ..exceptions import DataError, IntervalWarning
-from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Tails
+from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WinShares
 
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5
@@ -60,6 +60,7 @@ class Covariance:
     means: What limits of means of scores need; None for other scores, whose limits are normal or Student's.
     scale: What standard errors are multiplied by in intervals and tests with few units, for clusters of unequal size.
     of_scores (d,): Degrees of freedom of each score with clusters, of which ``df`` is typical; None where all have df.
+    shares: What limits of win shares need; None for other scores.
     """
 
     matrix: FloatArray
@@ -70,6 +71,7 @@ class Covariance:
     means: CombinedMeans | None = None
     scale: float = 1.0
     of_scores: FloatArray | None = None
+    shares: WinShares | None = None
 
     @property
     def std_errors(self) -> FloatArray:
@@ -98,22 +100,31 @@ class Covariance:
 
         Shapes: estimate, std_error (J,), of the contrasts.
         """
-        if self.means is None:
-            return ContrastLaw(estimate, std_error, (), self.tails(contrasts), Tails(self.df, self._scale))
-        fewest = min(self.n_clusters, default=np.inf)
-        small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
-        return self.means.law(estimate, std_error, contrasts, small_sample)
+        sides: tuple[Sides, ...] = ()
+        if self.shares is not None:
+            shares = self.shares if contrasts is None else self.shares.combined(contrasts)
+            sides = shares.sides(estimate, std_error)
+        elif self.means is not None:
+            fewest = min(self.n_clusters, default=np.inf)
+            small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
+            sides = self.means.sides(estimate, std_error, contrasts, small_sample)
+        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self._tails(self._typical_df))
 
-    def scaled(self, factor: float) -> Covariance:
-        """Return the covariance of the estimates times a factor."""
+    def scaled(self, factor: float, shift: float = 0.0) -> Covariance:
+        """Return the covariance of the estimates times a factor, plus a shift."""
         means = None if self.means is None else replace(self.means, matrix=self.means.matrix * factor)
-        return replace(self, matrix=self.matrix * factor**2, means=means)
+        shares = self.shares
+        if shares is not None:
+            shares = replace(shares, low=factor * shares.low + shift, high=factor * shares.high + shift)
+        return replace(self, matrix=self.matrix * factor**2, means=means, shares=shares)
 
     def of_combinations(self, matrix: FloatArray) -> Covariance:
         """Return the covariance of J combinations of the estimates, (J, d); all of their directions count as free."""
         means = None if self.means is None else self.means.combined(matrix)
-        made = replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), means=means)
-        return made if self.of_scores is None or means else made.with_df(np.asarray(self._df(matrix)))
+        shares = None if self.shares is None else self.shares.combined(matrix)
+        covariance, basis = matrix @ self.matrix @ matrix.T, np.eye(len(matrix))
+        made = replace(self, matrix=covariance, basis=basis, means=means, shares=shares)
+        return made if self.of_scores is None else made.with_df(np.asarray(self._df(matrix)))
 
     def with_df(self, of_scores: FloatArray) -> Covariance:
         """Return the covariance with degrees of freedom of each score, (d,), and the typical ones for joint tests."""
@@ -122,7 +133,12 @@ class Covariance:
     @property
     def normal(self) -> Covariance:
         """The covariance for methods that need no quantiles of Student's t."""
-        return replace(self, df=np.inf, of_scores=None)
+        shares = None if self.shares is None else replace(self.shares, df=np.inf)
+        return replace(self, df=np.inf, of_scores=None, shares=shares)
+
+    @property
+    def _typical_df(self) -> float:
+        return self.df if self.shares is None else max(self.df, self.shares.df)
 
     def _df(self, contrasts: ContrastMatrix | None = None) -> FloatArray | float:
         """Return the degrees of freedom of contrasts, (J, d), or of all estimates, (J,), or one number for all.
@@ -132,22 +148,26 @@ class Covariance:
         (Cauchy-Schwarz), and equal to it where a cluster has the same part in all scores.
         """
         if self.of_scores is None or contrasts is None:
-            return self.df if self.of_scores is None else self.of_scores
+            return self._typical_df if self.of_scores is None else self.of_scores
         squares, variance = contrasts**2, np.maximum(np.diag(self.matrix), 1e-300)
         return np.asarray(np.square((squares @ variance) / (squares @ (variance / np.sqrt(self.of_scores)))))
 
+    def _tails(self, df: FloatArray | float) -> Tails:
+        # Limits of means of scores know the number of prompts, and not that of clusters.
+        return Tails() if self.means and not self.n_clusters else Tails(df, self._scale(df))
+
     def tails(self, contrasts: ContrastMatrix | None = None) -> Tails:
-        """Return the tails of t statistics of contrasts, (J, d), or of all estimates; limits of means know theirs."""
-        return Tails() if self.means else Tails(self._df(contrasts), self._scale)
+        """Return the tails of t statistics of contrasts, (J, d), or of all estimates."""
+        return self._tails(self._df(contrasts))
 
     @property
     def has_few_units(self) -> bool:
-        """Whether units are so few that quantiles are Student's; limits of means know their number."""
+        """Whether units are so few that quantiles are Student's; limits of means know the number of prompts."""
         return bool(self.tails().few.any())
 
     def from_normal(self, z: float) -> float:
         """Return the number that a typical t statistic exceeds as often as a normal variable exceeds z, above zero."""
-        return float(z if self.means else Tails(self.df, self._scale).from_normal(z))
+        return float(self._tails(self._typical_df).from_normal(z))
 
     def wald_law(self, rank: int) -> Any:
         """Return the law, one of scipy's, of Wald statistics of typical combinations: Hotelling's, or chi-squared.
@@ -158,12 +178,11 @@ class Covariance:
         if self.df + 1 >= FEW_UNITS * rank:
             return scipy.stats.chi2(rank)
         second = max(self.df - rank + 1, 1)
-        return scipy.stats.f(rank, second, scale=self._scale**2 * rank * self.df / second)
+        return scipy.stats.f(rank, second, scale=self._scale(self.df) ** 2 * rank * self.df / second)
 
-    @property
-    def _scale(self) -> float:
+    def _scale(self, df: FloatArray | float) -> float:
         # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.
-        return self.scale if self.n_clusters else float(np.sqrt(1 + 1 / self.df))
+        return self.scale if self.n_clusters else float(np.sqrt(1 + 1 / df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
@@ -558,6 +577,15 @@ def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None 
     """
     means = [block.means for block in blocks if block.means is not None]
     return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
+
+
+def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
+    """Return what limits of win shares of several results together need; None where one has other scores."""
+    shares = [block.shares for block in blocks if block.shares is not None]
+    if len(shares) < len(blocks):
+        return None
+    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
+    return WinShares(low, high, min(each.df for each in shares))
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -388,7 +388,7 @@ def law_of_differences(
     """Return differences ``estimate[first] - estimate[second]``, (J,), for draws, and with their law."""
     covariance, size = simultaneous.covariance, len(first)
     matrix = None
-    if covariance.means is not None or covariance.of_scores is not None:
+    if any(part is not None for part in (covariance.means, covariance.of_scores, covariance.shares)):
         rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
         matrix = csr_array((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
     plain = differences(covariance, first, second)

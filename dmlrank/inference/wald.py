@@ -54,11 +54,11 @@ class Alternative:
     side: str = "two-sided"
     delta: float = 0.0
 
-    def statistics(self, law: ContrastLaw) -> FloatArray:
-        """Return the z statistics, (J,), of J differences with a law; see the table for normal ones."""
+    def statistics(self, law: ContrastLaw, zero: FloatArray | float = 0.0) -> FloatArray:
+        """Return the z statistics, (J,), of J differences from ``zero`` with a law; see the table for normal ones."""
         if self.side == "equivalence":
-            return np.minimum(law.statistics(-self.delta), -law.statistics(self.delta))
-        return law.statistics(-self.delta if self.side == "noninferiority" else self.delta)
+            return np.minimum(law.statistics(zero - self.delta), -law.statistics(zero + self.delta))
+        return law.statistics(zero + (-self.delta if self.side == "noninferiority" else self.delta))
 
     def evidence(self, z: FloatArray) -> FloatArray:
         """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
@@ -275,8 +275,8 @@ def z_tests(
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    law = covariance.law(effect - hypothesis.value, covariance.std_errors)
-    z, boundary = alternative.statistics(law), None if sequence is None else sequence.boundary()
+    law = covariance.law(effect, covariance.std_errors)
+    z, boundary = alternative.statistics(law, hypothesis.value), None if sequence is None else sequence.boundary()
     p = alternative.p_values(law.tails.to_normal(z), boundary)
     pairs = zip(hypothesis.labels, hypothesis.value, strict=True)
     names = [label if value == 0 else f"{label} = {value:g}" for label, value in pairs]

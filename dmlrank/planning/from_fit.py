@@ -105,6 +105,7 @@ def design_fit(
     goal = replace(
         goal,
         estimate=estimates.estimate,
+        sign=estimates.sign,
         above=_above(estimates, goal.contrasts, from_scratch),
         alpha=estimates.alpha,
         seed=estimates.description.seed,

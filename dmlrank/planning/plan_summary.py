@@ -15,8 +15,9 @@ from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import leads_needed, smallest_gap
 from ..plotting.heat_maps import heat_map
+from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
-from ..report.statements import POWER, counted
+from ..report.statements import counted
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks

@@ -94,10 +94,14 @@ class ZTestResults(Summarised, ZTests):
             rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
-        law = f"P and intervals: Student's t with {self.covariance.df:.0f} degrees of freedom."
-        if self.covariance.means is not None:
+        covariance, law = self.covariance, ""
+        if covariance.means is not None:
             law = "z, P and intervals: each limit allows for one unseen prompt or cluster."
-        law = law if self.sequence is None and (self.covariance.means or self.covariance.has_few_units) else ""
+        elif covariance.shares is not None:
+            law = "z, P and intervals: those of shares with an effective number of votes."
+        elif covariance.has_few_units:
+            law = f"P and intervals: Student's t with {covariance.df:.0f} degrees of freedom."
+        law = law if self.sequence is None else ""
         notes = tuple(filter(None, (law, self.remark)))
         return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
 

@@ -172,7 +172,7 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         e,
         estimate=scale.of(natural),
         plugin=scale.of(natural_plugin),
-        covariance=e.covariance.scaled(multiplier),
+        covariance=e.covariance.scaled(multiplier, scale.shift - multiplier * old.shift),
         neutral=neutral,
         reason=_PREFIX_OF_REASON + e.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,

