@@ -155,14 +155,14 @@ _FIXED = 1e-9
 
 
 def analyse_sensitivity(
-    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
+    estimates: Estimates, state: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
     """Return bounds and tipping points, see :meth:`RankResults.sensitivity`."""
     gammas = _read_gammas(gamma)
-    _require_debiased_fit(estimates, steps)
+    _require_debiased_fit(estimates, state)
     contrasts, value, critical = _contrasts(estimates, simultaneous, hypothesis)
     scale, alpha = estimates.scale, estimates.alpha
-    evaluation = BoundEvaluation.of(steps, contrasts.matrix, critical)
+    evaluation = BoundEvaluation.of(state, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         warn(
             "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
@@ -217,21 +217,21 @@ def analyse_sensitivity(
 
 def score_bounds(
     estimates: Estimates,
-    steps: FitState,
+    state: FitState,
     simultaneous: Simultaneous,
     hypothesis: HypothesisLike | None,
     score_range: object,
 ) -> ScoreBounds:
     """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
-    assert steps.data.scores is not None
-    scores = steps.data.scores.mean
-    options, source = steps.options, steps.source.data
+    assert state.data.scores is not None
+    scores = state.data.scores.mean
+    options, source = state.options, state.source.data
     missing, known, has_score = np.isnan(scores).astype(float), scores, np.isfinite(scores)
     n_missing = int(missing.sum())
     runs = source.with_enough(options.pairs.min_votes).runs if isinstance(source, DerivedPairs) else None
     if runs is not None and isinstance(options.missing, str) and options.estimates_propensity:
         # Of a prompt on which some of the runs were lost, the others have their share of the mean.
-        expected, lost = (table[steps.data.row_index] for table in (runs.expected, runs.n_missing))
+        expected, lost = (table[state.data.row_index] for table in (runs.expected, runs.n_missing))
         missing = np.divide(lost, expected, out=missing, where=expected > 0)
         known, n_missing = runs.value[np.isfinite(runs.value)], int(lost.sum())
     if not missing.any():
@@ -258,9 +258,9 @@ def score_bounds(
     ends = np.stack([matrix * low, matrix * high])
     values = [filled @ matrix.T + missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
     n = len(scores)
-    no_correction, weight = np.zeros((n, 2 * len(matrix))), steps.influence.weight
+    no_correction, weight = np.zeros((n, 2 * len(matrix))), state.influence.weight
     influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
-    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
+    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), state.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
     critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
     scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
@@ -290,10 +290,10 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
     return tuple(sorted(numbers))
 
 
-def _require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
+def _require_debiased_fit(estimates: Estimates, state: FitState) -> None:
     """Raise for fits that have no bounds."""
-    options = steps.options
-    if isinstance(steps.source.data, DerivedPairs):
+    options = state.options
+    if isinstance(state.source.data, DerivedPairs):
         raise OptionError(
             "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
             "voting cannot depend on the label; fit a frame of battles"
