@@ -135,7 +135,6 @@ def test_every_page_is_in_one_menu():
 IN_THE_GALLERY = {
     "RankResults": ["res.plot()", 'res.plot("sheet"'],
     "GroupResults": ["groups.plot(models"],
-    "Comparison": ["dr.compare(res"],
     "PairwiseResults": ["t_test_pairwise("],
     "RankSets": ["res.ranks().plot()"],
     "Pareto": ["pareto.plot()"],

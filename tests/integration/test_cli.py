@@ -134,9 +134,8 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
     assert not shown.out
 
 
-@needs("matplotlib")
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
-    out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "png", "pairs")}
+    out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "pairs")}
     words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
     words += ["--top", "3"]
     options = dict.fromkeys(out, "--out") | {"pairs": "--reversals"}
@@ -151,7 +150,6 @@ def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsy
     assert out["html"].read_text() == summary.as_html()
     assert out["tex"].read_text() == summary.as_latex()
     assert out["md"].read_text() == summary.as_markdown()
-    assert out["png"].stat().st_size > 1000
     assert len(pd.read_csv(out["pairs"])) == len(expected.reversals())
 
 
