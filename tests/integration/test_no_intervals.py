@@ -107,7 +107,7 @@ def test_the_summary_shows_the_order_of_the_scores_and_claims_nothing(request, k
     win = "win" if result.estimates.graph.complete else "win vs met"
     assert [head for head, _ in summary.columns] == ["coef", "order", win]
     assert [row[-2] for row in summary.rows] == ["1", "2", "3", "4", "5"]
-    assert "Estimates without intervals: " in text
+    assert "estimates without intervals: " in text
     assert "The models are in the order of their scores; no test supports this order." in text
     for claim in ("First place", "rank set", "critical value", "standard error rests", "z and adj. P", "nan"):
         assert claim not in text
