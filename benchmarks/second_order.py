@@ -28,11 +28,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from coverage import _efficient_limits, _limits, first_fit
-from scenarios import Scenario, scenarios
 from scipy.special import expit
 
 import dmlrank as dr
+from benchmarks.coverage import _efficient_limits, _limits, first_fit
+from benchmarks.scenarios import Scenario, scenarios
 from dmlrank.exceptions import DmlrankWarning
 from dmlrank.options import in_objects
 

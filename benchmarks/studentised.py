@@ -24,10 +24,10 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from coverage import first_fit, truth_of
-from scenarios import scenarios
 
 import dmlrank as dr
+from benchmarks.coverage import first_fit, truth_of
+from benchmarks.scenarios import scenarios
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "studentised.csv"
 COLUMNS = (
