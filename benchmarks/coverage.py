@@ -7,7 +7,7 @@ variance: the correction for a shrunken mu, which a fit adds to it, has nothing 
 has the true nuisances, too, and the intervals of the fit.
 
 The table is resumable: replications that it holds are not run again. Replications are tasks of processes of this
-machine, or of the workers of a Dask cluster (``--scheduler``), which need the folder above this one on their PYTHONPATH.
+machine, or of the workers of a Dask cluster (``--scheduler``), which need the project on their PYTHONPATH.
 
     python -m benchmarks.coverage run --scenarios ties-0-1000 ties-5-1000 --seeds 300
     python -m benchmarks.coverage run --scheduler tcp://127.0.0.1:8786

@@ -189,20 +189,6 @@ def test_scores_and_their_written_out_comparisons_give_the_same_fit(load_benchma
     )
 
 
-def test_folds_of_unequal_sizes_are_compared_with_equal_ones(load_benchmark, ignore_warnings):
-    study = load_benchmark("folds")
-    rows = pd.DataFrame([row for seed in (0, 1) for row in study.rows_of_run(60, seed)], columns=study.COLUMNS)
-    rows = rows[rows["functional"] == "borda"]
-    assert rows.groupby("dealing").size().to_dict() == {"binomial": 6, "equal": 6}
-    table = study.table_of(rows).set_index("dealing")
-    errors = rows[rows["dealing"] == "equal"]["error"]
-    assert table.loc["equal", "rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
-    assert table.loc["equal", "ratio"] == 1
-    assert table.loc["binomial", "ratio"] != 1
-    # The package's own rule is back.
-    assert study.folds.UNITS_PER_FOLD == 200
-
-
 def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):
     search_time = load_benchmark("search_time")
     rng = np.random.default_rng(0)

