@@ -64,9 +64,11 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
     humans = fit_of(votes.assign(winner=votes["winner"].where(known)), **fixed)
     fits = {"humans": humans} | {f"humans and {judge}": humans.update(judge=judge) for judge in JUDGES}
     for name, fit in fits.items():
-        error, added = fit.params - truth.params, np.sqrt(np.maximum(fit.bse**2 - truth.bse**2, 0.0))
+        # Pairs whose votes are all hidden leave a fit without intervals, not without a covariance.
+        error, variance = fit.params - truth.params, np.diag(fit.cov_params())
+        added = np.sqrt(np.maximum(variance - truth.bse**2, 0.0))
         row = {"estimate": name, "votes": fit.diagnostics.n_votes, "mse": (error**2).mean()}
-        row |= {"variance": (fit.bse**2).mean(), "covers": (error.abs() <= 1.959964 * added).mean()}
+        row |= {"variance": variance.mean(), "covers": (error.abs() <= 1.959964 * added).mean()}
         yield row | ({"worth": fit.judge.worth} if fit.judge else {})
     for judge, (error, misses) in alone().items():
         yield {"estimate": f"{judge} alone", "votes": 0, "mse": error, "misses": misses}
