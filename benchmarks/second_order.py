@@ -4,10 +4,10 @@ A replication fits a scenario with the default learner, once with ``second_order
 true nuisances. Rows are appended to a table; replications that it holds are not run again. The study "second_order" is
 about bt in scenarios of ``benchmarks/scenarios.py``, "curved" about other scores in those of ``benchmarks/curved.py``.
 
-    python benchmarks/second_order.py run --seeds 40
-    python benchmarks/second_order.py tables --study curved
-    python benchmarks/second_order.py real --seeds 200
-    python benchmarks/second_order.py cost
+    python -m benchmarks.second_order run --seeds 40
+    python -m benchmarks.second_order tables --study curved
+    python -m benchmarks.second_order real --seeds 200
+    python -m benchmarks.second_order cost
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from functools import lru_cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import curved
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 import dmlrank as dr
+from benchmarks import curved
 from benchmarks.coverage import _efficient_limits, _limits, first_fit
 from benchmarks.scenarios import Scenario, scenarios
 from dmlrank.exceptions import DmlrankWarning

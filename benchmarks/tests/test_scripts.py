@@ -167,26 +167,11 @@ def test_ranked_covers_the_order_of_the_battles(no_context, functional):
     assert ((scores["lower"] < scores["score"]) & (scores["score"] < scores["upper"])).all()
 
 
-def test_plans_of_distinct_prompts_are_timed(load_benchmark):
-    table = load_benchmark("design").distinct(400, 4, functionals=("bt",))
-    assert table["work"].tolist() == ["design", "for_power"]
-    assert (table["kkt"] < 1e-5).all()
-    assert (table["cpu seconds"] > 0).all()
-
-
-def test_scores_and_their_written_out_comparisons_give_the_same_fit(load_benchmark, ignore_warnings):
-    score_tables = load_benchmark("score_tables")
-    table = score_tables.draw_scores(6, 30, seed=1)
-    assert len(score_tables.write_out(table)) == 30 * 15
-    for functional in ("borda", "bt"):
-        pairs, rows = (score_tables.fit(table, method, functional) for method in ("pairs", "rows"))
-        np.testing.assert_allclose(pairs.params, rows.params[pairs.params.index], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(pairs.bse, rows.bse[pairs.bse.index], rtol=1e-9)
-    figures = score_tables.measure(6, 30, "pairs", "borda")
-    assert figures["seconds"] > 0
-    assert figures["score"] == pytest.approx(
-        score_tables.fit(score_tables.draw_scores(6, 30), "pairs", "borda").params.iloc[0]
-    )
+@pytest.mark.parametrize("what", ["questions", "plans", "scores"])
+def test_costs_are_printed(load_benchmark, capsys, ignore_warnings, what):
+    costs, growth = load_benchmark("costs"), load_benchmark("growth")
+    costs.WORKS[what](growth.Setting(300, 4, 5))
+    assert capsys.readouterr().out.count("CPU") >= 4
 
 
 def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):
