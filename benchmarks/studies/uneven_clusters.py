@@ -1,7 +1,5 @@
 """Intervals and joint tests with clusters of unequal size: what effective clusters change.
 
-    python benchmarks/uneven_clusters.py run OUT.csv --samples 400
-
 Votes on pairs of six (or 22) models by clusters whose tastes explain a tenth of the variance; by annotators that are
 crossed with prompts; on a model that 12 clusters saw; or fits with features. Coverage of all pairs at once (max-t), of
 one pair, of one pair with the last model, and the size of the test that all models are equal: "number" has the
@@ -11,9 +9,8 @@ quantiles of the number of clusters, "fourth powers" degrees of freedom from fou
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +23,8 @@ from dmlrank.inference.covariance import Covariance, one_way, two_way
 from dmlrank.inference.wald import NamedEstimates, wald_test
 from dmlrank.options import in_objects
 
+from .runner import Row, Study
+
 SHARES = {
     "equal": lambda g: np.ones(g),
     "geometric": lambda g: 0.9 ** (np.arange(g) * min(30, g) / g),
@@ -33,6 +32,16 @@ SHARES = {
     "three have 45 %": lambda g: np.r_[np.full(3, 0.15 / 0.55 * (g - 3)), np.ones(g - 3)],
 }
 TASTE = 0.1
+SETTINGS = {
+    ", ".join(map(str, setting)): setting
+    for setting in (
+        *itertools.product((12, 30, 100, 300), SHARES, (6,), ("plain",)),
+        *itertools.product((100,), SHARES, (22,), ("plain",)),
+        *itertools.product((100,), SHARES, (6,), ("crossed", "rare")),
+        *itertools.product((100,), ("geometric", "three have 45 %"), (6,), ("features",)),
+    )
+}
+KEY = ["clusters", "shares", "models", "design", "by"]
 
 
 def votes(rng: np.random.Generator, shares: str, n_clusters: int, n_models: int, rare: bool) -> pd.DataFrame:
@@ -76,37 +85,6 @@ def fitted(table: pd.DataFrame, rng: np.random.Generator) -> tuple[np.ndarray, C
     return res.estimates.estimate, res.estimates.covariance
 
 
-def cell(shares: str, n_clusters: int, n_models: int, design: str, samples: int) -> list[dict]:
-    """The three ways in one setting; ``design`` is plain, crossed, rare or features."""
-    rng, found = np.random.default_rng([n_clusters, n_models]), {}
-    first, second = np.triu_indices(n_models, 1)
-    pairs, normal = np.eye(n_models)[first] - np.eye(n_models)[second], rng.normal(size=(4096, n_models))
-    equal = LinearHypothesis(np.eye(n_models)[1:] - np.eye(n_models)[:1], np.zeros(n_models - 1), ("equal",))
-    names = [str(j) for j in range(n_models)]
-    for _ in range(samples):
-        table = votes(rng, shares, n_clusters, n_models, design == "rare")
-        estimate, made = fitted(table, rng) if design == "features" else plain(table, n_models, design == "crossed")
-        factor = pairs @ made.factor
-        errors = np.sqrt(np.square(factor).sum(axis=1))
-        # As max-t of the package: draws say how t statistics with normal tails depend on each other.
-        critical = np.quantile(np.abs(normal[:, : factor.shape[1]] @ (factor.T / errors)).max(axis=1), 0.95)
-        for way, covariance in ways(table, estimate, made).items():
-            z = np.abs(covariance.tails(pairs).to_normal(pairs @ estimate / errors))
-            try:
-                rejects = wald_test(NamedEstimates(estimate, covariance, names, ""), equal).pvalue < 0.05
-            except dr.exceptions.HypothesisError:
-                rejects = np.nan
-            least = np.min(covariance.df if covariance.of_scores is None else covariance.of_scores)
-            numbers = [z.max() < critical, (z < 1.96).mean(), z[-1] < 1.96, rejects, covariance.df, least]
-            found.setdefault(way, []).append(numbers)
-    setting = {"clusters": n_clusters, "shares": shares, "models": n_models, "design": design}
-    columns = ("all pairs", "one pair", "last pair", "size of the joint test", "df", "least df")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        means = {way: np.nanmean(np.array(rows, float), axis=0).round(3) for way, rows in found.items()}
-    return [setting | {"by": way} | dict(zip(columns, mean, strict=True)) for way, mean in means.items()]
-
-
 def ways(table: pd.DataFrame, estimate: np.ndarray, made: Covariance) -> dict[str, Covariance]:
     """By the number of clusters, by fourth powers of sums of votes, and by the package."""
     number = replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None)
@@ -121,23 +99,35 @@ def ways(table: pd.DataFrame, estimate: np.ndarray, made: Covariance) -> dict[st
     }
 
 
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["run"])
-    parser.add_argument("out")
-    parser.add_argument("--samples", type=int, default=400)
-    parser.add_argument("--designs", nargs="+", default=["plain", "crossed", "rare", "features"])
-    arguments, rows = parser.parse_args(), []
-    warnings.simplefilter("ignore", UserWarning)
-    settings = [*itertools.product(SHARES, (12, 30, 100, 300), (6,), ("plain",))]
-    settings += [*itertools.product(SHARES, (100,), (22,), ("plain",))]
-    settings += [*itertools.product(SHARES, (100,), (6,), ("crossed", "rare"))]
-    settings += [*itertools.product(("geometric", "three have 45 %"), (100,), (6,), ("features",))]
-    for setting in (each for each in settings if each[-1] in arguments.designs):
-        rows += cell(*setting, samples=arguments.samples // (4 if setting[-1] == "features" else 1))
-        pd.DataFrame(rows).to_csv(arguments.out, index=False)
+def replicate(cell: str, seed: int) -> Iterator[Row]:
+    """One data set: a row for each way."""
+    n_clusters, shares, n_models, design = SETTINGS[cell]
+    rng, (first, second) = np.random.default_rng([seed, n_clusters, n_models]), np.triu_indices(n_models, 1)
+    pairs, normal = np.eye(n_models)[first] - np.eye(n_models)[second], rng.normal(size=(4096, n_models))
+    equal = LinearHypothesis(np.eye(n_models)[1:] - np.eye(n_models)[:1], np.zeros(n_models - 1), ("equal",))
+    table = votes(rng, shares, n_clusters, n_models, design == "rare")
+    estimate, made = fitted(table, rng) if design == "features" else plain(table, n_models, design == "crossed")
+    factor = pairs @ made.factor
+    errors = np.sqrt(np.square(factor).sum(axis=1))
+    # As max-t of the package: draws say how t statistics with normal tails depend on each other.
+    critical = np.quantile(np.abs(normal[:, : factor.shape[1]] @ (factor.T / errors)).max(axis=1), 0.95)
+    for way, covariance in ways(table, estimate, made).items():
+        z = np.abs(covariance.tails(pairs).to_normal(pairs @ estimate / errors))
+        try:
+            names = [str(j) for j in range(n_models)]
+            rejects = float(wald_test(NamedEstimates(estimate, covariance, names, ""), equal).pvalue < 0.05)
+        except dr.exceptions.HypothesisError:
+            rejects = np.nan
+        least = np.min(covariance.df if covariance.of_scores is None else covariance.of_scores)
+        row = {"by": way, "all pairs": z.max() < critical, "one pair": (z < 1.96).mean(), "last pair": z[-1] < 1.96}
+        yield row | {"size of the joint test": rejects, "df": covariance.df, "least df": least}
 
 
-if __name__ == "__main__":
-    main()
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Means by setting and way."""
+    keys = pd.DataFrame([SETTINGS[cell] for cell in rows["cell"]], columns=KEY[:4])
+    rows = pd.concat([keys, rows.drop(columns=["cell", "seed"])], axis=1)
+    return {"uneven_clusters": rows.groupby(KEY, sort=False).mean().round(3).reset_index()}
+
+
+STUDY = Study(tuple(SETTINGS), replicate, tables, 400)

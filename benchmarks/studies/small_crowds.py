@@ -1,21 +1,15 @@
 """Small crowds: do limits of win shares hold with 20 and 60 prompts, one-sided pairs, and a model with few votes?
 
 Two, four and eight models without features; the strengths of four and eight differ by prompt. Scores are those of
-``borda``; the truth of a score is its value at the mean preferences. ``run`` adds rows to a file, one for each crowd;
-another version of the package runs by ``PYTHONPATH``, with its own file. ``table`` writes coverage (all scores at once,
-all differences at once, each score and the win probability of the first model against the last one by itself), and the
-width of the intervals of a score and of a difference.
-
-    python benchmarks/small_crowds.py run new.csv --samples 300
-    python benchmarks/small_crowds.py table new.csv docs/results/small_crowds.csv --before before.csv
+``borda``; the truth of a score is its value at the mean preferences.
+Coverage of all scores at once, all differences at once, each score and the win probability of the first model against
+the last one by itself, and the widths of the intervals of a score and of a difference.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
+from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,8 +18,10 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.options import in_objects
 
+from .runner import Row, Study
+
 # Models, votes by prompt and crowds; the votes of a prompt are on different pairs.
-CELLS = [
+SETTINGS = [
     *((2, 1, n, kind) for n, kind in product((20, 60), ("even", "far", "hopeless"))),
     *((4, 6, 20, kind) for kind in ("even", "hopeless", "far")),
     *((4, 1, n, kind) for n, kind in product((20, 60), ("even", "dominant", "rare and hopeless"))),
@@ -93,30 +89,18 @@ def figures_of(votes: pd.DataFrame, preferences: np.ndarray, seed: int) -> dict[
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--samples", type=int, default=300)
-    parser.add_argument("--before", type=Path, help="rows of another version, for widths")
-    given = parser.parse_args()
-    if given.command == "table":
-        means = pd.read_csv(given.files[0]).groupby(KEY, sort=False).mean(numeric_only=True)
-        if given.before is not None:
-            before = pd.read_csv(given.before).groupby(KEY, sort=False).mean(numeric_only=True)
-            for name in ("width", "width of a difference"):
-                means[f"{name} / before"] = means[name] / before[name]
-            means[["scores before", "differences before"]] = before[["scores", "differences"]]
-        means.drop(columns=["seed"]).round(3).to_csv(given.files[1])
-        return
-    warnings.simplefilter("ignore")
-    for number, cell in enumerate(CELLS):
-        rows = []
-        for seed in range(given.samples):
-            drawn = draw_crowd(*cell, np.random.default_rng([56, number, seed]))
-            rows.append(dict(zip(KEY, cell, strict=True)) | {"seed": seed} | figures_of(*drawn, seed))
-        pd.DataFrame(rows).to_csv(given.files[0], mode="a", header=not given.files[0].exists(), index=False)
+def replicate(cell: str, seed: int) -> Iterator[Row]:
+    """One crowd."""
+    number = CELLS.index(cell)
+    yield figures_of(*draw_crowd(*SETTINGS[number], np.random.default_rng([56, number, seed])), seed)
 
 
-if __name__ == "__main__":
-    main()
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Means by setting."""
+    keys = pd.DataFrame([SETTINGS[CELLS.index(cell)] for cell in rows["cell"]], columns=KEY)
+    rows = pd.concat([keys, rows.drop(columns=["cell", "seed"])], axis=1)
+    return {"small_crowds": rows.groupby(KEY, sort=False).mean().round(3).reset_index()}
+
+
+CELLS = tuple(", ".join(map(str, setting)) for setting in SETTINGS)
+STUDY = Study(CELLS, replicate, tables, 300)

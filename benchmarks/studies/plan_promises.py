@@ -1,9 +1,5 @@
 """Whether a plan after earlier labels delivers the standard errors and the power that it promises.
 
-``python benchmarks/plan_promises.py run --runs 200`` writes a row for every run, design of rounds and functional to
-``benchmarks/results/plan_promises.csv``; runs that are there are not repeated. ``tables`` prints promised and delivered
-figures and writes them to docs/results/plan_promises.csv.
-
 A first round has uniform labels on old prompts. From its fit a plan for new prompts is made, its labels are drawn, and
 all rows are fitted together, each with the propensity of its own round. In *alike* rounds the plan labels as many
 prompts as the first round with as many labels; in *dense* rounds few prompts with many labels each, in *sparse* rounds
@@ -12,20 +8,18 @@ many prompts with few labels.
 
 from __future__ import annotations
 
-import argparse
-import sys
-import warnings
+from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
+from scipy.stats import norm
 
 import dmlrank as dr
 
-RESULTS = Path(__file__).parent / "results" / "plan_promises.csv"
-TABLE = Path(__file__).parents[1] / "docs" / "results" / "plan_promises.csv"
+from .runner import Row, Study
+
 MODELS = ["a", "b", "c", "d", "e"]
 STRENGTH = np.array([0.5, 0.3, 0.0, -0.3, -0.5])
 SLOPE = np.array([0.6, -0.6, 0.3, 0.0, -0.3])
@@ -83,10 +77,10 @@ def fit(rows: pd.DataFrame, functional: str) -> dr.RankResults:
     )
 
 
-def one_run(kind: str, seed: int) -> list[dict[str, object]]:
+def replicate(cell: str, seed: int) -> Iterator[Row]:
     """Return promised and delivered figures of a run for every functional."""
-    n_old, labels, n_new, budget = ROUNDS[kind]
-    rows, rng = [], np.random.default_rng([seed, n_new])
+    n_old, labels, n_new, budget = ROUNDS[cell]
+    rng = np.random.default_rng([seed, n_new])
     old, prompts = first_round(n_old, labels, rng), new_prompts(n_new, "new", rng)
     first_fit = fit(old, FUNCTIONALS[0])
     for functional in FUNCTIONALS:
@@ -105,41 +99,21 @@ def one_run(kind: str, seed: int) -> list[dict[str, object]]:
         contrast = np.array([1.0, -1.0, 0.0, 0.0, 0.0])
         promised = float(np.sqrt(contrast @ plan.cov_params().to_numpy() @ contrast))
         test = after.t_test("a - b")
-        rows.append(
-            {
-                "rounds": kind,
-                "seed": seed,
-                "functional": functional,
-                "effect": effect,
-                "before": float(np.squeeze(before.t_test("a - b").sd)),
-                "promised": promised,
-                "reported": float(np.squeeze(test.sd)),
-                "error": float(np.squeeze(test.effect) - effect),
-                "rejects": bool(np.squeeze(test.pvalue) < ALPHA),
-            }
-        )
-    return rows
+        yield {
+            "functional": functional,
+            "effect": effect,
+            "before": float(np.squeeze(before.t_test("a - b").sd)),
+            "promised": promised,
+            "reported": float(np.squeeze(test.sd)),
+            "error": float(np.squeeze(test.effect) - effect),
+            "rejects": bool(np.squeeze(test.pvalue) < ALPHA),
+        }
 
 
-def run(runs: int) -> None:
-    """Compute missing runs."""
-    done = pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=["rounds", "seed"])
-    finished = set(zip(done["rounds"], done["seed"], strict=True))
-    for seed in range(runs):
-        for kind in ROUNDS:
-            if (kind, seed) not in finished:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    rows = pd.DataFrame(one_run(kind, seed))
-                rows.to_csv(RESULTS, mode="a", header=not RESULTS.exists(), index=False, float_format="%.6g")
-
-
-def table(rows: pd.DataFrame) -> pd.DataFrame:
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return promised and delivered standard errors and powers by design of rounds and functional."""
-    from scipy.stats import norm
-
     figures = []
-    for (kind, functional), part in rows.groupby(["rounds", "functional"], sort=False):
+    for (kind, functional), part in rows.groupby(["cell", "functional"], sort=False):
         spread = part["error"].std()
         z = part["effect"] / part["promised"]
         power = (norm.cdf(z - norm.isf(ALPHA / 2)) + norm.cdf(-z - norm.isf(ALPHA / 2))).mean()
@@ -156,23 +130,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
                 "power delivered (its error)": f"{part['rejects'].mean():.3f} ({part['rejects'].sem():.3f})",
             }
         )
-    return pd.DataFrame(figures).round(4)
+    return {"plan_promises": pd.DataFrame(figures).round(4)}
 
 
-def main() -> int:
-    """Run the study or print and write its table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "tables"))
-    parser.add_argument("--runs", type=int, default=200)
-    given = parser.parse_args()
-    if given.what == "run":
-        run(given.runs)
-    else:
-        figures = table(pd.read_csv(RESULTS))
-        figures.to_csv(TABLE, index=False)
-        print(figures.to_string(index=False))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+STUDY = Study(tuple(ROUNDS), replicate, tables, 200)
