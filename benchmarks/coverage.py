@@ -86,7 +86,7 @@ def replicate(task: tuple[str, int, str]) -> list[dict[str, object]]:
                 if (learner, estimator) == ("oracle", "plugin"):
                     continue
                 fit = fit.update(functional=functional, estimator=estimator)
-                limits = _efficient_limits(fit, scenario.cluster) if learner == "oracle" else _limits(fit)
+                limits = efficient_limits(fit, scenario.cluster) if learner == "oracle" else limits_of(fit)
                 rows.append(common | _figures(fit, truth[functional], limits))
     return rows
 
@@ -111,13 +111,13 @@ def replications(
         yield from in_workers(replication, None, tasks, name="replications")
 
 
-def _limits(fit: dr.RankResults) -> pd.DataFrame:
+def limits_of(fit: dr.RankResults) -> pd.DataFrame:
     """Simultaneous 95 % limits from the covariance, which the plug-in has, too, though it claims no intervals."""
     half_width = fit.estimates.critical * np.sqrt(np.diag(fit.cov_params()))
     return pd.DataFrame({"lower": fit.params - half_width, "upper": fit.params + half_width})
 
 
-def _efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
+def efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
     """Simultaneous 95 % limits from the influence values as they are; ``cluster`` contexts in a row belong together."""
     phi = fit.influence
     n, factor = len(phi), 1.0
