@@ -13,27 +13,21 @@ task); in three further settings scores have no structure that a plan could use.
   of the runs: a quarter of them planned from the other models, the rest after a fit. ``candidate_runs`` is their number
   over that with which plain means of random prompts are as precise, and ``candidate_least_runs`` that of a plan that
   knows the probability of success given the other models' scores. *weaker*: the same of the seventh model.
-
-``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv, and with ``--candidates`` the last
-part, docs/results/fewer_runs_candidate.csv.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankWarning
 
-TABLE = Path(__file__).parents[1] / "docs" / "results" / "fewer_runs.csv"
-CANDIDATE_TABLE = TABLE.with_name("fewer_runs_candidate.csv")
+from .runner import Row, Study
+
 K = 12
 NAMES = np.array([f"m{j:02d}" for j in range(K)])
 PILOT, TOTAL = 0.04, 0.10
@@ -126,7 +120,7 @@ def run_rounds(
     return fits, plan.specification.rows
 
 
-def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
+def of_seed(setting: str, seed: int, n: int) -> Row:
     """Return what one simulated benchmark shows."""
     rng = np.random.default_rng([seed, list(SETTINGS).index(setting)])
     scores = scores_of(setting, rng, n)[1]
@@ -154,7 +148,7 @@ def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     return found
 
 
-def of_candidates(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
+def of_candidates(setting: str, seed: int, n: int) -> Row:
     """Return whether intervals of the best model less a new one cover, and the runs over those of plain means."""
     found = {}
     for name, new in CANDIDATES.items():
@@ -176,31 +170,24 @@ def of_candidates(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Run the study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=300)
-    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
-    parser.add_argument("--candidates", action="store_true", help="a new model against the best of the others")
-    arguments = parser.parse_args()
-    of, table = (of_candidates, CANDIDATE_TABLE) if arguments.candidates else (of_seed, TABLE)
-    rows = []
-    for setting in arguments.settings:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DmlrankWarning)
-            mean = pd.DataFrame([of(setting, seed) for seed in range(arguments.seeds)]).mean()
-        row = {"setting": setting, "seeds": arguments.seeds}
-        if arguments.candidates:
-            row |= {f"{name}_least_runs": least_runs(setting, new) for name, new in CANDIDATES.items()}
-        else:
-            row |= {
-                "se_over_uniform": mean["se"] / mean["uniform_se"],
-                "se_over_same_m": mean["se"] / mean["same_m_se"],
-            }
-        rows.append(row | mean.drop(["uniform_se", "same_m_se", "se"], errors="ignore").to_dict())
-        print(pd.DataFrame(rows[-1:]).round(3).to_string(index=False), flush=True)
-        pd.DataFrame(rows).round(4).to_csv(table, index=False)
+def replicate(cell: str, seed: int, n: int = 2000) -> Iterator[Row]:
+    """One simulated benchmark."""
+    yield of_seed(cell, seed, n) | of_candidates(cell, seed, n)
 
 
-if __name__ == "__main__":
-    main()
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Means by setting, and standard errors over those of random cells."""
+    by = rows.drop(columns="seed").groupby("cell", sort=False)
+    means, made = by.mean(), {"seeds": by.size()}
+    rounds = {f"se_over_{how}": means["se"] / means[f"{how}_se"] for how in ("uniform", "same_m")}
+    least = {f"{name}_least_runs": [least_runs(cell, new) for cell in means.index] for name, new in CANDIDATES.items()}
+    own = [name for name in means if name.startswith(tuple(CANDIDATES))]
+    others = means.drop(columns=[*own, "uniform_se", "same_m_se", "se"])
+    parts = {"fewer_runs": (rounds, others), "fewer_runs_candidate": (least, means[own])}
+    return {
+        title: pd.DataFrame(made | figures, index=means.index).join(rest).round(4).rename_axis("setting").reset_index()
+        for title, (figures, rest) in parts.items()
+    }
+
+
+STUDY = Study(tuple(SETTINGS), replicate, tables, 300, {"n": 1000})
