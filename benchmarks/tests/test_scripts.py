@@ -108,23 +108,6 @@ def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
     assert 0.01 < made.peak < 10
 
 
-def test_propensities_are_compared_with_the_true_ones(load_benchmark, monkeypatch, capsys):
-    """In small: what is learnt is closer to the truth than pair frequencies, and nothing beats the truth."""
-    propensities = load_benchmark("propensities")
-    small = propensities.Setting(800, 3, 5, propensities._steep, 2)
-    data, truth = propensities.draw(small, 3)
-    assert truth.shape == (800,)
-    first, second = data.cells.in_display_order
-    assert (first != second).all()
-    monkeypatch.setattr(propensities, "SETTINGS", {"small": small})
-    error = {row["way"]: row["rmse"] for row in propensities.compare("small", 3)}
-    assert error["true, scaled"] < error["effects, trees"] < 0.8 * error["frequencies"]
-    assert error["effects, trees"] < 1.2 * error["booster"]
-    monkeypatch.setattr(sys, "argv", ["propensities", "--seeds", "3", "--settings", "small"])
-    assert propensities.main() == 0
-    assert "small" in capsys.readouterr().out
-
-
 def test_no_context_runs_small(no_context, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["no_context.py", "--small"])
     assert no_context.main() == 0
@@ -147,24 +130,6 @@ def test_fastchats_method_fits_the_same_model(no_context):
     np.testing.assert_allclose(bootstrap["score"], exact.params, atol=0.2 * exact.bse.max())
     length = (bootstrap["upper"] - bootstrap["lower"]) / (2 * 1.96)
     np.testing.assert_allclose(length, exact.bse, rtol=0.25)
-
-
-def test_counted_battles_are_all_battles(no_context):
-    battles = no_context.draw_battles(500, 4, seed=2)
-    models, share, counts, names = no_context.count_battles(battles)
-    worth = battles["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5})
-    for (j, k), won, count in zip(models, share, counts, strict=True):
-        same = (battles["model_a"] == names[j]) & (battles["model_b"] == names[k]) & (worth == won)
-        assert same.sum() == count
-    assert counts.sum() == 500
-
-
-@pytest.mark.parametrize("functional", ["bt", "borda", "rank_centrality"])
-def test_ranked_covers_the_order_of_the_battles(no_context, functional):
-    scores = no_context.ranked(functional, no_context.draw_battles(8000, 4, seed=3))
-    # Strengths are drawn in the order of the names.
-    assert scores["score"].is_monotonic_increasing
-    assert ((scores["lower"] < scores["score"]) & (scores["score"] < scores["upper"])).all()
 
 
 @pytest.mark.parametrize("what", ["questions", "plans", "scores"])

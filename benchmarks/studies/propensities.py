@@ -3,16 +3,12 @@
 Every context shows one ordered pair, drawn from known propensities. Estimates are cross-fitted, floored and scaled as
 in a fit; the figure is the root mean squared error of their logs at the pairs shown, with the seconds of CPU time. What
 the true propensities have after scaling is the error that scaling to a weight of one by pair brings.
-
-    python benchmarks/propensities.py --seeds 0 1 2
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +29,8 @@ from dmlrank.nuisance.propensity_model.estimate import (
 )
 from dmlrank.nuisance.training_rows import Folds
 from dmlrank.options import Options
+
+from .runner import Row, Study, rmse
 
 FloatArray = NDArray[np.float64]
 
@@ -73,10 +71,10 @@ def _of_items(log_rate: FloatArray) -> FloatArray:
 
 
 SETTINGS = {
-    "100 features, 20 models": Setting(4000, 102, 20, _lines, 2),
-    "straight lines": Setting(3000, 6, 6, _steep),
-    "signs of a product": Setting(3000, 6, 6, _signs),
-    "pairs at a threshold": Setting(3000, 6, 6, _pairs),
+    "4,000 prompts, 102 features, 20 models": Setting(4000, 102, 20, _lines, 2),
+    "3,000 prompts, 6 features, 6 models: straight lines": Setting(3000, 6, 6, _steep),
+    "signs of a product of two features": Setting(3000, 6, 6, _signs),
+    "every pair by itself, at a threshold": Setting(3000, 6, 6, _pairs),
     "features say nothing": Setting(3000, 6, 6, _nothing),
 }
 
@@ -114,46 +112,32 @@ def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequen
     return floored_and_scaled(made, data).cells
 
 
-def compare(name: str, seed: int) -> list[dict[str, object]]:
-    """A row per way of estimating."""
-    setting = SETTINGS[name]
+def replicate(cell: str, seed: int) -> Iterator[Row]:
+    """Errors and seconds of each way of estimating."""
+    setting = SETTINGS[cell]
     data, truth = draw(setting, seed)
     fold = np.random.default_rng(seed).permutation(np.arange(setting.n) % setting.n_folds)
-    folds = Folds(fold, data.seed_order, setting.n_folds)
-    seeds = np.random.SeedSequence(seed)
+    folds, seeds = Folds(fold, data.seed_order, setting.n_folds), np.random.SeedSequence(seed)
     ways = {
         "effects, trees": lambda: estimate_propensity(data, folds, seeds.spawn(setting.n_folds), tune="cv").cells,
-        "booster": lambda: boosted(data, folds, seeds.spawn(setting.n_folds)),
-        "frequencies": lambda: marginal_propensity(data).cells,
-        "true, scaled": lambda: floored_and_scaled(truth.copy(), data).cells,
+        "one booster": lambda: boosted(data, folds, seeds.spawn(setting.n_folds)),
+        "pair frequencies": lambda: marginal_propensity(data).cells,
+        "true pi, scaled": lambda: floored_and_scaled(truth.copy(), data).cells,
     }
-    rows: list[dict[str, object]] = []
     for way, make in ways.items():
         start = time.process_time()
-        error = np.log(make() / truth)
-        rows.append(
-            {
-                "setting": name,
-                "seed": seed,
-                "way": way,
-                "rmse": float(np.sqrt(np.mean(error**2))),
-                "CPU, s": time.process_time() - start,
-            }
-        )
-    return rows
+        yield {"way": way, "rmse": rmse(np.log(make() / truth)), "seconds": time.process_time() - start}
 
 
-def main() -> int:
-    """Print means over seeds."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    given = parser.parse_args()
-    table = pd.DataFrame([row for name in given.settings for seed in given.seeds for row in compare(name, seed)])
-    means = table.groupby(["setting", "way"], sort=False)[["rmse", "CPU, s"]].mean()
-    print(means.unstack("way").round(3).to_string())
-    return 0
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Means over seeds; seconds of what is learnt."""
+    means = rows.groupby(["cell", "way"], sort=False)[["rmse", "seconds"]].mean()
+    text = [
+        f"{error:.3f}, {seconds:.2f}" if way in ("effects, trees", "one booster") else f"{error:.3f}"
+        for (_, way), (error, seconds) in means.iterrows()
+    ]
+    made = pd.Series(text, means.index).unstack()[list(dict.fromkeys(rows["way"]))]
+    return {"propensities": made.loc[list(dict.fromkeys(rows["cell"]))].rename_axis("RMSE, CPU seconds").reset_index()}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+STUDY = Study((*list(SETTINGS)[1:], *list(SETTINGS)[:1]), replicate, tables, 3)
