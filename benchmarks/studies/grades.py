@@ -3,19 +3,16 @@
 500 prompts, scores of 0 and 1, ``grades`` of each model on random prompts: *whole* prompts, on which all models are
 graded, or *single* answers. ``judge`` is the correlation of judge and quality. The root mean squared error of the means
 is divided by that of plain means of the grades, and by that of PPI++ (Angelopoulos et al., arXiv 2311.01453); covered
-means and differences are those of all models at once, at 95 %. ``python benchmarks/grades.py --seeds 300`` writes
-docs/results/grades.csv; ``suites`` writes docs/results/suites.csv: 40 tasks of 25 prompts, ten models, two abilities,
-newer tasks are harder; four old models were not run on the newer half, three new ones not on the oldest 45 %.
-``mt_bench`` (docs/results/mt_bench.csv, data in DMLRANK_DATA): people's votes as grades, GPT-4's verdicts as the judge;
-grades of some prompts against those of all 160.
+means and differences are those of all models at once, at 95 %. "suites": 40 tasks of 25 prompts, ten models, two
+abilities, newer tasks are harder; four old models were not run on the newer half, three new ones not on the oldest
+45 %. "mt_bench": people's votes as grades, GPT-4's verdicts as the judge; grades of some prompts against those of all.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
-import warnings
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,9 +22,9 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankWarning
 
-TABLES = Path(__file__).parents[1] / "docs" / "results"
+from .runner import Row, Study
+
 N = 500
 
 
@@ -157,32 +154,35 @@ def one_sample_of_mt_bench(setting: tuple[int], seed: int) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Run a study."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("study", choices=("boards", "suites", "mt_bench"))
-    parser.add_argument("--seeds", type=int, default=300)
-    given, rows = parser.parse_args(), []
-    boards = itertools.product((3, 10), (10, 20, 50, 100), (0.1, 0.5), (0.0, 0.6, 0.9), ("whole", "single"))
-    of, settings, heads = {
-        "boards": (one_board, boards, ("models", "grades", "mean", "judge", "drawn")),
-        "suites": (one_suite, [("date + difficulty",), ("1",)], ("features",)),
-        "mt_bench": (one_sample_of_mt_bench, [(20,), (40,), (80,)], ("grades",)),
-    }[given.study]
-    for setting in settings:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DmlrankWarning)
-            mean = pd.DataFrame([of(setting, seed) for seed in range(given.seeds)]).mean()
+BOARDS = list(itertools.product((3, 10), (10, 20, 50, 100), (0.1, 0.5), (0.0, 0.6, 0.9), ("whole", "single")))
+# Function, settings and what they are called, by the name of the table.
+TABLES = {
+    "grades": (one_board, BOARDS, ["models", "grades", "mean", "judge", "drawn"]),
+    "suites": (one_suite, [("date + difficulty",), ("1",)], ["features"]),
+    "mt_bench": (one_sample_of_mt_bench, [(20,), (40,), (80,)], ["grades"]),
+}
+CELLS = {f"{name}: {', '.join(map(str, each))}": (name, each) for name, of in TABLES.items() for each in of[1]}
+
+
+def replicate(cell: str, seed: int) -> Iterator[Row]:
+    """One board, suite or sample."""
+    name, setting = CELLS[cell]
+    yield TABLES[name][0](setting, seed)
+
+
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Means by setting; ratios of root mean squared errors."""
+    made: dict[str, list[Row]] = {}
+    for cell, part in rows.groupby("cell", sort=False):
+        (name, setting), mean = CELLS[cell], part.drop(columns=["cell", "seed"]).mean().dropna()
         if "plain" in mean:
-            others = [name for name in ("plain", "rmse_over_ppi") if name in mean]
+            others = [other for other in ("plain", "rmse_over_ppi") if other in mean]
             ratios = np.sqrt(mean["rmse_over_plain"] / mean[others].to_numpy())
             mean[["rmse_over_plain", "rmse_over_ppi"][: len(others)]] = ratios
             mean = mean.drop("plain")
-        rows.append(dict(zip(heads, setting, strict=True)) | {"seeds": given.seeds} | mean.to_dict())
-        print(rows[-1], flush=True)
-    name = {"boards": "grades"}.get(given.study, given.study)
-    pd.DataFrame(rows).to_csv(TABLES / f"{name}.csv", index=False, float_format="%.3f")
+        row = dict(zip(TABLES[name][2], setting, strict=True)) | {"seeds": len(part)}
+        made.setdefault(name, []).append(row | mean.to_dict())
+    return {name: pd.DataFrame(part).round(3) for name, part in made.items()}
 
 
-if __name__ == "__main__":
-    main()
+STUDY = Study(tuple(CELLS), replicate, tables, 300)
