@@ -159,7 +159,7 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Coverage and standard errors by cell and setting; settings that allow no fit have dashes."""
     plain, effects, real = [], [], []
     for (cell, name), part in rows.groupby(["cell", "settings"], sort=False):
-        m = part.select_dtypes(["number", "bool", "object"]).drop(columns=["cell", "settings"]).astype(float).mean()
+        m = part.drop(columns=["cell", "settings"]).astype(float).mean()
         n = f"{int(part['fitted'].sum())} of {len(part)}"
         se = [f"{m[c]:.2f}" for c in ("SE median", "SE largest")]
         if cell == "chatbot_arena":
