@@ -153,7 +153,7 @@ def win_share(
 ) -> FloatArray:
     """Return the share of comparisons that each model wins according to the fitted probabilities, (K,)."""
     mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
-    return Borda(setup.weights, setup.graph).value(mu[None])[0]
+    return Borda(setup.weights, setup.graph, apart=setup.functional.apart).value(mu[None])[0]
 
 
 def order_influence(state: FitState) -> Influence | None:

@@ -468,7 +468,7 @@ class FirstStages:
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
             "target": setup.functional if mean is None else mean.score,
-            "win_share": Borda(setup.weights, setup.graph),
+            "win_share": Borda(setup.weights, setup.graph, apart=setup.functional.apart),
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:

@@ -118,13 +118,14 @@ class BradleyTerry(Functional):
             The derivatives along every direction at every table.
         """
         edges, inverse = _edges_and_inverse(self, delta.shape[1])
-        preferences = zip(self._preferences(tables, _used(edges)), (edges, edges.T), strict=True)
-        steepness = (of_order / (s * (1 - s)) for s, of_order in preferences)
+        steepness = (1 / (s * (1 - s)) for s in self._preferences(tables, _used(edges)))
         divergence = np.zeros((delta.shape[1], len(delta), len(tables)))
         for sign, slopes, change in zip((1, -1), steepness, self.category_weights.scores(delta), strict=True):
             # Pairs of each item as the first one, then as the second one: products of (n, K) and (K, G).
-            divergence += sign * (change.transpose(1, 0, 2) @ slopes.transpose(1, 2, 0))
-            divergence -= sign * (np.ascontiguousarray(change.transpose(2, 0, 1)) @ slopes.transpose(2, 1, 0))
+            divergence += sign * (change.transpose(1, 0, 2) @ (slopes * edges).transpose(1, 2, 0))
+            divergence -= sign * (
+                np.ascontiguousarray(change.transpose(2, 0, 1)) @ (slopes * edges.T).transpose(2, 1, 0)
+            )
         return np.asarray(divergence.transpose(2, 1, 0) @ inverse / 4)
 
     def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
@@ -243,9 +244,9 @@ class BradleyTerry(Functional):
 
     def gauge(self, n_items: int) -> Gauge:
         self._edges(n_items)
-        kept, of = np.ones(n_items), ""
+        kept, of = np.ones(n_items, dtype=bool), ""
         if self.apart is not None:
-            kept, of = 1.0 - self.apart, f" of the {n_items - self.apart.sum()} models with enough votes"
+            kept, of = ~self.apart, f" of the {n_items - self.apart.sum()} models with enough votes"
         return Gauge.spanned_by(kept, f"scores{of} sum to 0, so only differences between models are identified")
 
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
