@@ -18,6 +18,6 @@ def test_scores_are_means_over_all_prompts(draw_battles, rank, draw_mu, tmp_path
     win = mu[..., 0] + mu[..., 2] / 2
     lose = mu[..., 1] + mu[..., 2] / 2
     shares = (win + np.swapaxes(lose, 1, 2)).sum(axis=2) / 4
-    np.testing.assert_allclose(result.plugin, shares.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(result.estimates.plugin, shares.mean(axis=0), rtol=1e-12)
     assert len(result.predict()) == result.nobs == 190
     assert dr.read_json(result.to_json()).estimates.description.n_unlabelled == 40

@@ -65,7 +65,7 @@ def scored(monkeypatch):
 def assert_equal(one, other):
     np.testing.assert_array_equal(one.params, other.params)
     np.testing.assert_array_equal(one.cov_params(), other.cov_params())
-    np.testing.assert_array_equal(one.plugin, other.plugin)
+    np.testing.assert_array_equal(one.estimates.plugin, other.estimates.plugin)
     assert one.estimates.critical == other.estimates.critical
     # What is not known is NaN on both sides.
     np.testing.assert_equal(asdict(one.diagnostics), asdict(other.diagnostics))
@@ -236,7 +236,7 @@ def test_arrays_of_other_rows_have_to_be_given_again(battles, results, ignore_wa
 
 def test_results_do_not_change(battles, results):
     text, params = results.summary().as_text(), results.params.copy()
-    for handed_out in (results.params, results.bse, results.plugin, results.cov_params(), results.predict()):
+    for handed_out in (results.params, results.bse, results.cov_params(), results.predict()):
         handed_out.iloc[:] = 99
     results.influence[:] = 99
     results.models.append("another")

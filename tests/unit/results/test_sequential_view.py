@@ -17,7 +17,7 @@ AT_ALL_LOOKS = {
     "to_json", "update", "rescale", "pareto",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
-    "models", "names", "params", "bse", "tvalues", "plugin", "influence", "nobs",
+    "models", "names", "params", "bse", "tvalues", "influence", "nobs",
     "functional", "estimator", "graph", "diagnostics", "cov_params", "predict", "style", "judge", "runs",
 }  # fmt: skip
 REFUSED = {
