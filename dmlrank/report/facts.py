@@ -115,6 +115,8 @@ labels read: | Labels: {meanings}.
 derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt depend
   on each other, and the standard errors allow for that.
 clusters: {dependence_of_clusters} |
+always: {modelled}
+always: {grades_and_judges}
 always: {more_runs} |
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
 judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {unlabelled} of them without a human label, are used.
