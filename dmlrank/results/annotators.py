@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,25 +14,26 @@ from numpy.typing import NDArray
 from ..data.arrays import BoolArray
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, require_columns, take_columns
+from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError, listed
+from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
+from ..inference.covariance import stack_influences
+from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..report.statements import counted
-from ..tables.display_text import fixed_text, p_value_text
+from ..tables.display_text import fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .requirements import TitledTable
 
-if TYPE_CHECKING:
-    from .comparison import Comparison
-    from .rank_results import RankResults
-
+Result = TypeVar("Result")
 _HEADS = ("votes", "first", "tie", "repeats", "pairs", "agree", "chance", "P chance", "P others")
 # Names in a sentence, and fewest common pairs of two annotators who may be one.
 _MOST_NAMED, _FEWEST_COMMON = 10, 10
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class AnnotatorReport(TitledTable):
+class AnnotatorReport(TitledTable, Generic[Result]):
     """How annotators vote, and whether their votes agree with those of others; :meth:`RankResults.annotators`.
 
     Attributes
@@ -48,15 +50,18 @@ class AnnotatorReport(TitledTable):
         Annotators with the same answer to all pairs that both saw, more of these than chance allows.
     n_copies : int
         Rows that equal another row in all columns but annotator and prompt.
-    comparison : Comparison or None
-        The board with all annotators beside that without ``near_chance``; None where this names nobody.
+    without : RankResults or None
+        The fit without the votes of ``near_chance``; None where this names nobody.
+    test : WaldTestResults or None
+        Test that the scores of this fit are the same; None without it, or if it ranks other models.
     """
 
     frame: pd.DataFrame
     near_chance: tuple[str, ...]
     same_answers: pd.DataFrame
     n_copies: int
-    comparison: Comparison | None
+    without: Result | None
+    test: WaldTestResults | None
     alpha: float
 
     def _table(self) -> Summary:
@@ -80,13 +85,12 @@ class AnnotatorReport(TitledTable):
     def _notes(self) -> list[str]:
         """Return who is near chance, what the board is without them, copies, and what the columns are."""
         notes = ["No annotator is shown to agree less than the others and no more than by chance."]
-        if self.comparison is not None:
-            names = listed(self.near_chance, _MOST_NAMED)
-            test = self.comparison.test_unchanged()
-            notes = [
-                f"{names} agree{'s' * (len(self.near_chance) == 1)} less than the others, and not more than by chance. "
-                f"Test that the scores are the same without: {test.figures}, P {p_value_text(float(test.pvalue))}."
-            ]
+        if self.near_chance:
+            names, one = listed(self.near_chance, _MOST_NAMED), len(self.near_chance) == 1
+            notes = [f"{names} agree{'s' * one} less than the others, and not more than by chance."]
+        if self.test is not None:
+            found = f"{self.test.figures}, P {p_value_clause(float(self.test.pvalue))}"
+            notes.append(f"Test that the scores without {'this annotator' if one else 'them'} are the same: {found}.")
         if len(self.same_answers):
             pairs = (f"{a} and {b} ({n})" for a, b, n in self.same_answers.itertuples(index=False, name=None))
             notes.append(f"The same answers to all pairs that both saw: {listed(pairs, _MOST_NAMED)}.")
@@ -101,10 +105,10 @@ class AnnotatorReport(TitledTable):
         ]
 
 
-def annotators_of(result: RankResults, steps: FitState, column: str, alpha: float) -> AnnotatorReport:
-    """Return the report that :meth:`RankResults.annotators` documents."""
-    from .comparison import compare
-
+def annotators_of(
+    steps: FitState, column: str, alpha: float, refit: Callable[[pd.DataFrame], tuple[Result, FitState]]
+) -> AnnotatorReport[Result]:
+    """Return the report that :meth:`RankResults.annotators` documents; ``refit`` fits other rows."""
     data, options, source = steps.data, steps.options, steps.source
     require_columns([column], column_names(source.data), "annotators()")
     taken = take_columns(source.data, [column])[column]
@@ -153,16 +157,31 @@ def annotators_of(result: RankResults, steps: FitState, column: str, alpha: floa
     frame = pd.DataFrame(columns, index=pd.Index(names, name=column))
     is_near = (frame["p_others"] < alpha) & (frame["p_chance"] >= alpha)
     near = tuple(map(str, frame.index[is_near]))
-    comparison = None
+    without, test = None, None
     if near:
         outcomes = list(parse_formula(source.formula).outcomes)
         rows = take_columns(source.data, column_names(source.data))
         rows[outcomes] = rows[outcomes].astype(object).mask(rows[column].astype(str).isin(near))
-        comparison = compare(all=result, without=result.update(data=rows))
+        without, other = refit(rows)
+        test = _test_same(steps, other) if other.data.items == data.items else None
     same = _same_answers(names, by, about, said, fewest=_FEWEST_COMMON if options.context else n_items + 1)
     named = [name for name in column_names(source.data) if name not in (column, *options.context)]
     n_copies = count_copies(take_columns(source.data, named), parse_formula(source.formula).outcomes)
-    return AnnotatorReport(frame, near, same, n_copies, comparison, alpha)
+    return AnnotatorReport(frame, near, same, n_copies, without, test, alpha)
+
+
+def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
+    """Test that two fits with the same prompts and models have the same scores."""
+    names = steps.setup.functional.names(steps.data.items)
+    first, second = (one.influence.by_context() for one in (steps, other))
+    change, none = second.centred - first.centred, np.empty((0, len(names)))
+    gauge, clusters = steps.setup.functional.gauge(len(names)).basis, steps.units.clusters
+    if clusters is not None and clusters.of_vote is not None:
+        clusters = replace(clusters, names=clusters.names[:1], of_vote=None)
+    stacked = stack_influences([change], [none], [np.arange(0)])
+    covariance = clustered_covariance(stacked, gauge, clusters, None)
+    estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
+    return wald_test(estimates, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 
 
 def _sums(group: IntArray, mask: BoolArray, size: int) -> IntArray:

@@ -985,7 +985,7 @@ class RankResults(Summarised):
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
     @Needs(data=True, no_means="it compares the votes of people, and scores have none")
-    def annotators(self, column: str, alpha: float | None = None) -> AnnotatorReport:
+    def annotators(self, column: str, alpha: float | None = None) -> AnnotatorReport[RankResults]:
         """Say how often each annotator agrees with the others on the same pairs, and what the board is without some.
 
         Parameters
@@ -1024,7 +1024,11 @@ class RankResults(Summarised):
         """
         from .annotators import annotators_of
 
-        return annotators_of(self, self._fit, column, alpha_or_default(alpha, self.estimates.alpha))
+        def refit(rows: pd.DataFrame) -> tuple[RankResults, FitState]:
+            other = self.update(data=rows)
+            return other, other._fit
+
+        return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
 
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
     def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
