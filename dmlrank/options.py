@@ -812,6 +812,17 @@ def in_its_place(name: str, value: str = "...") -> str:
     return f"{group}={_GROUPS[group].__name__}({name}={value})" if group else f"{name}={value}"
 
 
+def in_full(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of a call with ``pairs="arena"`` in full: all votes, orders pooled, weights by counts."""
+    options = dict(given)
+    if isinstance(options.get("pairs"), str):
+        check_choice(options["pairs"], ("arena",), "pairs")
+        options["pairs"] = Pairs(min_labels=1, edge_weights="counts")
+        if options.get("position_bias", "auto") == "auto":
+            options["position_bias"] = False
+    return options
+
+
 def one_by_one(given: Mapping[str, object]) -> dict[str, object]:
     """Return the options of a call by their own names, those that objects hold in place of the objects."""
     single: dict[str, object] = {}

@@ -39,7 +39,7 @@ from ..inference.simultaneous import (
     separate_each,
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
-from ..options import DEFAULT_START, Options
+from ..options import DEFAULT_START, Options, in_full
 from ..report.facts import explanation_text, verdict_sentences
 from ..report.fit_summary import (
     INTERVAL_KINDS,
@@ -1665,7 +1665,7 @@ class RankResults(Summarised):
         >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
         2500
         """
-        steps = self._fit
+        steps, changes = self._fit, in_full(changes)
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source

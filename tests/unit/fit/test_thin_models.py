@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 
 _FORMULA = "winner ~ 1 | model_a + model_b"
@@ -108,3 +109,18 @@ def test_derivatives_of_scores_with_models_apart(kind):
     kept = np.ix_(~apart, ~apart)
     alone = kind(CategoryWeights.half(3), None, weights[kept])
     np.testing.assert_allclose(functional.value(mu)[:, ~apart], alone.value(mu[:, ~apart][:, :, ~apart]), atol=1e-12)
+
+
+def test_arena_is_one_word_for_all_votes_weights_by_counts_and_pooled_orders():
+    said = {"pairs": dr.Pairs(min_labels=1, edge_weights="counts"), "position_bias": False}
+    default = dr.dml_rank(_FORMULA, WITH_NEW, functional="bt", rng=0)
+    results = [
+        dr.dml_rank(_FORMULA, WITH_NEW, functional="bt", rng=0, pairs="arena"),
+        default.update(pairs="arena"),
+        dr.dml_rank(_FORMULA, WITH_NEW, functional="bt", rng=0, **said),
+    ]
+    for res in results[:2]:
+        np.testing.assert_array_equal(res.params, results[2].params)
+        np.testing.assert_array_equal(res.bse, results[2].bse)
+    with pytest.raises(OptionError, match="arena"):
+        dr.dml_rank(_FORMULA, WITH_NEW, pairs="areena")
