@@ -81,6 +81,7 @@ from .compared_pairs import (
     Setup,
     choose_pairs,
     mean_targets,
+    pairs_and_apart,
     restrict_items,
     set_up,
 )
@@ -197,7 +198,8 @@ class FirstStages:
         """Return the functional, bound to the graph of compared pairs and to category weights."""
         o, pairs = self.options, self.options.pairs
         functional = self.estimator.functional(o.functional)
-        of_apart = (pairs.apart, o.adjust, o.estimator, isinstance(o.propensity, str))
+        apart = pairs_and_apart(data, o, min_labels)[1]
+        of_apart = (None if apart is None else tuple(apart.tolist()),)
         key = (data, functional, pairs.graph, min_labels, pairs.edge_weights, pairs.category_weights, *of_apart)
         return self.keep("setup", key, lambda: set_up(data, o, min_labels))
 

@@ -107,7 +107,7 @@ CHANGES = {
     "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
     "selection": {"propensity": "~ x0"},
     "largest component": {"component": "largest"},
-    "enough votes": {"min_votes": 2},
+    "enough votes": {"min_votes": 2, "apart": 0},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},

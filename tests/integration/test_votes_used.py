@@ -38,7 +38,7 @@ def rare():
 
 
 def rank(frame, **options):
-    return dr.dml_rank(PLAIN, frame, **in_objects({"functional": "bt", "rng": 0, "n_folds": 2} | options))
+    return dr.dml_rank(PLAIN, frame, **in_objects({"functional": "bt", "rng": 0, "n_folds": 2, "apart": 0} | options))
 
 
 def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
