@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from .._utils.argument_checks import is_frame
 from .._utils.computation import collected_warnings, warn
@@ -177,7 +177,7 @@ def unlike_others(
     size = np.sqrt(np.square(values).sum(axis=0))
     scaled, z = values / np.maximum(size, 1e-300), difference / np.maximum(size, 1e-300)
     statistic = z @ np.linalg.pinv(scaled.T @ scaled, rcond=1e-8, hermitian=True) @ z
-    return difference, float(scipy.stats.chi2.sf(statistic, judges.shape[2]))
+    return difference, float(chdtrc(judges.shape[2], statistic))
 
 
 def grade_facts(judges: Judges, scores: FloatArray) -> list[tuple[str, str]]:

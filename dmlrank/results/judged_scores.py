@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy
 
+from .._utils.laws import normal_critical
 from ..fit.estimates import Estimates
 from ..fit.state import GradeFigures
 from ..inference.covariance import Covariance, free_basis
@@ -114,7 +114,7 @@ class GradeReport(JointResults, TitledTable):
         """
         e, g = self.estimates, self.figures
         judge, error = e.scale.of(g.judge), g.judge_errors * e.scale.factor
-        half_width = e.covariance.from_normal(scipy.stats.norm.isf(alpha_of(e, alpha) / 2)) * error
+        half_width = e.covariance.from_normal(float(normal_critical(alpha_of(e, alpha) / 2))) * error
         columns = {
             "humans": e.scale.of(g.alone),
             "humans_se": g.alone_errors * e.scale.factor,

@@ -58,6 +58,7 @@ def test_a_judge_makes_a_board_more_precise_and_is_reported():
     text = " ".join(str(res).split())
     graded = models["graded"].iloc[0]
     assert f"People graded {3 * graded} of 900 answers, and the judge 'judge' scored 900: the {graded} grades" in text
+    assert f"People graded {3 * graded} of 900 answers" in res.verdict()
     assert "The judge 'judge' places a" in text
     assert "not drawn" not in text
     assert "favour" in str(res.judge)
