@@ -475,6 +475,11 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
             f"two display orders"
         )
         return OrderChoice(False, min_labels, reason)
+    if apart is not None:
+        in_both = Graph.observed(votes.pair_counts(), 1).edges[apart][:, ~apart].any(axis=1)
+        if not in_both.all():
+            names = listed((votes.items[j] for j in np.flatnonzero(apart)[~in_both]), MOST_NAMED)
+            return OrderChoice(False, min_labels, f"no pair of {names} was shown in both display orders")
     reason = f"every pair with at least {labels} has at least {min_labels} in each display order"
     return OrderChoice(True, min_labels, reason)
 
