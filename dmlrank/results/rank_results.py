@@ -990,7 +990,11 @@ class RankResults(Summarised):
             return GradeReport(self.estimates)
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
-    @Needs(data=True, no_means="it compares the votes of people, and scores have none")
+    @Needs(
+        one_look="its tests hold for one look only",
+        data=True,
+        no_means="it compares the votes of people, and scores have none",
+    )
     def annotators(self, column: str, alpha: float | None = None) -> AnnotatorReport[RankResults]:
         """Say how often each annotator agrees with the others on the same pairs, and what the board is without some.
 

@@ -21,6 +21,7 @@ WITHOUT_STATEMENTS = {
     "functional", "estimator", "graph", "diagnostics", "cov_params", "predict", "style", "judge", "runs",
 }  # fmt: skip
 REFUSED = {
+    "annotators": lambda view: view.annotators("category"),
     "by": lambda view: view.by("category"),
     "sensitivity": lambda view: view.sensitivity(),
     "fragility": lambda view: view.fragility(),
