@@ -39,7 +39,7 @@ def of_result(result: Any) -> Numbers:
     questions: dict[str, Callable[[], Any]] = {
         "params": lambda: result.params.to_numpy(),
         "cov": lambda: result.cov_params().to_numpy(),
-        "plugin": lambda: result.plugin.to_numpy(),
+        "plugin": lambda: result.estimates.plugin,
         "influence": lambda: result.influence,
         "conf_int": lambda: result.conf_int().to_numpy(),
         "tidy": lambda: _numbers_of(result.tidy()),

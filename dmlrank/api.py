@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from .options import (
     Missing,
     Options,
     Pairs,
+    in_full,
     in_its_place,
 )
 from .results.rank_results import RankResults, fit
@@ -85,7 +86,7 @@ def dml_rank(
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool | Report = False,
-    pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
+    pairs: Pairs | Literal["arena"] = Pairs(),  # noqa: B008 (it is frozen)
     learning: Learning = Learning(),  # noqa: B008
     env: int | Mapping[str, object] | Environment | None = None,
 ) -> RankResults:
@@ -176,8 +177,10 @@ def dml_rank(
         Number of threads; one per core for None. A process that is forked after a fit cannot fit: start it by spawn.
     progress : bool or callable
         True shows a bar on standard error; a function is called with (step, total, what).
-    pairs : Pairs
-        Which models and pairs the scores use, and what they weigh: see :class:`Pairs`.
+    pairs : Pairs or "arena"
+        Which models and pairs the scores use, and what they weigh: see :class:`Pairs`. "arena" uses all votes, weighs
+        pairs by their labels and pools display orders: ``Pairs(min_labels=1, edge_weights="counts")`` with
+        ``position_bias=False``.
     learning : Learning
         How the first stages are learnt: see :class:`Learning`.
     env : int, mapping or patsy EvalEnvironment, optional
@@ -224,7 +227,7 @@ def dml_rank(
 
 def _options_among(arguments: Mapping[str, object]) -> dict[str, object]:
     """Return the arguments of a call that are options of a fit."""
-    return {name: value for name, value in arguments.items() if name in KEYWORDS}
+    return in_full({name: value for name, value in arguments.items() if name in KEYWORDS})
 
 
 @_with_hints
@@ -240,7 +243,7 @@ def check(
     judge: str | Sequence[str] | None = None,
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     position_bias: bool | str = "auto",
-    pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
+    pairs: Pairs | Literal["arena"] = Pairs(),  # noqa: B008 (it is frozen)
     env: int | Mapping[str, object] | Environment | None = None,
 ) -> Check:
     """Check data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size.
@@ -271,8 +274,8 @@ def check(
         ``{"groups": column}``: the clusters of prompts that are counted.
     position_bias : bool or "auto"
         Whether display order matters.
-    pairs : Pairs
-        Which models and pairs the scores use.
+    pairs : Pairs or "arena"
+        Which models and pairs the scores use, as in :func:`dml_rank`.
     env : int, mapping or patsy EvalEnvironment, optional
         Namespace in which functions and arrays of the formula are looked up.
 

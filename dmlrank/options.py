@@ -237,6 +237,10 @@ class Pairs:
         are left out, however many they are.
     min_votes : int
         Votes in the data (for means of scores: scores) that a model needs to be ranked; models with fewer are left out.
+    apart : int or "auto"
+        Votes that a model of ``"bt"`` and ``"borda"`` needs to count in the scores of others. A model with fewer is
+        placed among the others by its own votes, however few they have on a pair; nothing else depends on it, and it is
+        no part of the average. "auto" is a tenth of the models' median, 0 sets none apart: bt scores then sum to zero.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.
@@ -286,6 +290,14 @@ class Pairs:
         "votes, or scores, that a model needs to be ranked; models with fewer are left out with them",
         check=at_least(1),
         metavar="N",
+        parse=partial(_number_or_word, kind=int),
+    )
+    apart: int | str = _option(
+        "auto",
+        "votes that a model needs to count in the scores of others (auto: a tenth of the models' median)",
+        check=at_least(0, or_auto=True),
+        used_by=ESTIMATORS,
+        metavar="auto|N",
         parse=partial(_number_or_word, kind=int),
     )
     edge_weights: str | ArrayLike = _option(
@@ -798,6 +810,17 @@ def in_its_place(name: str, value: str = "...") -> str:
     if group == "cov_kwds":
         return f"cov_kwds={{{name!r}: {value}}}"
     return f"{group}={_GROUPS[group].__name__}({name}={value})" if group else f"{name}={value}"
+
+
+def in_full(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of a call with ``pairs="arena"`` in full: all votes, orders pooled, weights by counts."""
+    options = dict(given)
+    if isinstance(options.get("pairs"), str):
+        check_choice(options["pairs"], ("arena",), "pairs")
+        options["pairs"] = Pairs(min_labels=1, edge_weights="counts")
+        if options.get("position_bias", "auto") == "auto":
+            options["position_bias"] = False
+    return options
 
 
 def one_by_one(given: Mapping[str, object]) -> dict[str, object]:

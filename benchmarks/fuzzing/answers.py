@@ -176,7 +176,7 @@ def check_storage(watch: Watch, results: Any) -> None:
 
 def same_result(watch: Watch, one: Any, other: Any) -> None:
     """Check that two results have the same bits and the same texts."""
-    for name in ("params", "bse", "plugin", "tvalues", "pvalues"):
+    for name in ("params", "bse", "tvalues", "pvalues"):
         found, expected = getattr(other, name).to_numpy(), getattr(one, name).to_numpy()
         watch.require(np.array_equal(found, expected, equal_nan=True), name, f"{found} and not {expected}")
     watch.require(np.array_equal(one.cov_params(), other.cov_params()), "cov_params", "other bits")

@@ -9,7 +9,7 @@ have an effect of display order h, too: P(j beats k) = sigma(r_j - r_k + h) wher
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
-from ..data.arrays import row_slices
+from ..data.arrays import BoolArray, row_slices
 from ..data.graph import inverse_on_differences, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
@@ -44,7 +44,7 @@ class BradleyTerryFit:
 
     centre, spread (p,): Numbers that are subtracted from the features, and by which these are divided: z = (1, (x -
         centre) / spread). Without features in the model, p is 0.
-    coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero.
+    coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero, over the models not apart.
     inverse (K (p + 1), K (p + 1)): Pseudo-inverse of the information of all votes on the coefficients; with an effect
         of display order in the model, (K + 1, K + 1), and the last row is that of the effect.
     mean_z (p + 1,): Mean of z over all contexts, those without labels included.
@@ -59,6 +59,16 @@ class BradleyTerryFit:
     mean_z: FloatArray
     log_loss: float
     order: float | None = None
+
+    def without(self, apart: BoolArray | None) -> BradleyTerryFit:
+        """Return the fit with coefficients whose sums over the models that are not apart are zero."""
+        if apart is None:
+            return self
+        n_items, n_columns = self.coefficients.shape
+        centring = np.eye(n_items) - ~apart / (~apart).sum()
+        of_all = np.eye(len(self.inverse))
+        of_all[: n_items * n_columns, : n_items * n_columns] = np.kron(centring, np.eye(n_columns))
+        return replace(self, coefficients=centring @ self.coefficients, inverse=of_all @ self.inverse @ of_all.T)
 
     def z(self, x: FloatArray) -> FloatArray:
         """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""

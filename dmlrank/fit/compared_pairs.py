@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
 from .._utils.computation import warn
+from ..data.arrays import BoolArray
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, losses_clause
@@ -33,11 +34,11 @@ from ..exceptions import (
     failing_as,
     listed,
 )
-from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
+from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
 from ..nuisance.propensity_model.supplied import is_plan
-from ..options import Options, Pairs, in_its_place
-from .estimators import estimator_named
+from ..options import Options, in_its_place
+from .estimators import estimator_named, estimator_of
 
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
@@ -123,13 +124,16 @@ class Setup:
     weighting: str
 
 
-def restrict_items(data: PreferenceData, pairs: Pairs, min_labels: int, *, of_votes: bool = False) -> PreferenceData:
+def restrict_items(
+    data: PreferenceData, options: Options, min_labels: int, *, of_votes: bool = False
+) -> PreferenceData:
     """Drop the models outside the largest component of the graph where ``component`` allows it; otherwise raise.
 
     With ``of_votes`` the pairs with a vote are compared, unless the caller gave a graph.
     """
+    pairs = options.pairs
     asked = "votes" if of_votes and isinstance(pairs.graph, str) else pairs.graph
-    graph = comparison_graph(data, asked, min_labels)
+    graph = comparison_graph(data, asked, min_labels) if of_votes else pairs_and_apart(data, options, min_labels)[0]
     parts = graph.components()
     if len(parts) == 1:
         return data
@@ -170,6 +174,37 @@ def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
     return float(votes[np.ix_(part, part)].sum()) / 2 / max(data.n_votes, 1)
 
 
+# A model with fewer votes than this share of the models' median is set apart.
+_THIN = 0.1
+
+
+def models_apart(data: PreferenceData, options: Options) -> BoolArray | None:
+    """Return the models that are placed by their own votes and count in no other score, (K,); None without any."""
+    functional = estimator_of(options).functional(options.functional)
+    takes = isinstance(functional, BradleyTerry | Borda) or functional in ("auto", BradleyTerry.name, Borda.name)
+    if not takes or options.adjust is not None or options.estimator == "bt_restricted":
+        return None
+    votes = data.pair_votes()
+    n_votes, needed = (votes + votes.T).sum(axis=1), options.pairs.apart
+    apart = n_votes < (_THIN * np.median(n_votes) if isinstance(needed, str) else needed)
+    return apart if apart.any() and (~apart).sum() > 1 else None
+
+
+def pairs_and_apart(data: PreferenceData, options: Options, min_labels: int) -> tuple[Graph, BoolArray | None]:
+    """Return the compared pairs and the models apart, (K,), which need one label on a pair with another model.
+
+    None is apart where the caller gave pairs or propensities, and where the others are not connected without them.
+    """
+    graph, apart = comparison_graph(data, options.pairs.graph, min_labels), models_apart(data, options)
+    if apart is None or options.pairs.graph != "observed" or not isinstance(options.propensity, str):
+        return graph, None
+    of_few = Graph.observed(data.pair_counts(), 1, data.ordered).edges
+    edges = np.where(apart[:, None] ^ apart, of_few, graph.edges & ~apart)
+    if not Graph(edges[np.ix_(~apart, ~apart)]).connected:
+        return graph, None
+    return Graph(edges), apart
+
+
 def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:
     """Return the graph that the option ``graph`` asks for."""
     if isinstance(graph, str) and graph == "complete":
@@ -190,8 +225,9 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     return graph_from_array(edges, data.n_items, option="pairs=Pairs(graph=...)", words="'observed', 'complete'")
 
 
-def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int) -> Setup:
-    """Bind the functional to the graph and the weights that the options ask for."""
+def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
+    """Bind the functional to the compared pairs and the weights that the options ask for."""
+    graph, apart = pairs_and_apart(data, options, min_labels)
     unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
     weights = _category_weights(options.pairs.category_weights, data, unbound)
     weighting = options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given"
@@ -204,9 +240,12 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
         weighting = "given"
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
+    if apart is not None:
+        bound = set_apart(bound, graph, apart, data)
     counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
-    n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
+    has_few = graph.edges & has_labels & ~has_enough
+    n_few = int(np.triu(has_few if apart is None else has_few & ~apart[:, None] & ~apart).sum())
     if n_few:
         warn(
             f"{n_few:,} of {graph.n_edges:,} compared pairs have fewer than min_labels={min_labels} labelled "
@@ -227,16 +266,28 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
     return Setup(bound, weights, graph, weighting)
 
 
-def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
+def set_apart(functional: Functional, graph: Graph, apart: BoolArray, data: PreferenceData) -> Functional:
+    """Return the functional with models apart, (K,), whose log-odds count by their numbers of labels."""
+    assert isinstance(functional, BradleyTerry | Borda)
+    if isinstance(functional, Borda):
+        return replace(functional, apart=apart)
+    edges, counts = graph.edges, data.pair_counts()
+    given = edges.astype(float) if functional.edge_weights is None else functional.edge_weights
+    weights = np.where(apart[:, None] | apart, counts + counts.T, given)
+    return replace(functional, apart=apart, edge_weights=np.where(edges, weights, 0.0))
+
+
+def set_up_likelihood(data: PreferenceData, graph: Graph, options: Options) -> Setup:
     """Bind the Bradley-Terry functional to the pairs with votes."""
-    weights = _category_weights(category_weights, data)
+    weights, estimator = _category_weights(options.pairs.category_weights, data), options.estimator
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
             f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
             f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
             f"pairs=Pairs(category_weights='half')"
         )
-    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes")
+    functional = replace(BradleyTerry(), apart=models_apart(data, options))
+    return Setup(functional.bind(weights, graph), weights, graph, "votes")
 
 
 def bind_functional(
@@ -408,7 +459,9 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
     if obstacle:
         return OrderChoice(True, min_labels, obstacle, may_be_ignored=False)
     # Order matters if every pair with enough labels in total has enough labels in each order.
-    counts, graph = votes.pair_counts(), options.pairs.graph
+    counts, graph, apart = votes.pair_counts(), options.pairs.graph, models_apart(votes, options)
+    if apart is not None:
+        counts = np.where(apart[:, None] | apart, 0, counts)
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if not isinstance(graph, str):
         edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
@@ -422,6 +475,11 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
             f"two display orders"
         )
         return OrderChoice(False, min_labels, reason)
+    if apart is not None:
+        in_both = Graph.observed(votes.pair_counts(), 1).edges[apart][:, ~apart].any(axis=1)
+        if not in_both.all():
+            names = listed((votes.items[j] for j in np.flatnonzero(apart)[~in_both]), MOST_NAMED)
+            return OrderChoice(False, min_labels, f"no pair of {names} was shown in both display orders")
     reason = f"every pair with at least {labels} has at least {min_labels} in each display order"
     return OrderChoice(True, min_labels, reason)
 

@@ -38,6 +38,7 @@ from .compared_pairs import (
     Setup,
     choose_pairs,
     comparison_graph,
+    models_apart,
     restrict_items,
     set_up_likelihood,
     votes_left_out,
@@ -85,24 +86,25 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         require_mirrored_worths(options.categories)
     # The votes alone decide which pairs are compared: min_labels is an option of first stages.
     graph_option = "votes" if isinstance(options.pairs.graph, str) else options.pairs.graph
-    ranked = restrict_items(data_as_read, options.pairs, 1, of_votes=True)
+    ranked = restrict_items(data_as_read, options, 1, of_votes=True)
     data = stages.keep("ranked votes of the likelihood", (data_as_read, ranked.items), lambda: ranked)
     graph = comparison_graph(data, graph_option, 1)
-    setup = set_up_likelihood(data, graph, options.pairs.category_weights, estimator.name)
+    setup = set_up_likelihood(data, graph, options)
     left_out = votes_left_out(data_as_read, data, graph, options, OrderChoice(False, 1))
     if left_out is not None:
         warn(left_out)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
+    apart = models_apart(data, options)
     likelihood = stages.keep(
         "likelihood",
-        (data, graph_option, options.pairs.category_weights, estimator.name, has_order),
+        (data, graph_option, options.pairs.category_weights, options.pairs.apart, estimator.name, has_order),
         lambda: (
             fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
             if estimator.uses_features
             else fit_bradley_terry(
                 *votes_by_order(data, setup.weights.first, setup.graph.edges), data.items, has_order=has_order
             )
-        ),
+        ).without(apart),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
     unordered = data.unordered() if setup.weights.mirrored else data
@@ -156,7 +158,7 @@ def win_share(
 ) -> FloatArray:
     """Return the share of comparisons that each model wins according to the fitted probabilities, (K,)."""
     mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
-    return Borda(setup.weights, setup.graph).value(mu[None])[0]
+    return Borda(setup.weights, setup.graph, apart=setup.functional.apart).value(mu[None])[0]
 
 
 def order_influence(state: FitState) -> Influence | None:

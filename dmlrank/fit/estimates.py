@@ -233,6 +233,7 @@ class FitDescription:
     lower_is_better: Whether the model with the lowest mean score is the best.
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
+    models_apart: Models with few votes, which count in no score but their own.
     share_modelled: By model, the share of prompts in clusters on which it was never run; empty where none is modelled.
     """
 
@@ -274,6 +275,7 @@ class FitDescription:
     lower_is_better: bool = False
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
+    models_apart: tuple[str, ...] = ()
     share_modelled: tuple[float, ...] = ()
 
 
@@ -641,6 +643,7 @@ def _description(state: FitState) -> FitDescription:
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
     score_range = tuple[float, ...]()
+    apart = state.setup.functional.apart
     edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
     smallest_pair = one_model or int((votes + votes.T)[edges].min())
     if state.estimator is MEANS and data.scores is not None:
@@ -706,6 +709,7 @@ def _description(state: FitState) -> FitDescription:
         n_names_changed=data.n_names_changed,
         lower_is_better=options.lower_is_better and state.estimator is MEANS,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
+        models_apart=() if apart is None else tuple(np.array(data.items)[apart].tolist()),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
         share_modelled=_share_modelled(state),
     )

@@ -25,7 +25,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
-from ..data.preferences import Cells, FloatArray, PreferenceData
+from ..data.preferences import BoolArray, Cells, FloatArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import (
     Clusters,
@@ -80,8 +80,8 @@ from .compared_pairs import (
     OrderChoice,
     Setup,
     choose_pairs,
-    comparison_graph,
     mean_targets,
+    pairs_and_apart,
     restrict_items,
     set_up,
 )
@@ -189,7 +189,7 @@ class FirstStages:
         deciding = (o.position_bias, *of_pairs, o.propensity, o.learning.mu)
         order = self.keep("display order", (votes, *deciding), lambda: choose_pairs(votes, o))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o.pairs, order.min_labels)
+        ranked = restrict_items(ordered, o, order.min_labels)
         # Kept not to save work, but to be the same object in an update, by which later keys compare it.
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         return data, order
@@ -198,10 +198,10 @@ class FirstStages:
         """Return the functional, bound to the graph of compared pairs and to category weights."""
         o, pairs = self.options, self.options.pairs
         functional = self.estimator.functional(o.functional)
-        key = (data, functional, pairs.graph, min_labels, pairs.edge_weights, pairs.category_weights)
-        return self.keep(
-            "setup", key, lambda: set_up(data, comparison_graph(data, pairs.graph, min_labels), o, min_labels)
-        )
+        apart = pairs_and_apart(data, o, min_labels)[1]
+        of_apart = (None if apart is None else tuple(apart.tolist()),)
+        key = (data, functional, pairs.graph, min_labels, pairs.edge_weights, pairs.category_weights, *of_apart)
+        return self.keep("setup", key, lambda: set_up(data, o, min_labels))
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
@@ -330,9 +330,9 @@ class FirstStages:
         """Return mu from human labels alone."""
         if inputs.mu is not None:
             return inputs.mu
-        data = inputs.data
-        key = (data, folds, self.options.learner, self._tune, seed)
-        return self.keep(f"mu {seed.repetition}", key, lambda: self._fit_mu(data, folds, seed))
+        data, apart = inputs.data, inputs.setup.functional.apart
+        key = (data, folds, self.options.learner, self._tune, seed, None if folds.n_folds > 1 else apart)
+        return self.keep(f"mu {seed.repetition}", key, lambda: self._fit_mu(data, folds, seed, apart=apart))
 
     def _fit_mu(
         self,
@@ -341,12 +341,13 @@ class FirstStages:
         seed: RepetitionSeed,
         like: MuModel | None = None,
         soft: Sequence[Cells] | None = None,
+        apart: BoolArray | None = None,
     ) -> CrossFittedMu:
         """Fit mu by fold, on the labels of the other folds (with a judge also on its soft labels); or one pilot."""
         from ..nuisance.outcome_model.cross_fit import fit_all, fit_pilot
 
         if folds.n_folds == 1:
-            return CrossFittedMu((fit_pilot(data),), folds, data.x)
+            return CrossFittedMu((fit_pilot(data, apart),), folds, data.x)
         seeds = seed.child(Draw.MU).spawn(folds.n_folds)
         models = fit_all(data, folds, seeds, tune=self._tune, learner=self.options.learner, soft=soft, like=like)
         return CrossFittedMu(models, folds, data.x)
@@ -467,7 +468,7 @@ class FirstStages:
         is_restricted = self.estimator.assumes_bradley_terry
         estimands: dict[EstimandName, Functional] = {
             "target": setup.functional if mean is None else mean.score,
-            "win_share": Borda(setup.weights, setup.graph),
+            "win_share": Borda(setup.weights, setup.graph, apart=setup.functional.apart),
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import array_of_numbers, check_type
+from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
@@ -129,6 +130,8 @@ class Functional(ABC):
         The compared pairs; None means every pair. :meth:`bind` sets it.
     edge_weights : ndarray, shape (K, K), or None
         Weights of the pairs, for functionals that take them.
+    apart : ndarray, shape (K,), or None
+        Items that count in no score but their own, for functionals that can set them apart.
     takes_edge_weights : bool
         Whether pairs can be weighted.
     link : {None, "identity", "logit"}
@@ -173,6 +176,7 @@ class Functional(ABC):
     weights: CategoryWeights | None = None
     graph: Graph | None = None
     edge_weights: FloatArray | None = None
+    apart: BoolArray | None = None
     takes_edge_weights: ClassVar[bool] = False
     link: ClassVar[Literal["identity", "logit"] | None] = None
     limits: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
@@ -755,3 +759,8 @@ def edge_matrix(graph: Graph | None, edge_weights: FloatArray | None, n_items: i
     weighted = np.where(edges, edge_weights, 0.0)
     checked_graph(Graph(weighted > 0), n_items)
     return weighted / weighted.max()
+
+
+def directed(edges: FloatArray, apart: BoolArray) -> FloatArray:
+    """Return the weight of every pair for the item of its row: pairs with items apart do not count for the others."""
+    return np.where(apart[None, :] & ~apart[:, None], 0.0, edges)

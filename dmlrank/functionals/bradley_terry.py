@@ -7,11 +7,12 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from ..data.arrays import BoolArray
 from ..data.graph import Graph, laplacian_inverse
 from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import CategoryWeights, Functional, Gauge, edge_matrix
+from .base import CategoryWeights, Functional, Gauge, directed, edge_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,8 @@ class BradleyTerry(Functional):
     edge_weights : array, (K, K), or None
         Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
         None means equal weights.
+    apart : array, (K,), or None
+        Items that are placed by their own pairs among the others, whose scores do not depend on them.
 
     Raises
     ------
@@ -60,6 +63,7 @@ class BradleyTerry(Functional):
     weights: CategoryWeights | None = None
     graph: Graph | None = None
     edge_weights: FloatArray | None = None
+    apart: BoolArray | None = None
     name = "bt"
     label = "bt (log-odds projection)"
     takes_edge_weights = True
@@ -87,11 +91,11 @@ class BradleyTerry(Functional):
 
     def value(self, mu: FloatArray) -> FloatArray:
         edges, inverse = _edges_and_inverse(self, mu.shape[1])
-        return _project(_log_odds(*self._preferences(mu, edges)), edges, inverse)
+        return _project(_log_odds(*self._preferences(mu, _used(edges))), edges, inverse)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         edges, inverse = _edges_and_inverse(self, mu.shape[1])
-        preferences = self._preferences(mu, edges)
+        preferences = self._preferences(mu, _used(edges))
         scores = _project(_log_odds(*preferences), edges, inverse)
         return scores, _project(self._change(preferences, delta), edges, inverse)
 
@@ -114,12 +118,14 @@ class BradleyTerry(Functional):
             The derivatives along every direction at every table.
         """
         edges, inverse = _edges_and_inverse(self, delta.shape[1])
-        steepness = (edges / (s * (1 - s)) for s in self._preferences(tables, edges))
+        steepness = (1 / (s * (1 - s)) for s in self._preferences(tables, _used(edges)))
         divergence = np.zeros((delta.shape[1], len(delta), len(tables)))
         for sign, slopes, change in zip((1, -1), steepness, self.category_weights.scores(delta), strict=True):
             # Pairs of each item as the first one, then as the second one: products of (n, K) and (K, G).
-            divergence += sign * (change.transpose(1, 0, 2) @ slopes.transpose(1, 2, 0))
-            divergence -= sign * (np.ascontiguousarray(change.transpose(2, 0, 1)) @ slopes.transpose(2, 1, 0))
+            divergence += sign * (change.transpose(1, 0, 2) @ (slopes * edges).transpose(1, 2, 0))
+            divergence -= sign * (
+                np.ascontiguousarray(change.transpose(2, 0, 1)) @ (slopes * edges.T).transpose(2, 1, 0)
+            )
         return np.asarray(divergence.transpose(2, 1, 0) @ inverse / 4)
 
     def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
@@ -127,7 +133,7 @@ class BradleyTerry(Functional):
         first, second = (
             (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
             for s, by_delta, by_other in zip(
-                self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
+                self._preferences(mu, _used(edges)), weights.scores(delta), weights.scores(other), strict=True
             )
         )
         return _project(first - second, edges, inverse)
@@ -135,7 +141,7 @@ class BradleyTerry(Functional):
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        edge = _edges_and_inverse(self, n_items)[0][first, second]
+        edge = self._edges(n_items)[first, second]
         return self._moved(self._change(self._preferences(mu, edge), delta), first, second, n_items)
 
     def derivative_along(
@@ -149,14 +155,14 @@ class BradleyTerry(Functional):
         """Return how far changes, (r,), of the terms of r pairs move the scores, (r, K)."""
         edges, inverse = _edges_and_inverse(self, n_items)
         if len(first) < n_items**2:
-            derivative = inverse[first]
-            derivative -= inverse[second]
+            derivative = inverse[first] * edges[first, second, None]
+            derivative -= inverse[second] * edges[second, first, None]
         else:
             # The differences of two rows are computed once for each pair of items and not for each direction. The
             # table of all pairs has K**3 entries, no more than the result.
-            by_pair = (inverse[:, None] - inverse).reshape(-1, n_items)
+            by_pair = 4 * self.label_directions(n_items).reshape(-1, n_items)
             derivative = np.take(by_pair, first * n_items + second, axis=0)
-        derivative *= (change * (edges[first, second] / 4))[:, None]
+        derivative *= (change / 4)[:, None]
         return derivative
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
@@ -175,7 +181,8 @@ class BradleyTerry(Functional):
 
     def label_directions(self, n_items: int) -> FloatArray:
         edges, inverse = _edges_and_inverse(self, n_items)
-        return np.asarray((inverse[:, None, :] - inverse[None, :, :]) * (edges / 4)[:, :, None])
+        of_first = inverse[:, None, :] * (edges / 4)[:, :, None]
+        return np.asarray(of_first - np.swapaxes(of_first, 0, 1))
 
     def label_variances(self, mu: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
@@ -208,9 +215,9 @@ class BradleyTerry(Functional):
         """
         # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
         edges, inverse = _edges_and_inverse(self, len(amounts))
-        amounts = amounts * edges**2 / 16
-        amounts = amounts + amounts.T
-        total = inverse @ (np.diag(amounts.sum(axis=1)) - amounts) @ inverse
+        amounts = (amounts + amounts.T) / 16
+        of_pairs = np.diag((amounts * edges**2).sum(axis=1)) - amounts * edges * edges.T
+        total = inverse.T @ of_pairs @ inverse
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def term_changes(
@@ -228,7 +235,7 @@ class BradleyTerry(Functional):
         ndarray, shape (r,)
             The multiple of d for each direction: :meth:`derivative_along` returns this number times d.
         """
-        edge = _edges_and_inverse(self, len(table))[0][first, second]
+        edge = _used(_edges_and_inverse(self, len(table))[0])[first, second]
         change = self._change(self._preferences(table[first, second], edge), delta)
         if ordered:
             return change
@@ -237,7 +244,10 @@ class BradleyTerry(Functional):
 
     def gauge(self, n_items: int) -> Gauge:
         self._edges(n_items)
-        return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
+        kept, of = np.ones(n_items, dtype=bool), ""
+        if self.apart is not None:
+            kept, of = ~self.apart, f" of the {n_items - self.apart.sum()} models with enough votes"
+        return Gauge.spanned_by(kept, f"scores{of} sum to 0, so only differences between models are identified")
 
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the preferences s1 and s2 of all pairs, (n, K, K), or of r pairs, (r,); both are 1/2 off the graph."""
@@ -274,18 +284,33 @@ def _log_odds(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def _project(odds: FloatArray, edges: FloatArray, inverse: FloatArray) -> FloatArray:
     """Return the scores L^+ B'W l, (n, K), of edge log-odds l = (odds - odds') / 4."""
-    divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("kj,nkj->nj", edges, odds)
+    divergence = np.einsum("jk,njk->nj", edges, odds) - np.einsum("jk,nkj->nj", edges, odds)
     return divergence @ inverse / 4
+
+
+def _used(edges: FloatArray) -> FloatArray:
+    """Return the weights of pairs that move the score of one of their items at least, (K, K)."""
+    return np.maximum(edges, edges.T)
 
 
 @lru_cache(maxsize=2)
 def _edges_and_inverse(functional: BradleyTerry, n_items: int) -> tuple[FloatArray, FloatArray]:
     """Return the edge weights and the pseudo-inverse L^+ of the graph's Laplacian, (K, K) each, of the last two calls.
 
-    The key is the functional itself: to compare edge weights would take as long as a context's scores.
+    With items apart, weights are those of the row's item, and the inverse is transposed: the block of the other items
+    is their own L^+, so that their scores are the same as without those apart. The key is
+    the functional itself: to compare edge weights would take as long as a context's scores.
     """
-    edges = edge_matrix(functional.graph, functional.edge_weights, n_items)
-    inverse = laplacian_inverse(edges)
+    edges, apart = edge_matrix(functional.graph, functional.edge_weights, n_items), functional.apart
+    if apart is None:
+        inverse = laplacian_inverse(edges)
+    else:
+        edges, inverse = directed(edges, apart), np.zeros(edges.shape)
+        core = np.ix_(~apart, ~apart)
+        inverse[core] = laplacian_inverse(edges[core])
+        own = np.linalg.inv((np.diag(edges.sum(axis=1)) - edges)[np.ix_(apart, apart)])
+        inverse[np.ix_(~apart, apart)] = (own @ edges[np.ix_(apart, ~apart)] @ inverse[core]).T
+        inverse[np.ix_(apart, apart)] = own.T
     for matrix in (edges, inverse):
         matrix.setflags(write=False)
     return edges, inverse

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
 from .._utils.argument_checks import number_in, real_number
+from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, shown
-from .base import CategoryWeights, Functional, Gauge, symmetric_metric
+from .base import CategoryWeights, Functional, Gauge, directed, symmetric_metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,8 @@ class Borda(PreferenceAggregate):
     edge_weights : array, (K, K), or None
         Symmetric, non-negative weights of the pairs. Only their ratios matter, and values off the graph are ignored.
         None means equal weights.
+    apart : array, (K,), or None
+        Items whose pairs count in their own score alone.
 
     Raises
     ------
@@ -126,6 +129,7 @@ class Borda(PreferenceAggregate):
     """
 
     edge_weights: FloatArray | None = None
+    apart: BoolArray | None = None
     name = "borda"
     label = "borda (mean win share)"
     linear = True
@@ -138,6 +142,31 @@ class Borda(PreferenceAggregate):
     in_short = "mean share of comparisons won against {opponents}"
     meaning = "Each score is the mean share of comparisons that the model wins against {opponents}."
     meaning_of_grades = "Scores are means of this worth."
+
+    def gauge(self, n_items: int) -> Gauge:
+        if self.apart is None:
+            return super().gauge(n_items)
+        # The others are scored among themselves.
+        kept = np.flatnonzero(~self.apart)
+        of_kept = self._of(kept).gauge(len(kept))
+        return Gauge(of_kept.basis @ np.eye(n_items)[kept], of_kept.reason)
+
+    def neutral(self, n_items: int) -> float | None:
+        if self.apart is None:
+            return super().neutral(n_items)
+        kept = np.flatnonzero(~self.apart)
+        return self._of(kept).neutral(len(kept))
+
+    def _of(self, kept: IntArray) -> Borda:
+        """Return the functional of some of the items."""
+        block = np.ix_(kept, kept)
+        graph = None if self.graph is None else Graph(self.graph.edges[block])
+        edge_weights = None if self.edge_weights is None else self.edge_weights[block]
+        return replace(self, graph=graph, edge_weights=edge_weights, apart=None)
+
+    def _edges(self, n_items: int) -> FloatArray:
+        edges = super()._edges(n_items)
+        return edges if self.apart is None else directed(edges, self.apart)
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value(delta)

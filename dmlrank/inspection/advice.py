@@ -308,6 +308,8 @@ def _better_settings(f: Found) -> str:
     ]
     if not changes or not np.isfinite(best["se_largest"]):
         return ""
+    if best[names].tolist() == [False, 1, "counts"]:
+        changes = ["pairs='arena'"]
     finding = (
         f"uses {100 * current['share']:.3g} % of the votes, and its standard errors of bt are up to "
         f"{current['se_largest']:.2f} times those of Bradley-Terry maximum likelihood"

@@ -25,7 +25,7 @@ from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
 from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import DataError, GraphError, OptionError
-from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
+from ..fit.compared_pairs import check_edge_weights, choose_pairs, pairs_and_apart, restrict_items, votes_left_out
 from ..fit.score_judges import grade_facts, read_judges
 from ..fit.state import Source
 from ..functionals import CategoryWeights
@@ -74,7 +74,7 @@ def inspect_data(source: Source, options: Options) -> Check:
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()
-    compared = comparison_graph(of_fit, options.pairs.graph, min_labels)
+    compared, _ = pairs_and_apart(of_fit, options, min_labels)
     check_edge_weights(options.pairs.edge_weights, data, compared)
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
     share = data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
@@ -132,8 +132,8 @@ def inspect_data(source: Source, options: Options) -> Check:
             # A fit that joins the display orders refuses worths of grades that are not mirrored.
             require_mirrored_worths(options.categories)
         if scores is None:
-            ranked = restrict_items(of_fit, options.pairs, min_labels)
-            graph = comparison_graph(ranked, options.pairs.graph, min_labels)
+            ranked = restrict_items(of_fit, options, min_labels)
+            graph, _ = pairs_and_apart(ranked, options, min_labels)
             equal = check.edge_weights == "equal"
             left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)
     except (OptionError, GraphError) as error:

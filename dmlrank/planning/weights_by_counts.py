@@ -113,6 +113,6 @@ def _weighted(problem: VoteProblem, weights: FloatArray) -> VoteProblem:
     """Return a problem of Bradley-Terry scores with other weights of pairs, (K, K)."""
     of_fit = problem.functional
     assert isinstance(of_fit, BradleyTerry)
-    functional = BradleyTerry(of_fit.weights, of_fit.graph, weights)
+    functional = BradleyTerry(of_fit.weights, of_fit.graph, weights, of_fit.apart)
     directions = functional.label_directions(problem.n_items)[problem.first, problem.second]
     return replace(problem, functional=functional, directions=directions)

@@ -41,6 +41,7 @@ part, -means: The scores of {e.part} come from the outcome model and the propens
 = What the scores are
 always: {runs}
 models: Scores: {in_few_words}. | {meaning}
+apart: With few votes, placed by these among the others and no part of their average or scores: {apart_named}.
 -models: Rows: outputs of a user-defined functional. | The rows are the outputs of a user-defined functional.
 tasks: Tasks (values of {d.equal_tasks!r}) count the same.
 weighted: | Prompts are weighted as the data say.

@@ -79,6 +79,8 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 def the_others(results: Estimates, where_they_differ: str = "opponents that differ between models") -> str:
     """Return "the other 7 models", or what to call a model's opponents where these differ between models."""
+    if apart := results.description.models_apart:
+        return f"the {len(results.models) - len(apart)} models with enough votes"
     n_models = len(results.models)
     others = "the other model" if n_models == 2 else f"the other {n_models - 1} models"
     return others if results.graph.complete else where_they_differ

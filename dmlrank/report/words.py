@@ -108,6 +108,7 @@ class Subject:
             "lost": bool(what_became_of_rows(self)),
             "dropped": d.n_dropped > 0,
             "renamed": d.n_names_changed > 0,
+            "apart": bool(d.models_apart),
             "models left out": bool(g.models_dropped),
             "one fold": d.n_folds == 1,
             "order tested": bool(g.order_effect_error),
@@ -165,6 +166,7 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "sign": lambda s: "number" if any("," in text or text.isdigit() for text in s.level.letters) else "letter",
     "column": lambda s: "the column “Group”" if s.on_page else "ranks()",
     "names": lambda s: counted(s.results.description.n_names_changed, "name"),
+    "apart_named": lambda s: listed(s.results.description.models_apart, MODELS_NAMED),
     "left_out": lambda s: listed(s.results.diagnostics.models_dropped, MODELS_NAMED),
     "scale": lambda s: " to ".join(sorted(label for label, _ in s.results.diagnostics.labels)),
     "grades": lambda s: s.results.kind.meaning_of_grades,
@@ -186,8 +188,14 @@ WORDS: dict[str, Callable[[Subject], str]] = {
 def meaning(s: Subject) -> str:
     """Return what a score is."""
     e = s.results
-    said = e.kind.meaning.format(n_models=len(e.models), opponents=the_others(e))
+    said = e.kind.meaning.format(n_models=_of_average(e), opponents=the_others(e))
     return said or f"A score is the output of {e.functional_label}."
+
+
+def _of_average(results: Estimates) -> str:
+    """Return how many models the average is of, such as "8"."""
+    n_apart = len(results.description.models_apart)
+    return f"{len(results.models) - n_apart}" + " other" * bool(n_apart)
 
 
 def neutral(s: Subject) -> str:
@@ -320,7 +328,7 @@ def score_words(results: Estimates) -> str:
     if not results.of_models:
         return results.functional_label
     scale, kind = results.scale, results.kind
-    definition = kind.in_short.format(n_models=len(results.models), opponents=the_others(results))
+    definition = kind.in_short.format(n_models=_of_average(results), opponents=the_others(results))
     definition = definition or results.functional_label
     definition += ", from mean preferences" if results.averages_preferences else ""
     unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"

@@ -36,6 +36,15 @@ _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position",
 _NO_PREFERENCES = (_AGREEMENT, _STRENGTH)
 
 
+# What an effect above zero, and one below, says of the judge.
+_FINDINGS = {
+    _STRENGTH: ("is more decided than humans", "is less decided than humans"),
+    _POSITION: ("prefers the answer shown first", "prefers the answer shown second"),
+    _FAMILY: ("prefers its own family", "prefers other families"),
+}
+_OF_STYLE = ("prefers more {}", "prefers less {}")
+_NONE_FOUND = "nothing that it prefers more than humans is found"
+
 _ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 
@@ -332,8 +341,10 @@ class JudgeAudit(JointResults, TitledTable):
         """
         joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
-        z = np.where(is_tested, z_statistics(joint.estimate, joint.covariance.std_errors), np.nan)
+        z = z_statistics(joint.estimate, joint.covariance.std_errors)
         frame = self._tidy(z, alpha, "max-t").rename(columns={"term": "effect"})
+        # Intervals of all rows hold together, and p-values are of the same maximum.
+        frame["p_adjusted"] = frame["p_adjusted"].where(is_tested)
         return frame[["judge", "effect", "estimate", "std_error", "conf_low", "conf_high", "p_adjusted"]]
 
     def test(self, judge: str | None = None) -> WaldTestResults:
@@ -388,8 +399,19 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"{test.figures}, P {p_value_clause(float(test.pvalue))}"
             except HypothesisError as error:
                 found = f"cannot be tested: {error}"
-            texts.append(f"Joint test that no preference of {name} differs from those of humans: {found}.")
+            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (all at once: {found}).")
         return texts
+
+    def _found(self, judge: str) -> list[str]:
+        """Return the effects of a judge that the intervals tell from zero, in words, with these intervals."""
+        table = self.table()
+        digits = decimals(table["std_error"].to_numpy(), fewest=2)
+        rows = table[(table["judge"] == judge) & (table["p_adjusted"] < self.joint.alpha)]
+        return [
+            f"{_FINDINGS.get(effect, _OF_STYLE)[estimate < 0].format(effect)}: {estimate:+.{digits}f} "
+            f"[{low:.{digits}f}, {high:.{digits}f}]"
+            for effect, estimate, low, high in rows[["effect", "estimate", "conf_low", "conf_high"]].to_numpy()
+        ]
 
     def page_section(self) -> tuple[str, tuple[str, ...]]:
         """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""

@@ -39,7 +39,7 @@ from ..inference.simultaneous import (
     separate_each,
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
-from ..options import DEFAULT_START, Options
+from ..options import DEFAULT_START, Options, in_full
 from ..report.facts import explanation_text, verdict_sentences
 from ..report.fit_summary import (
     INTERVAL_KINDS,
@@ -71,6 +71,7 @@ from .requirements import Needs, members, named_estimates, require_steps
 from .views import (
     adjusted_p_values,
     alpha_of,
+    alpha_or_default,
     critical_value_of,
     drawn,
     make_scale,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 
     from ..planning.criteria import ContrastsLike
     from ..planning.plan import Plan
+    from .annotators import AnnotatorReport
     from .fragility import FragilityResults
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
@@ -205,15 +207,6 @@ class RankResults(Summarised):
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted; those of :meth:`summary` are adjusted for all models."""
         return self._series(self.estimates.p_values(), "pvalues")
-
-    @property
-    def plugin(self) -> pd.Series:
-        """Plug-in scores by model, without valid intervals.
-
-        These are the means over contexts of F(mu), where mu are the estimated preference probabilities of a context and
-        F is the functional.
-        """
-        return self._series(self.estimates.plugin, "plugin")
 
     @property
     def influence(self) -> NDArray[np.float64]:
@@ -997,6 +990,56 @@ class RankResults(Summarised):
             return GradeReport(self.estimates)
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
+    @Needs(
+        one_look="its tests hold for one look only",
+        data=True,
+        no_means="it compares the votes of people, and scores have none",
+    )
+    def annotators(self, column: str, alpha: float | None = None) -> AnnotatorReport[RankResults]:
+        """Say how often each annotator agrees with the others on the same pairs, and what the board is without some.
+
+        Parameters
+        ----------
+        column : str
+            Column of the data that names the annotators.
+        alpha : float, optional
+            Share of wrong names among those who are named; the fit's when None.
+
+        Returns
+        -------
+        AnnotatorReport
+            A table with a row per annotator; who agrees less than the others and not more than by chance, with the
+            board without them; and who seems to be counted twice.
+
+        Raises
+        ------
+        DataError
+            If the column names one annotator.
+
+        Notes
+        -----
+        An answer is compared with the majority of the others on the same prompt and pair, or, without ``context=``, on
+        the same pair of models. Where the annotator's answers do not depend on the pair, the number of agreements is
+        hypergeometric, also for somebody who always takes the first answer. The agreement of the others is that of all
+        other annotators together, as if known.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> battles["worker"] = np.where(np.arange(2000) % 5 == 0, "random", np.arange(2000) % 7)
+        >>> battles.loc[battles["worker"] == "random", "winner"] = "model_a"
+        >>> dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0).annotators("worker").near_chance
+        ('random',)
+        """
+        from .annotators import annotators_of
+
+        def refit(rows: pd.DataFrame) -> tuple[RankResults, FitState]:
+            other = self.update(data=rows)
+            return other, other._fit
+
+        return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
+
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
     def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
         """Say whether more runs or more prompts make mean scores more precise.
@@ -1634,7 +1677,7 @@ class RankResults(Summarised):
         >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
         2500
         """
-        steps = self._fit
+        steps, changes = self._fit, in_full(changes)
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source

@@ -144,7 +144,8 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
         raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
     if mean is not None:
         value = _shift("mean", mean, factor)
-        return Scale(name, factor, value - factor * float(natural.mean()), mean=value)
+        is_kept = [name not in estimates.description.models_apart for name in estimates.names]
+        return Scale(name, factor, value - factor * float(natural[is_kept].mean()), mean=value)
     if anchor is not None:
         pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
         if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):

@@ -173,7 +173,7 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
     # The two-way fit may be conservative where the whole is not: same numbers, same decision here.
     np.testing.assert_allclose(groups.cov_params().to_numpy(), results.cov_params(), rtol=1e-8, atol=1e-13)
     view = groups["everything"]
-    np.testing.assert_allclose(view.plugin, results.plugin)
+    np.testing.assert_allclose(view.estimates.plugin, results.estimates.plugin)
     np.testing.assert_allclose(view.estimates.shares, results.estimates.shares)
     assert view.nobs == results.nobs
     for name in ("n_votes", "n_comparisons"):

@@ -476,8 +476,8 @@ def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
     has_rare = feb_votes[["model_a", "model_b"]].eq(rare).any(axis=1)
     few = feb_votes[~has_rare | (has_rare.cumsum() <= 3)]
     formula = "winner ~ 1 | model_a + model_b"
-    feb = rank(few, formula, min_labels=5, position_bias=False)
-    mar = rank(mar_votes, formula, min_labels=5, position_bias=False)
+    feb = rank(few, formula, min_labels=5, apart=0, position_bias=False)
+    mar = rank(mar_votes, formula, min_labels=5, apart=0, position_bias=False)
     assert feb.diagnostics.models_dropped == (rare,)
     news = dr.compare(feb, mar, independent=True).summary().notes[0]
     assert f"Ranked only in 'mar': {rare} (score {mar.params[rare]:.3f}, rank set " in news

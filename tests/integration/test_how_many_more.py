@@ -91,7 +91,7 @@ def test_the_plan_differs_from_the_plug_in_as_the_fit_does():
     rows = votes(600, 0.5, 3)
     even = np.broadcast_to(np.where(np.eye(4)[:, :, None] > 0, 0.0, 0.5), (600, 4, 4, 2))
     res = fit(rows, mu=np.ascontiguousarray(even))
-    assert abs(res.plugin["a"] - res.plugin["d"]) < 1e-9
+    assert abs(np.diff(res.estimates.plugin[[res.names.index(name) for name in "ad"]])[0]) < 1e-9
     assert res.design(100).predicted("a - d")["score"].item() == pytest.approx(res.params["a"] - res.params["d"])
 
 

@@ -80,7 +80,9 @@ def test_estimate_and_error_are_written_out(fitted, functional):
     bound, mean, step = result.steps.setup.functional, one_step_mean(result), 1e-6
     np.testing.assert_allclose(result.params, bound.value(mean[None])[0] - second_order_bias(result, mean), rtol=1e-3)
     np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
-    np.testing.assert_allclose(result.plugin, bound.value(result.steps.first.mu.mu.mean(axis=0)[None])[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        result.estimates.plugin, bound.value(result.steps.first.mu.mu.mean(axis=0)[None])[0], rtol=1e-9
+    )
     data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
     change = mu - mean
     for m, i in enumerate(data.cells.context):
@@ -172,7 +174,7 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
     np.testing.assert_allclose(result.params, np.mean(estimates, axis=0), rtol=1e-12)
     assert np.abs(estimates[0] - estimates[1]).max() > 1e-6
     plugins = [repetition.mean.plugin for repetition in result.steps.repetitions]
-    np.testing.assert_allclose(result.plugin, np.mean(plugins, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(result.estimates.plugin, np.mean(plugins, axis=0), rtol=1e-12)
 
 
 def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):

@@ -114,7 +114,7 @@ def test_scores_of_mean_preferences_in_a_group_are_those_of_a_fit_to_the_group(b
         own = propensity if ordered else {"propensity": np.full((inside.sum(), K, K), 0.2)}
         alone = rank(rows, "winner ~ x0 | model_a + model_b", mu=known[inside], **options, **own)
         np.testing.assert_allclose(groups.params[name], alone.params, atol=1e-10)
-        np.testing.assert_allclose(groups[name].plugin, alone.plugin, atol=1e-10)
+        np.testing.assert_allclose(groups[name].estimates.plugin, alone.estimates.plugin, atol=1e-10)
         if alone.steps.unanimous is None:
             np.testing.assert_allclose(groups.bse[name], alone.bse, rtol=1e-7)
 

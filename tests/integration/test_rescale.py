@@ -57,7 +57,7 @@ def test_everything_is_in_the_new_unit(results, view):
         np.testing.assert_allclose(view.conf_int(method=method), scale.of(results.conf_int(method=method)))
     np.testing.assert_allclose(view.conf_int(0.2), scale.of(results.conf_int(0.2)), rtol=1e-6)
     np.testing.assert_allclose(view.predict(), scale.of(results.predict()))
-    np.testing.assert_allclose(view.plugin, scale.of(results.plugin))
+    np.testing.assert_allclose(view.estimates.plugin, scale.of(results.estimates.plugin))
     np.testing.assert_allclose(view.tidy().estimate, view.params)
     region, expected = (r.ellipsoid(models=["m0", "m1"]) for r in (view, results))
     assert region.volume == pytest.approx(scale.factor**2 * expected.volume)

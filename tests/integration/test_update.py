@@ -63,7 +63,7 @@ def scored(monkeypatch):
 def assert_equal(one, other):
     np.testing.assert_array_equal(one.params, other.params)
     np.testing.assert_array_equal(one.cov_params(), other.cov_params())
-    np.testing.assert_array_equal(one.plugin, other.plugin)
+    np.testing.assert_array_equal(one.estimates.plugin, other.estimates.plugin)
     assert one.estimates.critical == other.estimates.critical
     # What is not known is NaN on both sides.
     np.testing.assert_equal(asdict(one.diagnostics), asdict(other.diagnostics))
@@ -105,7 +105,7 @@ CHANGES = {
     "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
     "selection": {"propensity": "~ x0"},
     "largest component": {"component": "largest"},
-    "enough votes": {"min_votes": 2},
+    "enough votes": {"min_votes": 2, "apart": 0},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
@@ -205,7 +205,7 @@ def test_other_rows_lack_a_column_or_are_no_frame(battles, results):
 
 def test_results_do_not_change(battles, results):
     text, params = results.summary().as_text(), results.params.copy()
-    for handed_out in (results.params, results.bse, results.plugin, results.cov_params(), results.predict()):
+    for handed_out in (results.params, results.bse, results.cov_params(), results.predict()):
         handed_out.iloc[:] = 99
     results.influence[:] = 99
     results.models.append("another")

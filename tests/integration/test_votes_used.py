@@ -38,7 +38,7 @@ def rare():
 
 
 def rank(frame, **options):
-    return dr.dml_rank(PLAIN, frame, **in_objects({"functional": "bt", "rng": 0, "n_folds": 2} | options))
+    return dr.dml_rank(PLAIN, frame, **in_objects({"functional": "bt", "rng": 0, "n_folds": 2, "apart": 0} | options))
 
 
 def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
@@ -361,7 +361,7 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
 def test_groups_and_comparisons_say_which_models_with_few_votes_widen_all_intervals(thin):
     res, halves = rank(thin), thin.assign(half=np.arange(len(thin)) % 2)
     formula = "winner ~ C(half) | model_a + model_b"
-    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, learning=dr.Learning(n_folds=2)).by("half")
+    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, pairs=dr.Pairs(apart=0)).by("half")
     both = dr.compare(one=res, other=rank(thin, rng=1))
     for table, where in ((parts.summary(), ""), (both.summary(), " in 'one'"), (both.summary(), " in 'other'")):
         assert f"Models with few votes{where} (m06 24) widen the intervals" in " ".join(str(table).split())

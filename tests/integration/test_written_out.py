@@ -344,5 +344,5 @@ def test_plugin_scores_and_covariance(draw_battles, rank, name, graph):
     options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
     assert_same(rank(battles.frame, functional=option, estimator="plugin", **options), expected)
     debiased = rank(battles.frame, functional=option, **options)
-    np.testing.assert_allclose(debiased.plugin, expected[0], rtol=1e-10)
-    assert np.abs(debiased.params - debiased.plugin).max() > 1e-3
+    np.testing.assert_allclose(debiased.estimates.plugin, expected[0], rtol=1e-10)
+    assert np.abs(debiased.params - debiased.estimates.plugin).max() > 1e-3

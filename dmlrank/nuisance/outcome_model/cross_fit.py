@@ -304,9 +304,24 @@ def frequencies(counts: FloatArray) -> ConstantMu:
     return ConstantMu(table, np.full(table.shape[:2], total.sum() + 1))
 
 
-def fit_pilot(data: PreferenceData) -> ConstantMu:
-    """Estimate mu without features from all labels; where display order does not matter, both orders agree."""
+def fit_pilot(data: PreferenceData, apart: BoolArray | None = None) -> ConstantMu:
+    """Estimate mu without features from all labels; where display order does not matter, both orders agree.
+
+    Labels of models apart, (K,), are not used for pairs of the others.
+    """
     counts = _vote_counts(data, np.zeros(data.n_contexts, np.intp), 1)[0]
+    pilot = _pilot(counts, data)
+    if apart is not None:
+        core = np.ix_(~apart, ~apart)
+        of_core = _pilot(counts[core], data)
+        pilot.table[core] = of_core.table
+        if pilot.votes is not None and of_core.votes is not None:
+            pilot.votes[core] = of_core.votes
+    return pilot
+
+
+def _pilot(counts: FloatArray, data: PreferenceData) -> ConstantMu:
+    """Estimate mu from the votes on every pair by category, (K, K, C)."""
     if data.ordered:
         return frequencies(counts)
     pilot = frequencies(counts + in_other_order(counts))

@@ -17,10 +17,11 @@ AT_ALL_LOOKS = {
     "to_json", "update", "rescale", "pareto",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
-    "models", "names", "params", "bse", "tvalues", "plugin", "influence", "nobs",
+    "models", "names", "params", "bse", "tvalues", "influence", "nobs",
     "functional", "estimator", "graph", "diagnostics", "cov_params", "predict", "style", "judge", "runs",
 }  # fmt: skip
 REFUSED = {
+    "annotators": lambda view: view.annotators("category"),
     "by": lambda view: view.by("category"),
     "sensitivity": lambda view: view.sensitivity(),
     "fragility": lambda view: view.fragility(),

@@ -1,0 +1,83 @@
+"""Annotators: who votes like chance, who votes twice, and the board without those near chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError
+
+_FORMULA = "winner ~ 1 | model_a + model_b"
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Six annotators on the same 300 prompts: three careful ones, a copy, a random one, and one who answers first."""
+    rng, n = np.random.default_rng(0), 300
+    pairs = np.array([rng.choice(4, 2, replace=False) for _ in range(n)])
+    true = rng.random(n) < 1 / (1 + np.exp(1.5 * (pairs[:, 0] - pairs[:, 1])))
+    answers = {name: np.where(rng.random(n) < 0.85, true, ~true) for name in ("ann", "bo", "cy")}
+    answers |= {"ann again": answers["ann"], "random": rng.random(n) < 0.5, "first": np.full(n, True)}
+    shown = {"model_a": pairs[:, 0].astype(str), "model_b": pairs[:, 1].astype(str), "prompt": np.arange(n)}
+    votes = pd.concat(
+        pd.DataFrame(shown | {"worker": name, "winner": np.where(won, "model_a", "model_b")})
+        for name, won in answers.items()
+    )
+    res = dr.dml_rank(_FORMULA, votes.reset_index(drop=True), context="prompt", functional="bt", rng=0)
+    return res, res.annotators("worker")
+
+
+def test_finds_who_votes_like_chance_and_who_votes_twice(report):
+    found = report[1]
+    assert set(found.near_chance) == {"random", "first"}
+    assert found.same_answers.to_numpy().tolist() == [["ann", "ann again", 300]]
+    assert found.frame.loc["first", "first"] == 1
+    assert found.frame["votes"].tolist() == [300] * 6
+    assert "random" in str(found.summary())
+
+
+def test_board_without_them_is_compared_with_that_of_all(report):
+    res, found = report
+    assert found.test.pvalue < 0.01
+    assert np.ptp(found.without.params) > 1.5 * np.ptp(res.params)
+    comparison = dr.compare(all=res, without=found.without)
+    assert comparison.test_unchanged().statistic == pytest.approx(found.test.statistic, rel=0.01)
+
+
+def test_p_value_against_chance_is_exact_for_somebody_who_answers_first(report):
+    row = report[1].frame.loc["first"]
+    assert row["agreement"] == pytest.approx(row["chance"])
+    assert row["p_chance"] == pytest.approx(1)
+    rest = report[1].frame.drop(index="random")
+    of_rest = (rest["agreement"] * rest["pairs"]).sum() / rest["pairs"].sum()
+    assert report[1].frame.loc["random", "agreement"] < of_rest
+    exact = scipy.stats.binom.cdf(
+        round(report[1].frame.loc["random", "agreement"] * report[1].frame.loc["random", "pairs"]),
+        report[1].frame.loc["random", "pairs"],
+        of_rest,
+    )
+    assert exact <= report[1].frame.loc["random", "p_others"] <= 6 * exact
+
+
+def test_false_discoveries_are_rare_where_all_annotators_are_alike():
+    rng, n_named = np.random.default_rng(1), 0
+    votes = dr.datasets.simulate_arena(n=3000, rng=3)
+    for _ in range(10):
+        votes["worker"] = rng.integers(0, 30, 3000)
+        res = dr.dml_rank(
+            _FORMULA, votes, functional="bt", pairs=dr.Pairs(edge_weights="counts"), position_bias=False, rng=0
+        )
+        n_named += bool(res.annotators("worker").near_chance)
+    assert n_named <= 2
+
+
+def test_needs_two_annotators():
+    votes = dr.datasets.simulate_arena(n=3000, rng=3).assign(worker="one")
+    res = dr.dml_rank(
+        _FORMULA, votes, functional="bt", pairs=dr.Pairs(edge_weights="counts"), position_bias=False, rng=0
+    )
+    with pytest.raises(DataError, match="names one annotator"):
+        res.annotators("worker")
