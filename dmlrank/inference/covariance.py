@@ -17,10 +17,10 @@ from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..estimation.influence import (
     CompressedInfluence,
     Influence,
-    InfluenceInGroups,
     StackedInfluence,
     unit_sums,
 )
+from ..estimation.joint_influence import JointInfluence
 from ..exceptions import DataError, IntervalWarning
 from .score_limits import CombinedMeans, ContrastLaw, ContrastMatrix
 
@@ -44,7 +44,7 @@ _MAX_RATIO = 1e6
 
 # Influence values of every context, and those that may be stored by group of contexts.
 CentredInfluence: TypeAlias = Influence | StackedInfluence
-CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | InfluenceInGroups
+CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | JointInfluence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
