@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.data.graph import Graph
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Functional, RankCentrality
 
 FloatArray = NDArray[np.float64]
 
@@ -181,17 +181,17 @@ class Scenario:
             edges[j, k] = edges[k, j] = True
         return Graph(edges)
 
-    def truth(self) -> pd.DataFrame:
+    def truth(self, functionals: Mapping[str, type[Functional]] = FUNCTIONALS) -> pd.DataFrame:
         """True scores, a column per functional."""
         rng = np.random.default_rng(0)
         weights = CategoryWeights.half(self.categories)
-        total = {name: np.zeros(self.base.n_items) for name in FUNCTIONALS}
+        total = {name: np.zeros(self.base.n_items) for name in functionals}
         chunk = max(self.cluster or 1, _CHUNK // self.base.n_items**2 * 9)
         n = max(1, _TRUTH_CONTEXTS // (1 + self.base.n_items**2 // 60) // chunk)
         for _ in range(n):
             mu = self.mu(self.features(chunk, rng))
-            for name, kind in FUNCTIONALS.items():
-                total[name] += kind(weights, self.compared).value(mu).mean(axis=0) / n
+            for name, kind in functionals.items():
+                total[name] += kind().bind(weights, self.compared).value(mu).mean(axis=0) / n
         return pd.DataFrame(total, index=self.base.models)
 
     def draw(self, seed: int) -> Draw:

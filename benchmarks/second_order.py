@@ -1,11 +1,11 @@
-"""Is the second-order bias of bt removed? Paired replications with and without, and what the estimate costs.
+"""Is the second-order bias of curved scores removed? Paired replications with and without, and what it costs.
 
-A replication fits a scenario of ``benchmarks/scenarios.py`` with the default learner, once with ``second_order=True``
-and once without, and with the true nuisances. Rows are appended to a table; replications that it holds are not run
-again.
+A replication fits a scenario with the default learner, once with ``second_order=True`` and once without, and with the
+true nuisances. Rows are appended to a table; replications that it holds are not run again. The study "second_order" is
+about bt in scenarios of ``benchmarks/scenarios.py``, "curved" about other scores in those of ``benchmarks/curved.py``.
 
     python benchmarks/second_order.py run --seeds 40
-    python benchmarks/second_order.py tables
+    python benchmarks/second_order.py tables --study curved
     python benchmarks/second_order.py real --seeds 200
     python benchmarks/second_order.py cost
 """
@@ -20,12 +20,13 @@ import pathlib
 import resource
 import time
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import lru_cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import curved
 import numpy as np
 import pandas as pd
 from coverage import _efficient_limits, _limits, first_fit
@@ -34,94 +35,79 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.functionals import BradleyTerry, Functional
 from dmlrank.options import in_objects
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "second_order.csv"
-TABLE = pathlib.Path(__file__).parents[1] / "docs" / "results" / "second_order.csv"
-COLUMNS = ("scenario", "seed", "estimate", "covers", "mse", "error_top", "half_width", "change_top", "own_error_top")
+RESULTS = pathlib.Path(__file__).parent / "results"
+TABLES = pathlib.Path(__file__).parents[1] / "docs" / "results"
+COLUMNS = (
+    *("scenario", "functional", "seed", "estimate", "covers", "mse", "error_top", "half_width", "change_top"),
+    "own_error_top",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Four models whose strengths are steps in one feature and products of two others."""
-
-    n_items = 4
-    n_features = 3
-    n_categories = 2
-    models = ("model_0", "model_1", "model_2", "model_3")
-
-    def features(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Features, (n, 3)."""
-        return rng.uniform(-1, 1, (n, 3))
-
-    def mu(self, x: np.ndarray) -> np.ndarray:
-        """Probabilities, (n, K, K, 2)."""
-        step, product = np.where(x[:, 0] > 0.2, 1.0, -0.6), 1.5 * x[:, 1] * x[:, 2]
-        scores = np.stack([0.8 + step, 0.3 + product, -0.2 - step, -0.9 - product], axis=1)
-        won = expit(scores[:, :, None] - scores[:, None, :])
-        mu = np.stack([won, 1 - won], axis=-1)
-        items = np.arange(4)
-        mu[:, items, items] = 0.0
-        return mu
-
-    def propensity(self, x: np.ndarray) -> np.ndarray:
-        """Propensities of the ordered pairs, (n, K, K)."""
-        pi = np.full((len(x), 4, 4), 1 / 6)
-        items = np.arange(4)
-        pi[:, items, items] = 0.0
-        return pi
+STUDIES = ("second_order", "curved")
+_OF_BT = (
+    "five features",
+    "five features, extreme draw",
+    "ties-0-1000",
+    "ties-5-1000",
+    "ties-7-1000",
+    "ties-9-1000",
+    "no minimum mass",
+    "four categories",
+    "incomplete graph",
+    "clusters",
+    "rare pairs",
+    "one pair of 6 models chosen by prompt, estimated propensities",
+    "98 noise features",
+    "ties-0-3000",
+    "ties-5-3000",
+    "ties-7-3000",
+    "ties-9-3000",
+    "one pair of 20 models, estimated propensities",
+)
 
 
-def studied() -> dict[str, Scenario]:
-    """The scenarios of the study by name."""
-    names = (
-        "five features",
-        "five features, extreme draw",
-        "ties-0-1000",
-        "ties-5-1000",
-        "ties-7-1000",
-        "ties-9-1000",
-        "no minimum mass",
-        "four categories",
-        "incomplete graph",
-        "clusters",
-        "rare pairs",
-        "one pair of 6 models chosen by prompt, estimated propensities",
-        "98 noise features",
-        "ties-0-3000",
-        "ties-5-3000",
-        "ties-7-3000",
-        "ties-9-3000",
-        "one pair of 20 models, estimated propensities",
-    )
+def studied(study: str) -> tuple[dict[str, Scenario], Mapping[str, type[Functional]]]:
+    """The scenarios of a study by name, and the functionals that are fitted in each."""
+    if study == "curved":
+        return curved.scenarios(), curved.FUNCTIONALS
     known = scenarios()
-    return {"steps and products": Scenario("steps and products", Steps(), 1500)} | {name: known[name] for name in names}
+    steps = Scenario("steps and products", curved.Steps(), 1500)
+    return {steps.name: steps} | {name: known[name] for name in _OF_BT}, {"bt": BradleyTerry}
 
 
 @lru_cache
-def truth_of(name: str) -> pd.Series:
-    """True scores of a scenario, computed once per process."""
-    return studied()[name].truth()["bt"]
+def truth_of(study: str, name: str) -> pd.DataFrame:
+    """True scores of a scenario, a column per functional, computed once per process."""
+    known, functionals = studied(study)
+    return known[name].truth(functionals)
 
 
-def replicate(name: str, seed: int) -> list[dict[str, object]]:
-    """Fit one data set three times: a row for each."""
-    scenario, rows = studied()[name], []
-    truth = truth_of(name)
-    best = truth.idxmax()
+def replicate(study: str, name: str, seed: int) -> list[dict[str, object]]:
+    """Fit one data set with each functional, without the bias and with it: a row for each; of bt with the oracle."""
+    known, functionals = studied(study)
+    scenario, truths, rows = known[name], truth_of(study, name), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
-        removed = first_fit(scenario, seed, "auto").update(functional="bt")
-        fits = {"removed": removed, "left in": removed.update(second_order=False)}
-        fits["oracle"] = first_fit(scenario, seed, "oracle").update(functional="bt")
-    for estimate, fit in fits.items():
+        learnt, fits = first_fit(scenario, seed, "auto"), {}
+        oracle = first_fit(scenario, seed, "oracle") if study == STUDIES[0] else None
+        for functional, kind in functionals.items():
+            fits[functional, "removed"] = learnt.update(functional=kind())
+            fits[functional, "left in"] = fits[functional, "removed"].update(second_order=False)
+            if oracle is not None:
+                fits[functional, "oracle"] = oracle.update(functional=kind())
+    for (functional, estimate), fit in fits.items():
+        truth = truths[functional].loc[fit.models]
         limits = _efficient_limits(fit, scenario.cluster) if estimate == "oracle" else _limits(fit)
-        error = fit.params - truth
-        known = {model: (bias, own) for model, bias, own in fit.diagnostics.second_order_by_model}
-        bias, own = known.get(best, (np.nan, np.nan))
+        error, best = fit.params - truth, truth.idxmax()
+        biases = {model: (bias, own) for model, bias, own in fit.diagnostics.second_order_by_model}
+        bias, own = biases.get(best, (np.nan, np.nan))
         rows.append(
             {
                 "scenario": name,
+                "functional": functional,
                 "seed": seed,
                 "estimate": estimate,
                 "covers": int(((limits["lower"] <= truth) & (truth <= limits["upper"])).all()),
@@ -135,14 +121,14 @@ def replicate(name: str, seed: int) -> list[dict[str, object]]:
     return rows
 
 
-def run(names: list[str], seeds: int, processes: int) -> None:
+def run(study: str, names: list[str], seeds: int, processes: int) -> None:
     """Add the replications that are missing to the table, a seed of every scenario before the next seed."""
-    done = set()
-    if RESULTS.exists():
-        done = set(pd.read_csv(RESULTS)[["scenario", "seed"]].drop_duplicates().itertuples(index=False, name=None))
-    tasks = [(name, seed) for seed in range(seeds) for name in names if (name, seed) not in done]
+    path, done = RESULTS / f"{study}.csv", set()
+    if path.exists():
+        done = set(pd.read_csv(path)[["scenario", "seed"]].drop_duplicates().itertuples(index=False, name=None))
+    tasks = [(study, name, seed) for seed in range(seeds) for name in names if (name, seed) not in done]
     with (
-        RESULTS.open("a", newline="") as file,
+        path.open("a", newline="") as file,
         ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as workers,
     ):
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -153,40 +139,45 @@ def run(names: list[str], seeds: int, processes: int) -> None:
             file.flush()
 
 
-def tables() -> None:
+def tables(study: str) -> None:
     """Print coverage, bias of the best model and squared errors, with paired standard errors; write them to docs/."""
-    table = pd.read_csv(RESULTS)
-    rows, ratios = [], []
-    for name, group in table.groupby("scenario", sort=False):
-        by = group.pivot(index="seed", columns="estimate")
-        n, mse = len(by), by["mse"]
-        ratio = mse["removed"].mean() / mse["left in"].mean()
-        error = (mse["removed"] - ratio * mse["left in"]).std() / np.sqrt(n) / mse["left in"].mean()
-        ratios.append((mse["removed"] / mse["left in"].mean()).rename(name))
-        bias = {k: by["error_top"][k].mean() / np.sqrt(np.square(by["error_top"][k]).mean()) for k in mse}
-        difference = by["covers"]["removed"] - by["covers"]["left in"]
-        rows.append(
-            {
-                "scenario": name,
-                "n": n,
-                **{f"coverage {k}": f"{by['covers'][k].mean():.3f}" for k in ("left in", "removed", "oracle")},
-                "difference (se)": f"{difference.mean():+.3f} ({difference.std() / np.sqrt(n):.3f})",
-                "bias / RMSE": f"{bias['left in']:+.2f} -> {bias['removed']:+.2f} ({bias['oracle']:+.2f})",
-                "MSE ratio (se)": f"{ratio:.2f} ({error:.2f})",
-                "MSE / oracle": f"{mse['left in'].mean() / mse['oracle'].mean():.2f} -> "
-                f"{mse['removed'].mean() / mse['oracle'].mean():.2f}",
-                "width ratio": f"{by['half_width']['removed'].mean() / by['half_width']['left in'].mean():.3f}",
-            }
-        )
-    printed = pd.DataFrame(rows)
+    table = pd.read_csv(RESULTS / f"{study}.csv")
+    printed = summarise(table)
     print(printed.to_string(index=False))
-    printed.to_csv(TABLE, index=False, lineterminator="\n")
-    wide = table.pivot(index=["scenario", "seed"], columns="estimate", values="covers")
+    printed.to_csv(TABLES / f"{study}.csv", index=False, lineterminator="\n")
+    wide = table.pivot(index=["scenario", "functional", "seed"], columns="estimate", values="covers")
     difference = wide["removed"] - wide["left in"]
     print(
         f"\npooled over {len(wide)}: {wide.mean().round(3).to_dict()}, difference {difference.mean():+.3f} "
-        f"({difference.std() / np.sqrt(len(wide)):.3f}); MSE ratio {np.mean([r.mean() for r in ratios]):.3f}"
+        f"({difference.std() / np.sqrt(len(wide)):.3f}); "
+        f"MSE ratio {printed['MSE ratio (se)'].str.split().str[0].astype(float).mean():.3f}"
     )
+
+
+def summarise(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per scenario and functional."""
+    rows = []
+    for (name, functional), group in table.groupby(["scenario", "functional"], sort=False):
+        by = group.pivot(index="seed", columns="estimate")
+        n, mse, covers = len(by), by["mse"].mean(), by["covers"]
+        ratio, difference = mse["removed"] / mse["left in"], covers["removed"] - covers["left in"]
+        error = (by["mse"]["removed"] - ratio * by["mse"]["left in"]).std() / np.sqrt(n) / mse["left in"]
+        bias = by["error_top"].mean() / np.sqrt(np.square(by["error_top"]).mean())
+        oracle = {} if "oracle" not in mse else {"oracle": f" ({bias['oracle']:+.2f})"}
+        row = {
+            "scenario": name,
+            "functional": functional,
+            "n": n,
+            **{f"coverage {k}": f"{covers[k].mean():.3f}" for k in ("left in", "removed", *oracle)},
+            "difference (se)": f"{difference.mean():+.3f} ({difference.std() / np.sqrt(n):.3f})",
+            "bias / RMSE": f"{bias['left in']:+.2f} -> {bias['removed']:+.2f}{oracle.get('oracle', '')}",
+            "MSE ratio (se)": f"{ratio:.2f} ({error:.2f})",
+        }
+        if oracle:
+            row["MSE / oracle"] = " -> ".join(f"{mse[k] / mse['oracle']:.2f}" for k in ("left in", "removed"))
+        width = by["half_width"].mean()
+        rows.append(row | {"width ratio": f"{width['removed'] / width['left in']:.3f}"})
+    return pd.DataFrame(rows)
 
 
 def real(seeds: int) -> None:
@@ -269,7 +260,7 @@ def cost() -> None:
                 steps.first.mu,
                 steps.first.floor,
                 blocks=steps.units.blocks,
-                weight=np.ones(n),
+                target=steps.first.before_change.target.by_context(),
                 units=steps.units.of_blocks(steps.data),
             )
             alone = time.process_time() - start
@@ -285,14 +276,15 @@ def main() -> None:
     """Run, tabulate or time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("action", choices=("run", "tables", "real", "cost"))
-    parser.add_argument("--scenarios", nargs="+", choices=list(studied()), default=list(studied()))
+    parser.add_argument("--study", choices=STUDIES, default=STUDIES[0])
+    parser.add_argument("--scenarios", nargs="+", help="names (default: all of the study)")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     if given.action == "run":
-        run(given.scenarios, given.seeds, given.processes)
+        run(given.study, given.scenarios or list(studied(given.study)[0]), given.seeds, given.processes)
     elif given.action == "tables":
-        tables()
+        tables(given.study)
     elif given.action == "real":
         real(given.seeds)
     else:

@@ -1,10 +1,12 @@
 """Intervals and joint tests with clusters of unequal size: what effective clusters change.
 
-    python benchmarks/uneven_clusters.py run OUT.csv --samples 150
+    python benchmarks/uneven_clusters.py run OUT.csv --samples 400
 
-Votes on pairs of six (or 22) models by clusters whose tastes explain a share of the variance, or by annotators that are
-crossed with prompts. Coverage of all pairs at once (max-t), of one pair, and the size of the test that all models are
-equal: "number" has the quantiles of the number of clusters, "effective" those of the package.
+Votes on pairs of six (or 22) models by clusters whose tastes explain a tenth of the variance; by annotators that are
+crossed with prompts; on a model that 12 clusters saw; or fits with features. Coverage of all pairs at once (max-t), of
+one pair, of one pair with the last model, and the size of the test that all models are equal: "number" has the
+quantiles of the number of clusters, "fourth powers" degrees of freedom from fourth powers of the clusters' sums,
+"effective" those of the package.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+import dmlrank as dr
+from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.estimation.influence import Influence
 from dmlrank.inference.covariance import Covariance, one_way, two_way
-from dmlrank.inference.simultaneous import MaxT, compare_differences
+from dmlrank.inference.wald import NamedEstimates, wald_test
+from dmlrank.options import in_objects
 
 SHARES = {
     "equal": lambda g: np.ones(g),
@@ -27,53 +32,93 @@ SHARES = {
     "one has a quarter": lambda g: np.r_[(g - 1) / 3, np.ones(g - 1)],
     "three have 45 %": lambda g: np.r_[np.full(3, 0.15 / 0.55 * (g - 3)), np.ones(g - 3)],
 }
+TASTE = 0.1
 
 
-def draw(rng: np.random.Generator, shares: str, n_clusters: int, taste: float, n_models: int) -> tuple:
-    """Votes without any difference between models, as influence values with the cluster of each vote."""
+def votes(rng: np.random.Generator, shares: str, n_clusters: int, n_models: int, rare: bool) -> pd.DataFrame:
+    """Votes without any difference between models: cluster, both models and the winner, 1 or -1."""
     share = SHARES[shares](n_clusters)
     size = np.maximum(np.round(1500 * share / share.sum()), 1).astype(int)
-    cluster = np.repeat(np.arange(n_clusters), size)
-    rows, n = np.arange(len(cluster)), len(cluster)
-    first = rng.integers(n_models, size=n)
-    second = (first + rng.integers(1, n_models, size=n)) % n_models
-    liking = rng.normal(size=(n_clusters, n_models)) * np.sqrt(taste / 2)
-    gap = liking[cluster, first] - liking[cluster, second] + np.sqrt(1 - taste) * rng.normal(size=n)
-    value = np.zeros((n, n_models))
-    value[rows, first], value[rows, second] = np.sign(gap), -np.sign(gap)
-    return Influence(np.zeros_like(value), value, rows, np.ones(n), np.ones(n)), cluster
+    cluster = np.repeat(rng.permutation(n_clusters), size)
+    first = rng.integers(n_models, size=len(cluster))
+    if rare:
+        first = np.where(cluster < 12, first, rng.integers(n_models - 1, size=len(cluster)))
+    among = np.where(rare & (cluster >= 12), n_models - 1, n_models)
+    second = (first + rng.integers(1, among)) % among
+    liking = rng.normal(size=(n_clusters, n_models)) * np.sqrt(TASTE / 2)
+    gap = liking[cluster, first] - liking[cluster, second] + np.sqrt(1 - TASTE) * rng.normal(size=len(cluster))
+    return pd.DataFrame({"cluster": cluster, "first": first, "second": second, "y": np.sign(gap)})
 
 
-def covariances(influence: Influence, cluster: np.ndarray, crossed: bool) -> dict[str, Covariance]:
-    """By the number of clusters, and by the package."""
-    gauge = np.ones((1, influence.n_scores))
+def plain(table: pd.DataFrame, n_models: int, crossed: bool) -> tuple[np.ndarray, Covariance]:
+    """Each model's mean vote with its covariance."""
+    n, group = len(table), table["cluster"].to_numpy()
+    value, seen, rows = np.zeros((n, n_models)), np.zeros((n, n_models)), np.arange(n)
+    value[rows, table["first"]], value[rows, table["second"]] = table["y"], -table["y"]
+    seen[rows, table["first"]] = seen[rows, table["second"]] = 1
+    mean = value.sum(axis=0) / seen.sum(axis=0)
+    value = mean + (value - seen * mean) * n / seen.sum(axis=0)
+    influence = Influence(np.zeros_like(value), value, rows, np.ones(n), np.ones(n))
+    gauge = np.empty((0, n_models))
     if crossed:
-        made = two_way(influence, np.arange(influence.n_contexts) // 2, cluster, gauge)
-    else:
-        made = one_way(influence, cluster, gauge)
-    return {"number": replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0), "effective": made}
+        return influence.estimate, two_way(influence, rows // 2, group, gauge)
+    return influence.estimate, one_way(influence, group, gauge)
 
 
-def cell(shares: str, n_clusters: int, taste: float, n_models: int, crossed: bool, samples: int) -> list[dict]:
-    """The two ways in one setting."""
-    rng, found = np.random.default_rng([n_clusters, n_models, int(100 * taste)]), {"number": [], "effective": []}
-    pairs, free = np.triu_indices(n_models, 1), np.linalg.qr(np.eye(n_models) - 1 / n_models)[0][:, :-1]
+def fitted(table: pd.DataFrame, rng: np.random.Generator) -> tuple[np.ndarray, Covariance]:
+    """Borda scores of a fit with three features, with their covariance."""
+    names = np.array([f"m{j}" for j in range(6)])
+    frame = pd.DataFrame({"user": table["cluster"], "a": names[table["first"]], "b": names[table["second"]]})
+    frame["winner"] = np.where(table["y"] > 0, "model_a", "model_b")
+    frame[["x", "y", "z"]] = rng.normal(size=(len(frame), 3))
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}}
+    res = dr.dml_rank("winner ~ x + y + z | a + b", frame, functional="borda", rng=0, **in_objects(clusters))
+    return res.estimates.estimate, res.estimates.covariance
+
+
+def cell(shares: str, n_clusters: int, n_models: int, design: str, samples: int) -> list[dict]:
+    """The three ways in one setting; ``design`` is plain, crossed, rare or features."""
+    rng, found = np.random.default_rng([n_clusters, n_models]), {}
+    first, second = np.triu_indices(n_models, 1)
+    pairs, normal = np.eye(n_models)[first] - np.eye(n_models)[second], rng.normal(size=(4096, n_models))
+    equal = LinearHypothesis(np.eye(n_models)[1:] - np.eye(n_models)[:1], np.zeros(n_models - 1), ("equal",))
+    names = [str(j) for j in range(n_models)]
     for _ in range(samples):
-        influence, cluster = draw(rng, shares, n_clusters, taste, n_models)
-        for kind, covariance in covariances(influence, cluster, crossed).items():
-            tests = compare_differences(
-                influence.estimate, MaxT(covariance, n_draws=4096), *pairs, method="max-t", alpha=0.05
-            )
-            x, rank = free.T @ influence.estimate, n_models - 1
-            statistic = x @ np.linalg.solve(free.T @ covariance.matrix @ free, x)
-            rejects = np.nan if covariance.df + 1 <= rank else covariance.wald_law(rank).sf(statistic) < 0.05
-            found[kind].append([tests.p_adjusted.min() > 0.05, (tests.p_value > 0.05).mean(), rejects, covariance.df])
-    setting = {"clusters": n_clusters, "shares": shares, "taste": taste, "models": n_models, "crossed": crossed}
-    columns = ("all pairs", "one pair", "size of the joint test", "df")
+        table = votes(rng, shares, n_clusters, n_models, design == "rare")
+        estimate, made = fitted(table, rng) if design == "features" else plain(table, n_models, design == "crossed")
+        factor = pairs @ made.factor
+        errors = np.sqrt(np.square(factor).sum(axis=1))
+        # As max-t of the package: draws say how t statistics with normal tails depend on each other.
+        critical = np.quantile(np.abs(normal[:, : factor.shape[1]] @ (factor.T / errors)).max(axis=1), 0.95)
+        for way, covariance in ways(table, estimate, made).items():
+            z = np.abs(covariance.tails(pairs).to_normal(pairs @ estimate / errors))
+            try:
+                rejects = wald_test(NamedEstimates(estimate, covariance, names, ""), equal).pvalue < 0.05
+            except dr.exceptions.HypothesisError:
+                rejects = np.nan
+            least = np.min(covariance.df if covariance.of_scores is None else covariance.of_scores)
+            numbers = [z.max() < critical, (z < 1.96).mean(), z[-1] < 1.96, rejects, covariance.df, least]
+            found.setdefault(way, []).append(numbers)
+    setting = {"clusters": n_clusters, "shares": shares, "models": n_models, "design": design}
+    columns = ("all pairs", "one pair", "last pair", "size of the joint test", "df", "least df")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        means = {kind: np.nanmean(np.array(rows, float), axis=0).round(4) for kind, rows in found.items()}
-    return [setting | {"by": kind} | dict(zip(columns, mean, strict=True)) for kind, mean in means.items()]
+        means = {way: np.nanmean(np.array(rows, float), axis=0).round(3) for way, rows in found.items()}
+    return [setting | {"by": way} | dict(zip(columns, mean, strict=True)) for way, mean in means.items()]
+
+
+def ways(table: pd.DataFrame, estimate: np.ndarray, made: Covariance) -> dict[str, Covariance]:
+    """By the number of clusters, by fourth powers of sums of votes, and by the package."""
+    number = replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None)
+    value, rows = np.zeros((len(table), len(estimate))), np.arange(len(table))
+    value[rows, table["first"]], value[rows, table["second"]] = table["y"], -table["y"]
+    sums = pd.DataFrame(value - value.mean(axis=0)).groupby(table["cluster"].to_numpy()).sum().to_numpy()
+    fourth = 3 * np.square(np.square(sums).sum(axis=0)) / (sums**4).sum(axis=0)
+    return {
+        "number": number,
+        "fourth powers": made.with_df(np.clip(fourth, 1, number.df)),
+        "effective": made,
+    }
 
 
 def main() -> None:
@@ -81,14 +126,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["run"])
     parser.add_argument("out")
-    parser.add_argument("--samples", type=int, default=150)
+    parser.add_argument("--samples", type=int, default=400)
+    parser.add_argument("--designs", nargs="+", default=["plain", "crossed", "rare", "features"])
     arguments, rows = parser.parse_args(), []
     warnings.simplefilter("ignore", UserWarning)
-    settings = [*itertools.product(SHARES, (12, 30, 100, 300), (0.1,), (6,), (False,))]
-    settings += [*itertools.product(SHARES, (100,), (0.1,), (22,), (False,))]
-    settings += [*itertools.product(SHARES, (100,), (0.1,), (6,), (True,))]
-    for setting in settings:
-        rows += cell(*setting, samples=arguments.samples)
+    settings = [*itertools.product(SHARES, (12, 30, 100, 300), (6,), ("plain",))]
+    settings += [*itertools.product(SHARES, (100,), (22,), ("plain",))]
+    settings += [*itertools.product(SHARES, (100,), (6,), ("crossed", "rare"))]
+    settings += [*itertools.product(("geometric", "three have 45 %"), (100,), (6,), ("features",))]
+    for setting in (each for each in settings if each[-1] in arguments.designs):
+        rows += cell(*setting, samples=arguments.samples // (4 if setting[-1] == "features" else 1))
         pd.DataFrame(rows).to_csv(arguments.out, index=False)
 
 

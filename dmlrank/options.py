@@ -339,9 +339,10 @@ class Learning:
         that were raised to it. With ``average="preferences"`` mu needs no floor, and the floor is that of the mean
         preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
     second_order : bool
-        Whether the second-order bias of "bt" scores is estimated from the labels and removed where mu is learnt from
+        Whether the second-order bias of curved scores is estimated from the labels and removed where mu is learnt from
         features. False leaves it in the estimates, and ``diagnostics`` still says how large it is. Without features,
-        with ``mu``, with a judge, with ``adjust=`` and with other functionals nothing is removed.
+        with ``mu``, with a judge, with ``adjust=``, and where the two weights of a label have no fixed sum, nothing is
+        removed.
     judge_as : {"two-stage", "features"}
         How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
         correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
@@ -390,7 +391,7 @@ class Learning:
     )
     second_order: bool = _option(
         True,
-        "whether the second-order bias of bt scores is removed where mu is learnt from features",
+        "whether the second-order bias of curved scores is removed where mu is learnt from features",
         check=check_flag,
         used_by=("debiased",),
         metavar="yes|no",

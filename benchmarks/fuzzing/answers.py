@@ -65,6 +65,13 @@ def check_intervals(watch: Watch, results: Any) -> None:
         if are_means:
             # Their limits have a module and tests of their own; here they have to be those that tests decide by.
             low, high = results.t_test(np.eye(len(estimate))).conf_int(alpha).T
+        elif e.covariance.shares is not None:
+            # So have those of win shares.
+            ends = np.array(
+                [np.full(len(lower), e.limits[0]), lower, estimate, upper, np.full(len(lower), e.limits[1])]
+            )
+            watch.require(bool((np.diff(ends, axis=0) >= 0).all()), "conf_int none", f"{ends}")
+            low, high = lower, upper
         watch.near("conf_int none", lower, low, rtol=1e-9, atol=1e-10)
         watch.near("conf_int none", upper, high, rtol=1e-9, atol=1e-10)
         wide = results.conf_int(alpha, "bonferroni")
@@ -84,11 +91,12 @@ def check_intervals(watch: Watch, results: Any) -> None:
 
 
 def law_of(covariance: Any) -> Any:
-    """The law of t statistics: Student's with fewer than 100 prompts or clusters, but for means of scores."""
+    """The law of t statistics: Student's with few prompts or clusters, but for means of scores of prompts."""
     if not covariance.has_few_units:
         return stats.norm
-    of_prompts = np.sqrt((covariance.df + 1) / covariance.df)
-    return stats.t(covariance.df, scale=covariance.scale if covariance.n_clusters else of_prompts)
+    df = covariance.df if covariance.shares is None else max(covariance.df, covariance.shares.df)
+    of_prompts = np.sqrt((df + 1) / df)
+    return stats.t(df, scale=covariance.scale if covariance.n_clusters else of_prompts)
 
 
 def _within(low: np.ndarray, high: np.ndarray, estimate: np.ndarray, results: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +122,7 @@ def check_pairs(watch: Watch, results: Any) -> None:
         watch.require(bool(values.between(0, 1).all()), column, f"{values.tolist()}")
     usable = frame.dropna(subset=["p_value"])
     covariance = results.estimates.covariance
-    if covariance.means is None:
+    if covariance.means is None and covariance.shares is None:
         z = usable["estimate"] / usable["std_error"]
         watch.near("statistic", usable["statistic"], z, rtol=1e-9)
     p = 2 * law_of(covariance).sf(np.abs(usable["statistic"]))

@@ -121,10 +121,13 @@ def hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
             rtol=1e-6,
             atol=1e-9 * np.abs(matrix).max() * (row @ row),
         )
+        if results.estimates.covariance.shares is not None:
+            # Limits and z of win shares are not symmetric.
+            continue
         distance = (row @ results.params.to_numpy() - constant) / np.ravel(asked.sd)[0]
         watch.near(f"z of {text!r}", np.ravel(asked.statistic), [distance], rtol=1e-6, atol=1e-6)
     joint = watch.ask("wald_test", results.wald_test, text)
-    if joint is not None:
+    if joint is not None and results.estimates.covariance.shares is None:
         # One restriction has one p-value; F is scaled, where there are few prompts.
         watch.near(f"wald_test of {text!r}", np.ravel(joint.pvalue), np.ravel(test.pvalue), rtol=1e-4, atol=1e-12)
         if joint.law == "chi2":

@@ -430,6 +430,8 @@ def _gate(given: argparse.Namespace) -> Said:
     if lost and how != "bounds":
         counted = "are left out" if how == "left-out" else "count as the lowest score"
         decision = {**decision, "text": f"{decision['text']}; lost runs {counted}", "lost_runs": lost}
+    if request is not None and (gaps := gate.gaps_of_scores(every, question[:2])):
+        decision = {**decision, "text": f"{decision['text']}; {gaps}"}
     return Said(
         json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
     )

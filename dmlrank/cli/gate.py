@@ -53,6 +53,20 @@ def lost_runs(results: RankResults, models: Sequence[str]) -> dict[str, int]:
     return {model: counts[model] for model in models if counts.get(model)}
 
 
+def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
+    """Say on how many prompts two models have no score in comparisons derived from scores; empty where on none."""
+    from ..data.derived_pairs import DerivedPairs
+
+    if not isinstance(frame, DerivedPairs):
+        return ""
+    n_missing = {name: int(np.isnan(frame.values[:, frame.models.index(name)]).sum()) for name in models}
+    counts = " and ".join(f"{n:,} of {name}" for name, n in n_missing.items() if n)
+    return counts and (
+        f"prompts without a score ({counts}) are left out, whatever they would count; with --run RUN the decision "
+        f"has to hold for any scores there"
+    )
+
+
 def with_lost_as(
     table: pd.DataFrame, prompt: Sequence[str], columns: tuple[str, str, str | None], scores: Mapping[str, float]
 ) -> pd.DataFrame:
@@ -134,7 +148,8 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     """
     from ..inference.bootstrap_and_max_t import differences
     from ..inference.score_limits import fewest_units
-    from ..report.statements import POWER, data_wanted, functional_unit, scores_there
+    from ..report.first_place import POWER, data_wanted
+    from ..report.statements import functional_unit, scores_there
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)
@@ -167,7 +182,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
     limit = f"the limit is {-margin:g}, " if margin else ""
     confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
-    looks = "" if e.sequence is None else f", {e.sequence.clause}"
+    looks = f", {e.looks}" if e.looks else ""
     if decision == "pass":
         text = f"{candidate} is at least {least}: {about}, above {shown_low} {confidence}{looks}"
     elif decision == "worse":

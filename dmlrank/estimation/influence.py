@@ -172,23 +172,13 @@ class CentredValues:
         squares = np.square(self.centred)
         return squares.sum(axis=0), np.square(squares, out=squares).sum(axis=0)
 
-    def sums_by(self, unit: IntArray) -> FloatArray:
-        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
-        return unit_sums(self.centred, unit)
-
-    def shares_by(self, unit: IntArray) -> FloatArray:
-        """Return each unit's share of the estimates' weight, (u, d) or (u, 1); ``unit``, (n,), numbers from 0."""
-        return _shares(np.ones(len(unit)), unit)
+    def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
+        """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
+        return unit_sums(self.centred**power, unit)
 
     def by_context(self: T) -> T:
         """Return this object, which stores the values of every context already."""
         return self
-
-
-def _shares(weight: FloatArray, unit: IntArray) -> FloatArray:
-    """Return the share of each unit in the sum of weights, (n,), as a column, (u, 1)."""
-    total = np.bincount(unit, weight)
-    return np.asarray(total / total.sum(), dtype=float)[:, None]
 
 
 def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
@@ -288,10 +278,6 @@ class Influence(CentredValues):
         weighted = self.weight[self.block_context, None] * self.correction
         return np.asarray(weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0))
 
-    def shares_by(self, unit: IntArray) -> FloatArray:
-        """Return each unit's share of the weight of contexts, (u, 1)."""
-        return _shares(self.weight, unit)
-
     def without_correction(self) -> Influence:
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
         return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
@@ -389,18 +375,14 @@ class CompressedInfluence:
             second += crossed + crossed.T
         return second if by_pair is None else second + by_pair.sum_over_pairs(amounts), fourth
 
-    def sums_by(self, unit: IntArray) -> FloatArray:
-        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
+    def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
+        """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
         shape = (int(unit.max()) + 1, len(self.kinds))
-        counts = sparse.csc_array(sparse.coo_array((self.weight, (unit, self.kinds.kind)), shape=shape))
+        counts = sparse.csc_array(sparse.coo_array((self.weight**power, (unit, self.kinds.kind)), shape=shape))
         total = np.zeros((shape[0], self.n_scores))
         for part in self._parts():
-            total += counts[:, part] @ self._phi_before_weighting(part)
+            total += counts[:, part] @ self._phi_before_weighting(part) ** power
         return total
-
-    def shares_by(self, unit: IntArray) -> FloatArray:
-        """Return each unit's share of the weight of contexts, (u, 1)."""
-        return _shares(self.weight, unit)
 
     def by_context(self) -> Influence:
         """Return the same influence with the values of every context."""

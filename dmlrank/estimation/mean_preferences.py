@@ -159,7 +159,7 @@ def mean_preference_influence(
         add_to_rows(correction, place[residuals.block[rows]], residuals.derivatives(scores[group], rows, data))
         return replace(groups.part(group), value=values[group], correction=correction)
 
-    return replace(groups, part=part_of, means=None, whole=None)
+    return replace(groups, part=part_of, sizes=tuple(len(score.scores) for score in scores), means=None, whole=None)
 
 
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:

@@ -1,7 +1,8 @@
-r"""The second-order bias of Bradley-Terry scores that are learnt from features: estimated from the labels, and removed.
+r"""The second-order bias of curved scores that are learnt from features: estimated from the labels, and removed.
 
-The one-step estimator of log-odds keeps a bias of second order in the error of the fitted mu, which pulls the scores of
-extreme models to the middle. Propensities that are known do not remove it, and neither does calibration of mu.
+The one-step estimator of a curved functional keeps a bias of second order in the error of the fitted mu; that of
+log-odds pulls the scores of extreme models to the middle. Propensities that are known do not remove it, and neither
+does calibration of mu.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
 
-# Contexts over which the curvature is averaged, and features on which the error of mu may depend.
-_N_CONTEXTS, _N_FEATURES = 400, 5
-# Contexts, and groups of units, for functionals whose bias is reported alone.
-_N_CONTEXTS_ALONE, _N_GROUPS = 100, 10
+# Contexts over which the curvature is averaged, in closed form and by differences, and features on which the error of
+# mu may depend.
+_N_CONTEXTS, _N_CONTEXTS_OF_OTHERS, _N_FEATURES = 400, 200, 5
+# Groups of units for functionals whose curvature has no closed form. Contexts are fewer where a functional would get
+# more than ``_CHEAP`` probabilities, and there is no estimate where there would be fewer than ``_FEWEST_CONTEXTS``.
+_N_GROUPS, _FEWEST_CONTEXTS, _CHEAP = 10, 20, 1e8
+# Largest standard error of u in standard errors of the scores, in the root mean square over scores. With more, the
+# dictionary gets smaller, but for Bradley-Terry scores, whose noise is small. Below _ROUNDING u is rounding.
+_LARGEST_NOISE, _ROUNDING = 0.75, 1e-10
 # Standard deviations at which features are cut, so that no product of two features is an outlier.
 _CUT = 3.0
 # Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
@@ -48,45 +54,37 @@ class SecondOrder:
 
     change (d,): u, which is added to the scores; the estimated bias is -u.
     correction (q, d): What is added to the correction of each influence block. The weighted sum over blocks is n u.
-        None where u is reported alone.
     is_full: Whether the labels are enough for the full dictionary.
-    errors (d,): Standard errors of u, where it is reported alone.
     """
 
     change: FloatArray
-    correction: FloatArray | None
+    correction: FloatArray
     is_full: bool
-    errors: FloatArray | None = None
 
     def removed_from(self, result: OneStepResult) -> OneStepResult:
         """Return a one-step estimate with u added to the scores and to their influence values."""
         target = result.target.by_context()
-        corrected = replace(target, correction=target.correction + self._correction)
+        corrected = replace(target, correction=target.correction + self.correction)
         return replace(result, influences={**result.influences, "target": corrected})
 
     def influence(self, target: Influence) -> Influence:
         """Return u with its influence values, from the estimate to which it was added."""
         value = np.zeros_like(target.value)
-        return replace(target, value=value, correction=self._correction, variance_correction=None)
-
-    @property
-    def _correction(self) -> FloatArray:
-        assert self.correction is not None, "the bias of this functional is reported alone"
-        return self.correction
+        return replace(target, value=value, correction=self.correction, variance_correction=None)
 
 
 @one_thread()
 def second_order(
-    functional: BradleyTerry,
+    functional: Functional,
     data: PreferenceData,
     mu: CrossFittedMu,
     floor: float,
     *,
     blocks: InfluenceBlocks,
-    weight: FloatArray,
+    target: Influence,
     units: Sequence[tuple[float, IntArray]],
 ) -> SecondOrder | None:
-    r"""Estimate the second-order bias of Bradley-Terry scores; None where the labels are too few for any dictionary.
+    r"""Estimate the second-order bias of curved scores; None where the labels are too few for any dictionary.
 
     ``units`` are numbers of the independent unit of each block, (q,), with a sign. There is one entry where units are
     contexts or clusters. With two crossed kinds of clusters, labels depend on each other if they share one of either:
@@ -96,29 +94,37 @@ def second_order(
 
     Notes
     -----
+    Let d be the error of the fitted mu. On average, one step moves F(mu^) by its derivative along d, so that the
+    estimate lacks, to second order,
+
+        u = 1/2 E D2F(mu^)[d, d].
+
     Let s be the fitted win share of a pair, v = s (1 - s), and e the error of its log-odds, so that a label y has
-    E(y - s) = v e to first order. One step moves the log-odds by S / pi (y - s) / v. On average, this falls short of
-    the true log-odds by
-
-        (2 s - 1) e^2 / 2
-
-    to second order. The scores are linear in the log-odds, F = sum_jk D_jk logit s_jk, so that the estimate lacks u =
-    E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters.
+    E(y - s) = v e to first order, and d = v e. For Bradley-Terry scores, F = sum_jk D_jk logit s_jk, this is u = E
+    sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters. For other scores
+    second derivatives are differences of derivatives, or the functional's own. Scores that take more than win shares
+    have a further part d for each category of ties, with the tie's share in place of s; wins of both models give way so
+    that the win share stays.
 
     The error is expanded as e_jk = t(x)'(b_j - b_k) + c L_jk, with q functions t of the context: 1, the features that
     move mu most, their squares and cubes, and products of two; and with L the fitted log-odds, cut at 3, because a
-    learner that shrinks does so wherever log-odds are large, also by features that t lacks. The labels of a fold are
-    independent of the mu that predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i)
-    estimates the coefficients, where H is sum_i v_i z_i z_i' over all folds, scaled to the labels of one, plus the
-    identity matrix. With b_i the term of unit i, w_i its share of the weight of the fold's labels, and M = sum_jk E
-    D_jk (2 s_jk - 1) z_jk z_jk',
+    learner that shrinks does so wherever log-odds are large, also by features that t lacks. A tie is the same from both
+    sides: there it is t(x)'(b_j + b_k) + c L_jk. The labels of a fold are independent of the mu that predicts the fold.
+    With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients, where H is sum_i
+    v_i z_i z_i' over all folds, scaled to the labels of one, plus the identity matrix. With b_i the term of unit i, w_i
+    its share of the weight of the fold's labels, and M the mean over contexts of D2F along the fields v z of two
+    columns,
 
         u = 1 / (1 - sum_i w_i^2) 1/2 {b'M b - sum_i b_i'M b_i},
 
     a sum over all pairs of different units of a fold, free of the labels' own noise, divided by the share of these
-    pairs among all, which is (n - 1) / n for n units of one size. M is averaged over contexts of all folds: those of
-    the fold alone are the labels' own, and would give too large a u. The estimates of folds are averaged by their
-    weight. The influence of a label on u is its derivative in the label's weight,
+    pairs among all, which is (n - 1) / n for n units of one size. Units are contexts or clusters for Bradley-Terry
+    scores, whose D2F has no terms of two pairs, and ten groups of them for others, where b_i'M b_i needs second
+    derivatives along the field of each. M b needs those along the whole field and along each pair.
+
+    M is averaged over contexts of all folds: those of the fold alone are the labels' own, and would give too large a u.
+    The estimates of folds are averaged by their weight. The influence of a label on u is its derivative in the label's
+    weight,
 
         1 / (1 - sum_i w_i^2) b'M H^-1 z_i (y_i - s_i - v_i z_i'b),
 
@@ -135,99 +141,102 @@ def second_order(
     Robins, Li, Tchetgen Tchetgen and van der Vaart (2008), Higher order influence functions. Liu, Mukherjee, Newey and
     Robins, arXiv 1705.07577. Liu, Mukherjee and Robins, arXiv 1904.04276.
     """
-    n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
-    contexts, worth = np.argsort(data.seed_order)[:_N_CONTEXTS], np.array(functional.category_weights.first)
-    shares = []
+    n, n_items, n_folds, weight = data.n_contexts, data.n_items, len(mu.models), target.weight
+    bt = functional if isinstance(functional, BradleyTerry) else None
+    n_contexts = _N_CONTEXTS if bt else _affordable_contexts(functional, data, n_folds)
+    if not n_contexts:
+        return None
+    parts, contexts = Part.of(functional), np.argsort(data.seed_order)[:n_contexts]
+    shares, tables = [], list[FloatArray]()
     for model in mu.models:
         # The probabilities of all categories are several times as large as the win shares.
         slices = row_slices(len(contexts), n_items**2 * data.n_categories)
-        tables = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
-        shares.append(np.concatenate([_win_shares(table, worth) for table in tables]))
-    functions, is_full = dictionary(data, contexts, shares, len(data.cells) / n_folds)
-    if not functions.shape[1]:
-        return None
-    labels = Labels.of(data, mu, floor, functions=functions, worth=worth, blocks=blocks, weight=weight)
+        of_rows = (clip_and_renormalise(model.predict(data.x[contexts[rows]]), floor) for rows in slices)
+        if bt is None:
+            lowest = _SMALLEST if functional.interior else 0.0
+            tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
+        shares.append(np.concatenate([parts[0].shares(table) for table in (of_rows if bt else tables[-1:])]))
+    units = units if bt else _groups(data.seed_order[blocks.context], units)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
-    directions = functional.label_directions(n_items)
-    # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s. Where
-    # order does not matter, both orders of a pair have the same term, and one of them counts twice.
-    directions = 2 * directions if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None] * directions
-    change, correction = np.zeros(n_items), np.zeros((len(blocks.context), n_items))
-    for fold, rows, scaled in labels.by_fold(mu.folds.fold, n_items):
-        mine, share = labels.only(rows), shares[fold]
-        error = ErrorOfMu.of(mine, scaled, [(sign, unit[mine.block]) for sign, unit in units], n_items)
-        if error.share_of_pairs < _FEWEST_PAIRS:
-            continue
-        at_contexts = functions[contexts], weight[contexts] / weight[contexts].sum()
-        u, gradient = error.curvature(share, mine.as_column(share), *at_contexts, directions)
-        change += fold_weight[fold] * u
-        gradient = cho_solve(error.factor, gradient)
-        left = mine.residual - mine.variance * mine.values(error.coefficients[:, None])[:, 0] / 2
-        add_to_rows(correction, mine.block, mine.values(gradient) * (n * fold_weight[fold] * left)[:, None])
-    # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
-    excess = weight[blocks.context] @ correction - n * change
-    correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
-    return SecondOrder(change, correction, is_full)
+    estimated = None
+    for functions, is_full in dictionaries(data, contexts, shares, len(data.cells) / n_folds):
+        labels = [
+            Labels.of(data, mu, floor, functions=functions, part=part, blocks=blocks, weight=weight) for part in parts
+        ]
+        information = [one.information(n_items) / one.weight.sum() for one in labels]
+        at = functions[contexts], weight[contexts] / weight[contexts].sum()
+        fold_of_entry = mu.folds.fold[labels[0].context]
+        change, correction = np.zeros(target.n_scores), np.zeros((len(blocks.context), target.n_scores))
+        for fold in np.unique(fold_of_entry).tolist():
+            mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
+            of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
+            share_of_pairs = 1 - sum(sign * mine[0].share_of_own_pairs(unit) for sign, unit in of_entries)
+            if share_of_pairs < _FEWEST_PAIRS:
+                continue
+            size = float(mine[0].weight.sum())
+            errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
+            if bt is not None:
+                directions = _directions(bt, n_items, data.ordered)
+                u, *gradients = errors[0].curvature(mine[0], of_entries, shares[fold], *at, directions)
+            else:
+                u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
+            factor = fold_weight[fold] / share_of_pairs
+            change += factor * u
+            for one, error, gradient in zip(mine, errors, gradients, strict=True):
+                left = one.residual - one.variance * one.values(error.coefficients[:, None])[:, 0] / 2
+                of_labels = one.values(cho_solve(error.factor, gradient))
+                add_to_rows(correction, one.block, of_labels * (n * factor * left)[:, None])
+        # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
+        excess = weight[blocks.context] @ correction - n * change
+        correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
+        estimated = SecondOrder(change, correction, is_full)
+        noise, of_scores = (one.power_sums()[0] for one in (estimated.influence(target), target))
+        relative = float(np.mean(noise / np.where(of_scores > 0, of_scores, np.inf)))
+        if bt or relative <= _LARGEST_NOISE**2:
+            # Differences of a function that is linear, though nobody said so, are rounding.
+            return estimated if bt or relative > _ROUNDING else None
+    return estimated
 
 
-@one_thread()
-def reported_alone(
-    functional: Functional,
-    data: PreferenceData,
-    mu: CrossFittedMu,
-    floor: float,
-    *,
-    blocks: InfluenceBlocks,
-    weight: FloatArray,
-    unit: IntArray,
-) -> SecondOrder | None:
-    """Estimate the second-order bias of any functional of win shares, which is not removed; None with too few labels.
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A linear function of the categories of a pair whose error is expanded in the dictionary.
 
-    Shapes: weight (n,), unit (n,).
-
-    Notes
-    -----
-    The second derivative of the functional along the error of the win shares, v e, is taken for all labels of a fold
-    and for ten groups of units. The sum over pairs of different groups is the difference of the two, divided by the
-    share of these pairs, and the derivative of this sum in the weight of a group gives the standard error.
+    worth (C,): The function: the worth of each category to the item shown first, or the indicator of a tie.
+    direction (C,): How the categories change where the part grows by one and other parts stay.
+    sign: -1 where exchanging the items turns the error of the log-odds round, 1 where it leaves it.
     """
-    worth = np.array(functional.category_weights.first)
-    contexts = np.argsort(data.seed_order)[:_N_CONTEXTS_ALONE]
-    tables = [clip_and_renormalise(model.predict(data.x[contexts]), floor) for model in mu.models]
-    shares = [_win_shares(table, worth) for table in tables]
-    functions, is_full = dictionary(data, contexts, shares, len(data.cells) / len(shares))
-    if not functions.shape[1]:
-        return None
-    labels = Labels.of(data, mu, floor, functions=functions, worth=worth, blocks=blocks, weight=weight)
-    # Units are dealt to groups by the first of their contexts, which does not depend on the order of the rows.
-    first_context = np.full(int(unit.max()) + 1, data.n_contexts)
-    np.minimum.at(first_context, unit, data.seed_order)
-    group = (first_context[unit] % _N_GROUPS)[labels.context]
-    fold_weight = np.bincount(mu.folds.fold, weight, len(shares)) / weight.sum()
-    average = weight[contexts] / weight[contexts].sum()
-    change, variance = np.zeros(len(functional.names(data.items))), np.zeros(len(functional.names(data.items)))
-    for fold, rows, scaled in labels.by_fold(mu.folds.fold, data.n_items):
-        table, share, mine = tables[fold], shares[fold], labels.only(rows)
-        share_of_pairs = 1 - mine.share_of_own_pairs(group[rows])
-        if share_of_pairs < _FEWEST_PAIRS:
-            continue
-        scores = mine.scores(group[rows], data.n_items, _N_GROUPS).toarray()
-        terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T
-        log_odds = labels.as_column(share)
-        errors = [_error_of(b, functions[contexts], log_odds) for b in terms]
-        of_group = [_as_directions(error, share, worth, table.shape) for error in errors]
-        total = np.sum(of_group, axis=0)
-        curves = [average @ functional.second_derivative(table, one, total - one) for one in of_group]
-        of_groups = np.stack(curves) * (fold_weight[fold] / share_of_pairs)
-        change += of_groups.sum(axis=0) / 2
-        variance += np.square(of_groups).sum(axis=0)
-    return SecondOrder(change, None, is_full, np.sqrt(variance))
+
+    worth: FloatArray
+    direction: FloatArray
+    sign: int
+
+    @classmethod
+    def of(cls, functional: Functional) -> list[Part]:
+        """Return the win share and, where the functional takes more than win shares, every category of ties."""
+        worth = np.array(functional.category_weights.first)
+        of_wins = np.eye(len(worth))[0] - np.eye(len(worth))[1]
+        parts, spread = [cls(worth, of_wins / (worth[0] - worth[1]), -1)], worth[0] - worth[1]
+        for tie in [] if functional.uses_shares else np.eye(len(worth))[2:]:
+            # Wins of the two items give way so that the win share stays.
+            less = np.eye(len(worth))[1] + (worth @ tie - worth[1]) / spread * of_wins
+            parts.append(cls(tie, tie - less, 1))
+        return parts
+
+    def shares(self, probabilities: FloatArray) -> FloatArray:
+        """Return the part at all pairs, (b, K, K), from probabilities, (b, K, K, C); 1/2 on the diagonal."""
+        # Sums depend on the layout of an array, and models that were read from a file have another one.
+        shares = np.ascontiguousarray(np.clip(probabilities @ self.worth, _SMALLEST, 1 - _SMALLEST))
+        items = np.arange(shares.shape[1])
+        shares[:, items, items] = 0.5
+        return shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
 
+    part: The part of the categories that the labels are about.
     functions (n, q): The functions t of all contexts.
     context, first, second, block (e,): Context, items and influence block of each entry.
     residual, variance (e,): y - s and v = s (1 - s), times the share.
@@ -236,6 +245,7 @@ class Labels:
     log_odds (e,): The fitted log-odds, cut, divided by their root mean square over all labels, which is ``scale``.
     """
 
+    part: Part
     functions: FloatArray
     context: IntArray
     first: IntArray
@@ -256,16 +266,17 @@ class Labels:
         floor: float,
         *,
         functions: FloatArray,
-        worth: FloatArray,
+        part: Part,
         blocks: InfluenceBlocks,
         weight: FloatArray,
     ) -> Labels:
-        """Return the labels of a fit beside mu out of fold; ``worth``, (C,), has the worth of each category."""
-        cells, cell = data.cells, blocks.entry_cell
+        """Return the labels of a fit beside mu out of fold."""
+        cells, cell, worth = data.cells, blocks.entry_cell, part.worth
         fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
         log_odds = np.clip(logit(fitted), -_CUT, _CUT)
         scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(
+            part=part,
             functions=functions,
             context=cells.context[cell],
             first=cells.first[cell],
@@ -281,7 +292,7 @@ class Labels:
 
     def only(self, rows: IntArray) -> Labels:
         """Return some of the entries."""
-        of_entries = [name for name in self.__slots__ if name not in ("functions", "scale")]
+        of_entries = [name for name in self.__slots__ if name not in ("part", "functions", "scale")]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
 
     def as_column(self, share: FloatArray) -> FloatArray:
@@ -295,13 +306,6 @@ class Labels:
         for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
 
-    def by_fold(self, fold: IntArray, n_items: int) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """Yield the folds, (n,), that have labels, with the rows of these and the information scaled to them."""
-        information, total_weight, of_rows = self.information(n_items), float(self.weight.sum()), fold[self.context]
-        for number in np.unique(of_rows).tolist():
-            rows = np.flatnonzero(of_rows == number)
-            yield number, rows, information * (float(self.weight[rows].sum()) / total_weight)
-
     def information(self, n_items: int) -> FloatArray:
         """Return the weighted sum of v z z', (K q + 1, K q + 1)."""
         q, v = self.functions.shape[1], self.weight * self.variance
@@ -310,10 +314,10 @@ class Labels:
         for j, k, rows in self.by_pair(n_items):
             t = self.functions[self.context[rows]]
             product, of_log_odds = t.T @ (v[rows, None] * t), t.T @ v_log_odds[rows]
-            for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, -1), (k, j, -1)):
+            for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, self.part.sign), (k, j, self.part.sign)):
                 total[one, :, other] += sign * product
             beside[j] += of_log_odds
-            beside[k] -= of_log_odds
+            beside[k] += self.part.sign * of_log_odds
         information = np.zeros((n_items * q + 1, n_items * q + 1))
         information[:-1, :-1] = total.reshape(n_items * q, n_items * q)
         information[-1] = information[:, -1] = np.append(beside, v_log_odds @ self.log_odds)
@@ -326,7 +330,7 @@ class Labels:
         amount = residual * self.functions[self.context]
         places = [item[:, None] * q + np.arange(q) for item in (self.first, self.second)]
         place = np.concatenate([*places, np.full_like(residual, n_items * q, dtype=int)], axis=1)
-        amounts = np.concatenate([amount, -amount, residual * self.log_odds[:, None]], axis=1)
+        amounts = np.concatenate([amount, self.part.sign * amount, residual * self.log_odds[:, None]], axis=1)
         entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
         return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
 
@@ -341,70 +345,78 @@ class Labels:
         of_item = coefficients[:-1].reshape(-1, q, d)
         values = self.log_odds[:, None] * coefficients[-1]
         for j, k, rows in self.by_pair(len(of_item)):
-            values[rows] += self.functions[self.context[rows]] @ (of_item[j] - of_item[k])
+            values[rows] += self.functions[self.context[rows]] @ (of_item[j] + self.part.sign * of_item[k])
         return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorOfMu:
-    """The error of the mu of one fold, as the labels of this fold show it.
+    """The error of a part of mu in one fold, as the labels of this fold show it.
 
     coefficients (K q + 1,): b, and last c.
-    noise (K q + 1, K q + 1): The sum of b_i b_i' over independent units i, c_i among b_i.
     factor: Cholesky factor of H.
-    share_of_pairs: Share of pairs of different units among all pairs of labels.
     """
 
     coefficients: FloatArray
-    noise: FloatArray
     factor: tuple[FloatArray, bool]
-    share_of_pairs: float
 
     @classmethod
-    def of(
-        cls, labels: Labels, information: FloatArray, units: Sequence[tuple[float, IntArray]], n_items: int
-    ) -> ErrorOfMu:
+    def of(cls, labels: Labels, information: FloatArray, n_items: int) -> ErrorOfMu:
         """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale."""
-        size = len(information)
-        factor = cho_factor(information + np.eye(size))
-        noise, total, own_pairs = np.zeros((size, size)), np.zeros(size), 0.0
+        factor = cho_factor(information + np.eye(len(information)))
+        total = np.asarray(labels.scores(np.zeros_like(labels.block), n_items, 1).sum(axis=0)).ravel()
+        return cls(cho_solve(factor, total), factor)
+
+    def terms(self, labels: Labels, group: IntArray, n_items: int) -> FloatArray:
+        """Return the terms of groups of entries, (groups, K q + 1), whose sum is b; ``group``, (e,), numbers them."""
+        scores = labels.scores(group, n_items, int(group.max()) + 1)
+        return np.asarray(cho_solve(self.factor, scores.toarray().T).T)
+
+    def noise(self, labels: Labels, units: Sequence[tuple[float, IntArray]], n_items: int) -> FloatArray:
+        """Return the sum of b_i b_i' over independent units i, (K q + 1, K q + 1), c_i among b_i."""
+        size = len(self.coefficients)
+        noise = np.zeros((size, size))
         for sign, unit in units:
             distinct, number = np.unique(unit, return_inverse=True)
             scores = labels.scores(number.reshape(-1), n_items, len(distinct))
-            total = np.asarray(scores.sum(axis=0)).ravel()
             if scores.nnz > _DENSE * len(distinct) * size:
                 dense = scores.toarray()
                 noise += sign * (dense.T @ dense)
             else:
                 noise += sign * (scores.T @ scores).toarray()
-            own_pairs += sign * labels.share_of_own_pairs(number.reshape(-1))
-        noise = cho_solve(factor, cho_solve(factor, noise).T)
-        return cls(cho_solve(factor, total), noise, factor, 1 - own_pairs)
+        return np.asarray(cho_solve(self.factor, cho_solve(self.factor, noise).T))
 
     def curvature(
-        self, share: FloatArray, log_odds: FloatArray, functions: FloatArray, weight: FloatArray, directions: FloatArray
+        self,
+        labels: Labels,
+        units: Sequence[tuple[float, IntArray]],
+        share: FloatArray,
+        functions: FloatArray,
+        weight: FloatArray,
+        directions: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return u, (d,), and its gradient M b over the share of pairs in the coefficients, (K q + 1, d).
+        """Return u of Bradley-Terry scores in closed form, (d,), before the division by the share of pairs, and M b.
 
-        Shapes: share, log_odds (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
+        Shapes: share (b, K, K), functions (b, q), weight (b,), directions (K, K, d), returns (d,), (K q + 1, d).
         """
         n_items, q, d = share.shape[1], functions.shape[1], directions.shape[2]
+        of_noise, log_odds = self.noise(labels, units, n_items), labels.as_column(share)
         of_pair, of_change, of_slope = np.zeros((n_items, n_items, q)), *np.zeros((2, n_items, n_items))
         for rows in row_slices(len(share), n_items**2, _ENTRIES):
             t, column = functions[rows], log_odds[rows]
-            error = _error_of(self.coefficients, t, column)
+            error = _error_of(self.coefficients, t, column, -1)
             noise = np.stack(
                 [
                     ((t @ row.reshape(q, -1)).reshape(-1, n_items, q) * t[:, None]).sum(axis=2)
-                    for row in self.noise[:-1, :-1].reshape(n_items, q, -1)
+                    for row in of_noise[:-1, :-1].reshape(n_items, q, -1)
                 ],
                 axis=1,
             )
             own = np.einsum("xjj->xj", noise)
             variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
             # Of the log-odds' coefficient, and twice its covariance with the others.
-            variance += column * (2 * _error_of(self.noise[-1], t, column) - self.noise[-1, -1] * column)
-            curve = (2 * share[rows] - 1) * weight[rows, None, None] / self.share_of_pairs
+            variance += column * (2 * _error_of(of_noise[-1], t, column, -1) - of_noise[-1, -1] * column)
+            curve = (2 * share[rows] - 1) * weight[rows, None, None]
             of_change += (curve * (np.square(error) - variance)).sum(axis=0)
             curve *= error
             of_pair += np.tensordot(curve, t, axes=(0, 0))
@@ -414,37 +426,110 @@ class ErrorOfMu:
         return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), slope[None]])
 
 
-def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray) -> FloatArray:
+def _curvature(
+    functional: Functional,
+    table: FloatArray,
+    labels: Sequence[Labels],
+    errors: Sequence[ErrorOfMu],
+    groups: Sequence[tuple[float, IntArray]],
+    functions: FloatArray,
+    weight: FloatArray,
+    *,
+    ordered: bool,
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Return u of any functional, (d,), before the division by the share of pairs, and M b, (K q + 1, d), by part.
+
+    Shapes: table (b, K, K, C), functions (b, q), weight (b,).
+    """
+    n_items, columns, changes = table.shape[1], [], []
+    for one in labels:
+        share = one.part.shares(table)
+        columns.append(one.as_column(share))
+        variance = share * (1 - share) * (1 - np.eye(n_items))
+        changes.append(variance[..., None] * one.part.direction)
+
+    def direction(coefficients: Sequence[FloatArray]) -> FloatArray:
+        """Return how mu changes with the coefficients of the parts, (b, K, K, C)."""
+        known = zip(labels, coefficients, columns, changes, strict=True)
+        return np.sum([_error_of(b, functions, c, one.part.sign)[..., None] * way for one, b, c, way in known], axis=0)
+
+    total = direction([error.coefficients for error in errors])
+    own = np.zeros(())
+    for sign, group in groups:
+        terms = [error.terms(one, group, n_items) for one, error in zip(labels, errors, strict=True)]
+        for of_parts in zip(*terms, strict=True):
+            along = direction(of_parts)
+            own = own + sign * (weight @ functional.second_derivative(table, along, along))
+    first, second = np.nonzero(~np.eye(n_items, dtype=bool)) if ordered else np.triu_indices(n_items, 1)
+    pairs = np.tile(first, len(labels)), np.tile(second, len(labels))
+    slopes = np.stack(
+        [
+            functional.second_derivative_along(
+                at, np.concatenate([way[x, first, second] for way in changes]), along, *pairs, ordered=ordered
+            )
+            for x, (at, along) in enumerate(zip(table, total, strict=True))
+        ]
+    )
+    slopes = (slopes * weight[:, None, None]).reshape(len(table), len(labels), len(first), -1)
+    gradients = []
+    for one, column, slope in zip(labels, columns, slopes.transpose(1, 0, 2, 3), strict=True):
+        of_pair = np.einsum("xpd,xq->pqd", slope, functions, optimize=True)
+        by_item = np.zeros((n_items, *of_pair.shape[1:]))
+        np.add.at(by_item, first, of_pair)
+        np.add.at(by_item, second, one.part.sign * of_pair)
+        of_column = np.einsum("xpd,xp->d", slope, column[:, first, second])
+        gradients.append(np.concatenate([by_item.reshape(-1, slope.shape[2]), of_column[None]]))
+    known = zip(errors, gradients, strict=True)
+    return (sum(error.coefficients @ gradient for error, gradient in known) - own) / 2, gradients
+
+
+def _groups(order: IntArray, units: Sequence[tuple[float, IntArray]]) -> list[tuple[float, IntArray]]:
+    """Deal the units of blocks to groups by the first of their contexts, which does not depend on the order of rows.
+
+    Shapes: order (q,), the number of each block's context.
+    """
+    groups = []
+    for _, unit in units[:2]:
+        number = np.unique(unit, return_inverse=True)[1].reshape(-1)
+        first = np.full(int(number.max()) + 1, order.max())
+        np.minimum.at(first, number, order)
+        groups.append(first[number] % _N_GROUPS)
+    if len(units) > 2:
+        groups.append(groups[0] * _N_GROUPS + groups[1])
+    return [(sign, group) for (sign, _), group in zip(units, groups, strict=True)]
+
+
+def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: int) -> int:
+    """Return over how many contexts the curvature of a functional is averaged; 0 where it would take too long."""
+    if functional.has_fast_pairs:
+        return _N_CONTEXTS_OF_OTHERS
+    n_directions = (data.n_categories - 1) * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
+    n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
+    return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
+
+
+def _directions(functional: BradleyTerry, n_items: int, ordered: bool) -> FloatArray:
+    """Return how far the log-odds of a pair move the scores, (K, K, d)."""
+    directions = functional.label_directions(n_items)
+    # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s. Where
+    # order does not matter, both orders of a pair have the same term, and one of them counts twice.
+    return 2 * directions if ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None] * directions
+
+
+def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray, sign: int) -> FloatArray:
     """Return z'b at all pairs, (b, K, K), for coefficients (K q + 1,), functions (b, q) and log_odds (b, K, K)."""
     of_item = functions @ coefficients[:-1].reshape(-1, functions.shape[1]).T
-    return of_item[:, :, None] - of_item[:, None, :] + coefficients[-1] * log_odds
+    return of_item[:, :, None] + sign * of_item[:, None, :] + coefficients[-1] * log_odds
 
 
-def _as_directions(error: FloatArray, share: FloatArray, worth: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the change of the categories of wins, (b, K, K, C), that moves log-odds by ``error``, (b, K, K)."""
-    direction = np.zeros(shape)
-    direction[..., 0] = share * (1 - share) * error / (worth[0] - worth[1])
-    direction[..., 1] = -direction[..., 0]
-    return direction
-
-
-def _win_shares(probabilities: FloatArray, worth: FloatArray) -> FloatArray:
-    """Return the win shares of the first items, (b, K, K), from probabilities, (b, K, K, C); 1/2 on the diagonal."""
-    # Sums depend on the layout of an array, and models that were read from a file have another one.
-    shares = np.ascontiguousarray(np.clip(probabilities @ worth, _SMALLEST, 1 - _SMALLEST))
-    items = np.arange(shares.shape[1])
-    shares[:, items, items] = 0.5
-    return shares
-
-
-def dictionary(
+def dictionaries(
     data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], n_labels: float
-) -> tuple[FloatArray, bool]:
-    """Return the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+) -> Iterator[tuple[FloatArray, bool]]:
+    """Yield the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
 
     They are 1, the features that move the fitted win shares most, their squares and cubes, and products of two of them,
     without columns that depend linearly on those before them. Products are left out first, then powers, then features;
-    there are no functions where labels are too few even for one number per item.
+    nothing is yielded where labels are too few even for one number per item.
 
     Shapes: shares (b, K, K).
     """
@@ -471,8 +556,7 @@ def dictionary(
         functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
             scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
-            return functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
-    return np.empty((len(x), 0)), False
+            yield functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
 
 
 def _standardised(x: FloatArray) -> FloatArray:

@@ -167,7 +167,7 @@ class StyleEstimates:
         """Covariance of the slopes, (r, r)."""
         last = slice(3 * self.n_models, None)
         matrix = self.covariance.matrix[last, last]
-        return replace(self.covariance, matrix=matrix, basis=np.eye(len(self.columns)))
+        return replace(self.covariance, matrix=matrix, basis=np.eye(len(self.columns)), of_scores=None)
 
     def score_covariance(self, *which: str) -> FloatArray:
         """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""

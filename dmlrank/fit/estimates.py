@@ -22,6 +22,7 @@ from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
+from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -273,6 +274,8 @@ class FitDescription:
     rows_lost: tuple[tuple[str, int], ...] = ()
 
 
+# Right sides of formulas without features.
+NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 # Units of log-odds by name, with the factors that make them.
 UNITS = {"elo": 400 / float(np.log(10)), "log-odds": 1.0}
 
@@ -361,6 +364,36 @@ class Estimates:
     sequence: ConfidenceSequence | None = None
 
     @property
+    def modes(self) -> frozenset[str]:
+        """What this result is and has, in the words by which facts (``report/facts.py``) say of which they hold."""
+        d, kind = self.description, self.diagnostics.outcome_kind
+        is_known = self.functional in KINDS
+        holds = {
+            "models": self.of_models,
+            "several": len(self.names) > 1,
+            "intervals": self.has_intervals,
+            "doubted": bool(self.diagnostics.doubts),
+            "warned": bool(self.diagnostics.warnings),
+            "curved": is_known and not self.kind.linear,
+            "linear": self.averages_preferences or (is_known and self.kind.linear),
+            "averaged": d.average == "preferences",
+            "features": d.formula.split("~", 1)[-1].split("|")[0].strip() not in NO_FEATURES,
+            "context": bool(d.context),
+            "clusters": bool(d.clusters),
+            "fixed": d.prompts == "fixed",
+            "drawn": d.propensity == "given",
+            "gaps": d.n_comparisons < d.n_contexts * len(self.names),
+            "tasks": bool(d.equal_tasks),
+            "ordered": d.ordered,
+            "derived": kind in DERIVED_KINDS,
+            "style": self.style is not None,
+            "judge": self.judge is not None,
+            "looks": self.sequence is not None,
+            "part": bool(self.part),
+        }
+        return self.estimated_by.modes | {mode for mode, is_so in holds.items() if is_so}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the d estimates: the models, or the outputs."""
         return self.outputs or self.models
@@ -446,28 +479,38 @@ class Estimates:
         return not self.outputs
 
     @property
+    def looks(self) -> str:
+        """When intervals and tests hold, as an adverbial clause; empty where they hold for one look."""
+        return "" if self.sequence is None else self.sequence.clause
+
+    @property
     def is_unseen(self) -> NDArray[np.bool_]:
         """Whether no vote is on a score's model, (d,): in a group its score is a prediction that is not shown."""
         if self.votes is None or not self.of_models:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.votes.total == 0)
 
-    def neutral_statistics(self) -> FloatArray:
-        """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
+    def _against_neutral(self) -> ContrastLaw | None:
+        """Return the law of each score, without a neutral value less the mean score; None for no test."""
         if not self.has_intervals or (self.neutral is None and len(self.names) == 1):
-            return np.full_like(self.estimate, np.nan)
+            return None
         if self.neutral is not None:
-            return self.covariance.law(self.estimate - self.neutral, self.covariance.std_errors).statistics()
+            return self.covariance.law(self.estimate, self.covariance.std_errors)
         centring = np.eye(len(self.names)) - 1 / len(self.names)
         errors = self.covariance.of_combinations(centring).std_errors
-        return self.covariance.law(centring @ self.estimate, errors, centring).statistics()
+        return self.covariance.law(centring @ self.estimate, errors, centring)
+
+    def neutral_statistics(self) -> FloatArray:
+        """Return the z statistic of each score against the neutral value, or the mean score, (d,); NaN without one."""
+        law = self._against_neutral()
+        return np.full_like(self.estimate, np.nan) if law is None else law.statistics(self.neutral or 0.0)
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
-        z = self.neutral_statistics()
+        law, z = self._against_neutral(), self.neutral_statistics()
         if self.sequence is not None:
             return self.sequence.boundary().p_values(z)
-        return two_sided_p_values(z, self.covariance)
+        return z if law is None else two_sided_p_values(z, law.tails)
 
 
 def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
@@ -523,6 +566,8 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
+    if np.isfinite(functional.limits).all():
+        covariance = replace(covariance, shares=_win_shares(state))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -554,6 +599,15 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         votes=votes,
         style=style_estimates(state),
     )
+
+
+def _win_shares(state: FitState) -> WinShares:
+    """Return what limits of win shares need."""
+    low, high = state.setup.functional.limits
+    units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
+    if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
+        df = df_of_shares(state.influence.by_context().centred)
+    return WinShares(low * each, high * each, df)
 
 
 def style_estimates(state: FitState) -> StyleEstimates | None:

@@ -61,6 +61,20 @@ class Estimator:
         """Whether it is the one-step estimator of the functional, with labels missing at random and no other model."""
         return self.has_first_stages and self.is_debiased and not self.assumes_bradley_terry
 
+    @property
+    def modes(self) -> frozenset[str]:
+        """What the estimator is, in the words by which facts (``report/facts.py``) say of which fits they hold."""
+        holds = {
+            "learnt": self.has_first_stages,
+            "likelihood": not self.has_first_stages and self is not MEANS,
+            "means": self is MEANS,
+            "corrected": self.has_first_stages and self.is_debiased,
+            "assumes": self.assumes_bradley_terry,
+            "contextual": not self.has_first_stages and self.uses_features,
+            "one-step": self.is_unrestricted_one_step,
+        }
+        return frozenset(mode for mode, is_so in holds.items() if is_so)
+
     def check_options(self, given: Mapping[str, object]) -> None:
         """Raise where an option that the estimator does not use was given and differs from its default."""
         single = one_by_one(given)

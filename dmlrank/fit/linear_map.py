@@ -102,11 +102,8 @@ def linear_map(
 
     ``by_repetition`` has the targets' influence where they are no linear map of the scores of contexts.
     """
-    of_fit, clusters, annotator = (
-        in_unit(state.influence.by_context(), scale),
-        state.units.clusters,
-        state.units.annotator,
-    )
+    of_fit, units = in_unit(state.influence.by_context(), scale), state.units
+    clusters, annotator = units.clusters, units.annotator
     fixed, n_targets = state.options.prompts == "fixed", len(targets)
     gauge = state.setup.functional.gauge(of_fit.n_scores).basis
     gauges = np.asarray(np.kron(np.eye(n_targets), gauge), dtype=np.float64)
@@ -115,7 +112,7 @@ def linear_map(
     if state.likelihood is not None:
         derivative = state.likelihood.mean_derivative(_mean_z(state, mapped))
         corrections = scale.factor * state.likelihood.corrections(
-            derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=state.units.blocks
+            derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=units.blocks
         )
         mapped = partial(_with_corrections, mapped, corrections)
         unanimous_covariance = partial(_likelihood_unanimous_covariance, derivative)
@@ -185,16 +182,15 @@ def _with_corrections(
 ) -> JointInfluence:
     """Return the influence of targets whose values are mapped, and whose corrections, (q, P K), are those of labels."""
     joint, n, n_blocks = mapped(influence.without_correction()), influence.n_contexts, len(influence.block_context)
-    n_targets = len(joint.contexts)
+    n_targets, size = len(joint.sizes), joint.sizes[0]
 
     def part(number: int) -> Influence:
-        size = corrections.shape[1] // n_targets
         of_target = slice(number * size, (number + 1) * size)
         value = np.broadcast_to(joint.plugin[of_target], (n, size)).copy()
         value[joint.contexts[number]] += joint.centred_in(number)
         return replace(influence, value=value, correction=corrections[:, of_target])
 
-    return JointInfluence(part, (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets, n, n_blocks)
+    return JointInfluence(part, joint.sizes, (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets, n, n_blocks)
 
 
 def _likelihood_unanimous_covariance(derivative: FloatArray, state: FitState) -> FloatArray | None:

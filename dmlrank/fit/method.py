@@ -31,11 +31,11 @@ What is learnt, and the corrections that take long, stand in :mod:`dmlrank.fit.s
      with m as the label of judged pairs without a vote. S / pi (Y - mu) becomes g R / rho (m - mu) + S / pi (Y - m),
      with g the share of labelled pairs that were judged, which must not depend on x; a label without a verdict keeps
      Y - mu. With ``judge_as="features"`` all pairs have a verdict, which is a part of x, so that phi stays as it is.
-   - *Second order.* Bradley-Terry scores whose mu is learnt from features, without a judge or an adjustment for style,
-     get u = E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2 added, with F = sum_jk D_jk logit s_jk and e_jk the error of the
-     fitted log-odds. Products of the residuals of two different prompts, or clusters, estimate e^2
-     (:func:`dmlrank.estimation.second_order.second_order`). For other curved functionals of win shares, the bias -u is
-     reported.
+   - *Second order.* Curved scores whose mu is learnt from features, without a judge or an adjustment for style, get u =
+     E D2F(mu)[d, d] / 2 added, with d the error of the fitted mu; for Bradley-Terry scores this is E sum_jk D_jk (2
+     s_jk - 1) e_jk^2 / 2, with F = sum_jk D_jk logit s_jk and e_jk the error of the fitted log-odds. Products of the
+     residuals of two different prompts, or clusters, estimate the squares
+     (:func:`dmlrank.estimation.second_order.second_order`).
    - *Display order.* Where it is ignored, and pairs are shown in one of their orders more often than by chance, one
      effect of order for all pairs is taken off, estimated in the pairs that were shown in both
      (:mod:`dmlrank.estimation.order_effect`).
@@ -318,8 +318,6 @@ def second_order_bias(
         return (unknown, unknown, "left in"), None
     bias = -np.mean([one.change for one in estimated], axis=0)
     changes = [r.change for r in repetitions if r.change is not None]
-    if not changes:
-        return (bias, np.mean([one.errors for one in estimated if one.errors is not None], axis=0), "left in"), None
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.
         units = inputs.units

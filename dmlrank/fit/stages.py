@@ -57,7 +57,7 @@ from ..estimation.judge import judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
-from ..functionals import Borda, BradleyTerry, Functional
+from ..functionals import Borda, Functional
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
 from ..nuisance.propensity_model.estimate import (
@@ -535,10 +535,10 @@ class FirstStages:
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
-        from ..estimation.second_order import reported_alone, second_order
+        from ..estimation.second_order import second_order
 
         o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
-        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
+        if functional.linear or functional.category_weights.total != 1:
             return one_step_result, None
         if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
             return one_step_result, None
@@ -546,14 +546,12 @@ class FirstStages:
             return one_step_result, None
 
         def estimate() -> SecondOrder | None:
-            known, weight = (data, mu, floor), one_step_result.target.by_context().weight
-            if isinstance(functional, BradleyTerry):
-                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
-            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
+            target, of_blocks = one_step_result.target.by_context(), units.of_blocks(data)
+            return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
 
-        key = (inputs.setup, mu, floor, units)
+        key = (inputs.setup, mu, floor, units, one_step_result)
         estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
-        if estimated is None or estimated.correction is None or not o.learning.second_order:
+        if estimated is None or not o.learning.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",

@@ -178,9 +178,7 @@ class Repetition:
     @property
     def change(self) -> Influence | None:
         """The second-order step u with its influence values, added to the scores or not; None where none is known."""
-        if self.second_order is None or self.second_order.correction is None:
-            return None
-        return self.second_order.influence(self.target.by_context())
+        return None if self.second_order is None else self.second_order.influence(self.target.by_context())
 
     @property
     def nuisances(self) -> NuisanceEstimates:

@@ -438,15 +438,46 @@ class Functional(ABC):
                 return change
             flip = exchanged_wins(delta.shape[1])
             return change + self.derivative_at(table[second, first], delta[:, flip], second, first, len(table))
-        rows, step = [], max(1, _CHUNK // table.size)
-        for start in range(0, len(first), step):
-            part = slice(start, start + step)
-            directions = np.zeros((len(first[part]), *table.shape))
-            directions[np.arange(len(directions)), first[part], second[part]] = delta[part]
-            if not ordered:
-                directions += in_other_order(directions)
-            rows.append(self.derivative(np.broadcast_to(table, directions.shape), directions))
-        return np.concatenate(rows)
+        return _at_tables(self.derivative, table, delta, first, second, ordered=ordered)
+
+    def second_derivative_along(
+        self,
+        table: FloatArray,
+        delta: FloatArray,
+        other: FloatArray,
+        first: IntArray,
+        second: IntArray,
+        *,
+        ordered: bool = True,
+    ) -> FloatArray:
+        """Return the second derivative at one table along directions that change one pair each, and along another one.
+
+        Parameters
+        ----------
+        table, delta : ndarray
+            As for :meth:`derivative_along`.
+        other : ndarray, shape (K, K, C)
+            The other direction, which may change all pairs.
+        first, second, ordered : ndarray, ndarray, bool
+            As for :meth:`derivative_along`.
+
+        Returns
+        -------
+        ndarray, shape (r, d)
+            Second derivative of the scores for each direction.
+        """
+        if not self.has_fast_pairs:
+
+            def along(tables: FloatArray, directions: FloatArray) -> FloatArray:
+                return self.second_derivative(tables, directions, np.broadcast_to(other, directions.shape))
+
+            return _at_tables(along, table, delta, first, second, ordered=ordered)
+        step = float(difference_step(table[None], other[None], self.interior)[0])
+        above, below = (
+            self.derivative_along(table + shift * other, delta, first, second, ordered=ordered)
+            for shift in (step, -step)
+        )
+        return (above - below) / (2 * step)
 
     @property
     def has_fast_pairs(self) -> bool:
@@ -652,6 +683,27 @@ def central_differences(
     step = difference_step(mu, delta, interior)
     shift = step[:, None, None, None] * delta
     return (function(mu + shift) - function(mu - shift)) / (2 * step[:, None])
+
+
+def _at_tables(
+    function: Callable[[FloatArray, FloatArray], FloatArray],
+    table: FloatArray,
+    delta: FloatArray,
+    first: IntArray,
+    second: IntArray,
+    *,
+    ordered: bool,
+) -> FloatArray:
+    """Return a function of tables and directions, (r, d), with a table for every direction of one pair."""
+    rows, step = [], max(1, _CHUNK // table.size)
+    for start in range(0, len(first), step):
+        part = slice(start, start + step)
+        directions = np.zeros((len(first[part]), *table.shape))
+        directions[np.arange(len(directions)), first[part], second[part]] = delta[part]
+        if not ordered:
+            directions += in_other_order(directions)
+        rows.append(function(np.broadcast_to(table, directions.shape), directions))
+    return np.concatenate(rows)
 
 
 def difference_step(mu: FloatArray, delta: FloatArray, interior: bool, share: float = _STEP) -> FloatArray:

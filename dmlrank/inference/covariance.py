@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,10 +23,8 @@ from ..estimation.influence import (
 )
 from ..estimation.joint_influence import JointInfluence
 from ..exceptions import DataError, IntervalWarning
-from .score_limits import CombinedMeans, ContrastLaw, ContrastMatrix
+from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WinShares
 
-# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's, but for means.
-FEW_UNITS = 100
 # Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
 FEWEST_FOR_WEBB = 5
 WEBB_HINT = "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
@@ -60,6 +59,8 @@ class Covariance:
     df: Degrees of freedom: effective independent units less one. Tests of one number are normal where these are many.
     means: What limits of means of scores need; None for other scores, whose limits are normal or Student's.
     scale: What standard errors are multiplied by in intervals and tests with few units, for clusters of unequal size.
+    of_scores (d,): Degrees of freedom of each score with clusters, of which ``df`` is typical; None where all have df.
+    shares: What limits of win shares need; None for other scores.
     """
 
     matrix: FloatArray
@@ -69,6 +70,8 @@ class Covariance:
     df: float = np.inf
     means: CombinedMeans | None = None
     scale: float = 1.0
+    of_scores: FloatArray | None = None
+    shares: WinShares | None = None
 
     @property
     def std_errors(self) -> FloatArray:
@@ -97,39 +100,77 @@ class Covariance:
 
         Shapes: estimate, std_error (J,), of the contrasts.
         """
-        if self.means is None:
-            return ContrastLaw(estimate, std_error)
-        fewest = min(self.n_clusters, default=np.inf)
-        small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
-        return self.means.law(estimate, std_error, contrasts, small_sample)
+        sides: tuple[Sides, ...] = ()
+        if self.shares is not None:
+            shares = self.shares if contrasts is None else self.shares.combined(contrasts)
+            sides = shares.sides(estimate, std_error)
+        elif self.means is not None:
+            fewest = min(self.n_clusters, default=np.inf)
+            small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
+            sides = self.means.sides(estimate, std_error, contrasts, small_sample)
+        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self._tails(self._typical_df))
 
-    def scaled(self, factor: float) -> Covariance:
-        """Return the covariance of the estimates times a factor."""
+    def scaled(self, factor: float, shift: float = 0.0) -> Covariance:
+        """Return the covariance of the estimates times a factor, plus a shift."""
         means = None if self.means is None else replace(self.means, matrix=self.means.matrix * factor)
-        return replace(self, matrix=self.matrix * factor**2, means=means)
+        shares = self.shares
+        if shares is not None:
+            shares = replace(shares, low=factor * shares.low + shift, high=factor * shares.high + shift)
+        return replace(self, matrix=self.matrix * factor**2, means=means, shares=shares)
 
     def of_combinations(self, matrix: FloatArray) -> Covariance:
         """Return the covariance of J combinations of the estimates, (J, d); all of their directions count as free."""
         means = None if self.means is None else self.means.combined(matrix)
-        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), means=means)
+        shares = None if self.shares is None else self.shares.combined(matrix)
+        covariance, basis = matrix @ self.matrix @ matrix.T, np.eye(len(matrix))
+        made = replace(self, matrix=covariance, basis=basis, means=means, shares=shares)
+        return made if self.of_scores is None else made.with_df(np.asarray(self._df(matrix)))
+
+    def with_df(self, of_scores: FloatArray) -> Covariance:
+        """Return the covariance with degrees of freedom of each score, (d,), and the typical ones for joint tests."""
+        return replace(self, of_scores=of_scores, df=_typical(of_scores))
+
+    @property
+    def normal(self) -> Covariance:
+        """The covariance for methods that need no quantiles of Student's t."""
+        shares = None if self.shares is None else replace(self.shares, df=np.inf)
+        return replace(self, df=np.inf, of_scores=None, shares=shares)
+
+    @property
+    def _typical_df(self) -> float:
+        return self.df if self.shares is None else max(self.df, self.shares.df)
+
+    def _df(self, contrasts: ContrastMatrix | None = None) -> FloatArray | float:
+        """Return the degrees of freedom of contrasts, (J, d), or of all estimates, (J,), or one number for all.
+
+        Contributions of clusters to a contrast are a mixture of those to the scores. With shares w of the scores in
+        sum c_j^2 V_jj, 1 / sqrt(df) is at most the mean of the scores' 1 / sqrt(df_j) with weights w
+        (Cauchy-Schwarz), and equal to it where a cluster has the same part in all scores.
+        """
+        if self.of_scores is None or contrasts is None:
+            return self._typical_df if self.of_scores is None else self.of_scores
+        squares, variance = contrasts**2, np.maximum(np.diag(self.matrix), 1e-300)
+        return np.asarray(np.square((squares @ variance) / (squares @ (variance / np.sqrt(self.of_scores)))))
+
+    def _tails(self, df: FloatArray | float) -> Tails:
+        # Limits of means of scores know the number of prompts, and not that of clusters.
+        return Tails() if self.means and not self.n_clusters else Tails(df, self._scale(df))
+
+    def tails(self, contrasts: ContrastMatrix | None = None) -> Tails:
+        """Return the tails of t statistics of contrasts, (J, d), or of all estimates."""
+        return self._tails(self._df(contrasts))
 
     @property
     def has_few_units(self) -> bool:
-        """Whether units are so few that quantiles are Student's; limits of means know their number."""
-        return self.df + 1 < FEW_UNITS and self.means is None
-
-    def to_normal(self, t: FloatArray) -> FloatArray:
-        """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t."""
-        if not self.has_few_units:
-            return t
-        return np.asarray(np.sign(t) * scipy.stats.norm.isf(np.maximum(self._law.sf(np.abs(t)), 1e-300)))
+        """Whether units are so few that quantiles are Student's; limits of means know the number of prompts."""
+        return bool(self.tails().few.any())
 
     def from_normal(self, z: float) -> float:
-        """Return the number above zero that a t statistic exceeds as often as a normal variable exceeds z."""
-        return float(self._law.isf(scipy.stats.norm.sf(z))) if self.has_few_units else z
+        """Return the number that a typical t statistic exceeds as often as a normal variable exceeds z, above zero."""
+        return float(self._tails(self._typical_df).from_normal(z))
 
     def wald_law(self, rank: int) -> Any:
-        """Return the law, one of scipy's, of Wald statistics: Hotelling's, or chi-squared with many units.
+        """Return the law, one of scipy's, of Wald statistics of typical combinations: Hotelling's, or chi-squared.
 
         A Wald statistic needs many units for each of its restrictions: with 170 clusters and 33 restrictions, a test at
         5 % by chi-squared would reject in 27 % of normal data without differences.
@@ -137,16 +178,11 @@ class Covariance:
         if self.df + 1 >= FEW_UNITS * rank:
             return scipy.stats.chi2(rank)
         second = max(self.df - rank + 1, 1)
-        return scipy.stats.f(rank, second, scale=self._scale**2 * rank * self.df / second)
+        return scipy.stats.f(rank, second, scale=self._scale(self.df) ** 2 * rank * self.df / second)
 
-    @property
-    def _law(self) -> Any:
-        return scipy.stats.t(self.df, scale=self._scale)
-
-    @property
-    def _scale(self) -> float:
+    def _scale(self, df: FloatArray | float) -> float:
         # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.
-        return self.scale if self.n_clusters else float(np.sqrt((self.df + 1) / self.df))
+        return self.scale if self.n_clusters else float(np.sqrt(1 + 1 / df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
@@ -273,58 +309,87 @@ def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
     """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1).
 
-    A sum of deviations from the estimate falls short of the group's error by the group's share s of the weight, because
-    the group has drawn the estimate to itself. G / (G - 1) makes up for it where groups have one size. Elsewhere
-    intervals and tests take the squares of sums over 1 - s (CR2, which is right where votes in a group are
-    independent): the ratio of the two standard errors, averaged over scores, is the scale of quantiles.
+    G / (G - 1) makes up for the part of its own error that a group does not show, because it has drawn the estimate to
+    itself, where groups have one size. See :func:`_effective_df` for others.
+    """
+    counts = _count_clusters([group])
+    total = influence.sums_by(group)
+    matrix = total.T @ total * counts[0] / (counts[0] - 1) / influence.n_contexts**2
+    df, scale = _effective_df(lambda power: total if power == 1 else influence.sums_by(group, power), counts[0])
+    return replace(_with_free_directions(matrix, gauge, counts), scale=scale).with_df(df)
+
+
+def _typical(df: FloatArray) -> float:
+    """Return the degrees of freedom of joint tests: 1 / sqrt(df) is the mean of that of the combinations, (d,).
+
+    The entries of a covariance of r standardised combinations vary in all as those of a Wishart matrix with df, where
+    r (r + 1) / df = (sum 1 / sqrt(df_j))^2 + sum 1 / df_j at most; the mean of the roots is about the same.
+    """
+    return float(1 / np.square(np.mean(1 / np.sqrt(df)))) if len(df) else np.inf
+
+
+def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[FloatArray, float]:
+    """Return each score's degrees of freedom, (d,), and the scale of quantiles; warn where clusters count as few.
+
+    ``sums`` of a power returns sums of powers of phi by cluster, (g, d). Two parts make the variance v of a cluster's
+    contribution to a score (Imbens and Kolesar 2016, after Bell and McCaffrey 2002). The variance of votes within
+    clusters gives each its share q. What votes in a cluster share adds the rest, in proportion to q^2, so that all
+    variances together are those of the clusters' sums; one number for all scores says how much it is. Shares that
+    differ from those of the rows by no more than the noise of estimated variances, n_g (kurtosis - 1 + 2 / (n_g - 1))
+    for n_g rows, are shrunk to the latter. Fourth powers of the sums need no model, but are small by chance just where
+    the standard error is.
+
+    A sum of deviations from the estimate, which the cluster has drawn to itself, has the variance m = v (1 - 2 q) + q^2
+    sum v. The variance estimate has (sum m)^2 / sum m^2 - 1 degrees of freedom (Satterthwaite), G - 1 for clusters of
+    one size. It shows G / (G - 1) sum m of sum v: the scale is one over the root of this share's mean over scores.
 
     References
     ----------
     Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples;
-    Carter, Schnepel and Steigerwald (2017), Asymptotic behavior of a t-test robust to cluster heterogeneity.
+    Imbens and Kolesar (2016), Robust standard errors in small samples: some practical advice.
     """
-    counts = _count_clusters([group])
-    factor = counts[0] / (counts[0] - 1)
-    total, share = influence.sums_by(group), influence.shares_by(group)
-    covariance = _with_free_directions(total.T @ total * factor / influence.n_contexts**2, gauge, counts)
-    effective = _effective_clusters(share, counts[0], total)
-    return replace(covariance, df=min(covariance.df, effective - 1), scale=_scale_of(total, share, factor))
-
-
-def _scale_of(total: FloatArray, share: FloatArray, factor: float) -> float:
-    """Return the mean ratio of corrected and usual standard errors from sums by cluster, (g, d): see ``one_way``."""
-    squares = np.square(total)
-    corrected, plain = (squares / np.maximum(1 - share, _SMALLEST_REST)).sum(axis=0), factor * squares.sum(axis=0)
-    ratio = corrected[plain > 0] / plain[plain > 0]
-    return float(np.sqrt(np.maximum(ratio.mean(), 1.0))) if len(ratio) else 1.0
-
-
-def _effective_clusters(share: FloatArray, n_clusters: int, total: FloatArray) -> float:
-    """Return the number of clusters of one size that would tell as much of the variance; warn where it is small.
-
-    With shares s of the weight, (g, d) or (g, 1), it is 1 / sum s^2 at most, which holds where votes in a cluster are
-    independent, so that its variance grows with its size. Votes that depend on each other give large clusters a larger
-    part. The contributions psi of clusters, ``total`` (g, d), show it: normal ones of variances v_g have E sum psi^4 =
-    3 sum v_g^2, and their sum of squares has (sum v_g)^2 / sum v_g^2 degrees of freedom (Satterthwaite). The ratio is
-    averaged over scores, because that of one score is mostly noise, and is small just where the standard error is small
-    by chance.
-    """
-    by_share = 1 / float(np.square(share).sum(axis=0).max())
-    psi = total - total.mean(axis=1, keepdims=True) if total.shape[1] > 1 else total
-    squares = np.square(psi)
-    variance = squares.sum(axis=0)
-    varies = variance > _ROUNDING * np.square(total).sum(axis=0)
-    ratio = np.square(squares[:, varies] / variance[varies]).sum(axis=0)
-    effective = min(by_share, 1 + 3 / float(ratio.mean())) if varies.any() else by_share
+    squares = sums(2)
+    varies = squares.sum(axis=0) > 0
+    df = np.full(len(varies), n_clusters - 1.0)
+    if not varies.any():
+        return df, 1.0
+    size, total, squares, fourths = (part[:, varies] for part in (sums(0), sums(1), squares, sums(4)))
+    n, all_squares = size.sum(axis=0), squares.sum(axis=0)
+    # Clusters of one row have the mean variance.
+    has_many, others = size > 1, np.maximum(size - 1, 1)
+    within = np.where(has_many, (squares - total**2 / np.maximum(size, 1)) * size / others, 0.0)
+    rows = (size * has_many).sum(axis=0)
+    mean = np.where(rows > 0, within.sum(axis=0) / np.maximum(rows, 1), all_squares / n)
+    within = np.where(has_many, within, mean * size)
+    whole = within.sum(axis=0)
+    of_rows, q = size / n, within / np.maximum(whole, 1e-300)
+    kurtosis = n * fourths.sum(axis=0) / all_squares**2
+    noise = ((kurtosis - 1) * rows + 2 * (has_many * size / others).sum(axis=0)) / n**2
+    q = of_rows + np.clip(1 - noise / np.maximum(np.square(q - of_rows).sum(axis=0), 1e-300), 0, 1) * (q - of_rows)
+    of_sums = (total**2 / np.maximum(1 - q, _SMALLEST_REST)).sum(axis=0)
+    part = min(float((whole / all_squares).sum() / (of_sums / all_squares).sum()), 1.0)
+    v = part * q + (1 - part) * q**2 / np.square(q).sum(axis=0)
+    m = v * (1 - 2 * q) + q**2 * v.sum(axis=0)
+    # All of m is zero where one cluster has all of the votes.
+    df[varies] = np.square(m.sum(axis=0)) / np.maximum(np.square(m).sum(axis=0), 1e-300) - 1
+    df = np.clip(df, 1.0, n_clusters - 1)
+    shown = float((m.sum(axis=0) / v.sum(axis=0)).mean()) * n_clusters / (n_clusters - 1)
+    effective = df.min() + 1
     if effective < FEW_EFFECTIVE and effective < _UNEVEN * n_clusters:
+        for_one = " for one of the scores" * (_typical(df) + 1 >= FEW_EFFECTIVE)
         warn(
-            f"the {n_clusters:,} clusters count as {effective:.1f} of one size, because few of them "
-            f"have most of the variance (the largest has {100 * share.max():.0f} % of the prompts); with fewer than "
+            f"the {n_clusters:,} clusters count as {effective:.1f} of one size{for_one}, because few of them have most "
+            f"of the variance (the largest has {100 * q.max():.0f} % of that of independent votes); with fewer than "
             f"{FEW_EFFECTIVE}, intervals and tests hold only roughly; use a column with more even clusters, if these "
             f"still keep dependent votes together",
             kind=IntervalWarning,
         )
-    return effective
+    return df, 1 / float(np.sqrt(np.clip(shown, _SMALLEST_REST, 1.0)))
+
+
+def _power_sums(rows: FloatArray, group: IntArray, power: int) -> FloatArray:
+    """Return sums of powers of the rows, (n, d), by group, (g, d)."""
+    return unit_sums(rows**power, group)
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
@@ -383,18 +448,12 @@ def two_way(
         )
     fewest = min(counts)
     covariance = _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
-    effective, scales = [], []
-    for rows, group, count in ((phi, first, counts[0]), (blocks, second, counts[1])):
-        share, sums = _shares(group), unit_sums(rows, group)
-        scales.append(_scale_of(sums, share, count / (count - 1)))
-        effective.append(_effective_clusters(share, count, sums))
-    return replace(covariance, df=min(covariance.df, min(effective) - 1), scale=max(scales))
-
-
-def _shares(group: IntArray) -> FloatArray:
-    """Return the share of rows in each group, (g, 1)."""
-    counts = np.bincount(group)
-    return np.asarray(counts / counts.sum(), dtype=float)[:, None]
+    of_both = [
+        _effective_df(partial(_power_sums, rows, group), count)
+        for rows, group, count in zip((phi, blocks), (first, second), counts, strict=True)
+    ]
+    (df, scale), (other_df, other_scale) = of_both
+    return replace(covariance, scale=max(scale, other_scale)).with_df(np.minimum(df, other_df))
 
 
 def _is_negative(matrix: FloatArray) -> bool:
@@ -504,6 +563,13 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
+def joint_df(blocks: Sequence[Covariance]) -> FloatArray | None:
+    """Return the degrees of freedom of each score of several results together; None where all have their result's."""
+    if all(block.of_scores is None for block in blocks):
+        return None
+    return np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
+
+
 def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> CombinedMeans | None:
     """Return what limits of means of several results together need; None where one has other scores.
 
@@ -511,6 +577,15 @@ def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None 
     """
     means = [block.means for block in blocks if block.means is not None]
     return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
+
+
+def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
+    """Return what limits of win shares of several results together need; None where one has other scores."""
+    shares = [block.shares for block in blocks if block.shares is not None]
+    if len(shares) < len(blocks):
+        return None
+    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
+    return WinShares(low, high, min(each.df for each in shares))
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

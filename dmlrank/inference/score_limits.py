@@ -2,11 +2,11 @@
 
 A unit is a prompt, or a cluster of prompts. A contrast has the unit values d_i = D + n phi_i, with D its estimate and
 phi its influence values. For the lower limit one unit is added at the smallest value that an unseen one would have, for
-the upper limit at the largest one, and up to half a unit on the other side. The mean of all units with Dirichlet
-weights, a Bayesian bootstrap, has the first three moments of a scaled beta variable, whose quantile is the limit. The
-fourth moment gives the degrees of freedom with which a normal quantile becomes Student's.
+the upper limit at the largest one. The mean of all units with Dirichlet weights, a Bayesian bootstrap, has the first
+three moments of a scaled beta variable, whose quantile is the limit. The saddlepoint of this mean itself has limits of
+the same width within a few per cent, needs all values, and is not exact for 0 of n.
 
-For scores of 0 and 1 the limit away from zero is that of Clopper and Pearson (1934), The use of confidence or fiducial
+For scores of 0 and 1 the limits are those of Clopper and Pearson (1934), The use of confidence or fiducial
 limits, Biometrika 26; of 0 in n it is 1 - tail^(1 / n), the rule of three. Limits become normal as 1 / sqrt(n). What
 they cover is in docs/validity.md.
 """
@@ -21,18 +21,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from scipy.sparse import csr_matrix, issparse
-from scipy.special import betainc, betaincinv, ndtr, ndtri
+from scipy.sparse import csr_array, issparse
+from scipy.special import betainc, betaincinv
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.unanimous_pairs import RULE_OF_THREE
 from ..exceptions import DataNotStoredError
 
 # Contrasts as a matrix, (J, d); of many pairs it is sparse.
-ContrastMatrix: TypeAlias = FloatArray | csr_matrix
+ContrastMatrix: TypeAlias = FloatArray | csr_array
 # Tail probabilities are kept inside of these, so that z statistics are finite.
 _TAILS = 1e-300, 1 - 1e-16
+# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's, but for means.
+FEW_UNITS = 100
 # A variance below this share of the sum of its terms, or of the square of the mean, is a rounding error.
 _ROUNDING, _EXACT = 1e-12, 1e-26
 # Stands for no bound of scores, and beyond its root there is none.
@@ -40,8 +43,8 @@ UNBOUNDED = 1e250
 # Number of contrasts, and of unit values, that are in memory at a time.
 _CONTRASTS, _VALUES = 2_000, 4_000_000
 # How many deviations as large as the range of scores count with those of the sample. Twenty scores near one end of
-# their range do not show the rare one at the other end.
-_PRIOR = 0.05
+# their range do not show the rare one at the other end. Of differences, many fewer: the models share hard prompts.
+_PRIOR, _PRIOR_OF_PAIRS = 0.05, 5e-5
 
 
 def _ratio(a: FloatArray, b: FloatArray, otherwise: float = 0.0) -> FloatArray:
@@ -56,7 +59,6 @@ class Moments:
     mean: FloatArray
     variance: FloatArray
     third: FloatArray
-    fourth: FloatArray
 
     def mirrored(self) -> Moments:
         """Return the moments of the contrasts times minus one."""
@@ -64,106 +66,72 @@ class Moments:
 
     def stretched(self, factor: FloatArray) -> Moments:
         """Return the moments of units whose deviations from the mean are multiplied by a factor, (J,)."""
-        second, third, fourth = self.variance * factor**2, self.third * factor**3, self.fourth * factor**4
-        return replace(self, variance=second, third=third, fourth=fourth)
+        return replace(self, variance=self.variance * factor**2, third=self.third * factor**3)
 
-    def with_mass(self, mass: FloatArray | float, at: FloatArray) -> Moments:
-        """Return the moments after ``mass`` further units with the value ``at``."""
-        n, gap = self.n + mass, at - self.mean
-        shift = mass * gap / n
-        second, third, fourth = (
-            (self.n * part + mass * gap**power) / n
-            for part, power in ((self.variance, 2), (self.third, 3), (self.fourth, 4))
-        )
-        return Moments(
-            n,
-            self.mean + shift,
-            np.maximum(second - shift**2, 0.0),
-            third - 3 * shift * second + 2 * shift**3,
-            np.maximum(fourth - 4 * shift * third + 6 * shift**2 * second - 3 * shift**4, 0.0),
-        )
+    def with_unit(self, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return number of units, mean, variance and third moment after a further unit with a value, (J,)."""
+        n, gap = self.n + 1, value - self.mean
+        shift = gap / n
+        second, third = ((self.n * part + gap**power) / n for part, power in ((self.variance, 2), (self.third, 3)))
+        variance = np.maximum(second - shift**2, 0.0)
+        return n, self.mean + shift, variance, third - 3 * shift * second + 2 * shift**3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The law of lower limits: ``left`` + (``right`` - ``left``) Beta(a, b) with the tails of Student's t, (J,) each.
+    """The law of lower limits: ``left`` + (``right`` - ``left``) Beta(a, b), (J,) each.
 
-    df: Degrees of freedom of t, which is scaled to a variance of one.
     most, least: The estimate, above which no limit is, and the smallest possible value.
-    error: Limits are also at most ``most`` - t error; zero where they need not be.
-    df_first: z becomes Student's with these degrees of freedom first.
+    error: Limits are also at most ``most`` - z error; zero where they need not be.
     """
 
     left: FloatArray
     right: FloatArray
     a: FloatArray
     b: FloatArray
-    df: FloatArray
     most: FloatArray
     least: FloatArray
     error: FloatArray
-    df_first: FloatArray
 
     @classmethod
-    def of(
-        cls, m: Moments, low: FloatArray, high: FloatArray, is_difference: NDArray[np.bool_], least: FloatArray
-    ) -> Side:
-        """Return the law for contrasts whose unseen unit would have the value ``low``, or on the other side ``high``.
+    def of(cls, m: Moments, low: FloatArray, is_difference: NDArray[np.bool_], least: FloatArray) -> Side:
+        """Return the law for contrasts whose unseen unit would have the value ``low``.
 
-        x, the effective number of events above the mean, has the typical size r; x / (2 x + 2) of such an event is
-        added, so that 0 of n has the limit 0.
-
-        Units above and below a difference are different events: gains say nothing of losses, and four moments make the
+        Units above and below a difference are different events: gains say nothing of losses, and three moments make the
         tail beyond the rarer events too short. A limit of differences is therefore never beyond the normal one whose
-        variance has the added unit. Elsewhere mean and skewness determine the variance, whose own error counts: z
-        becomes Student's, with as many degrees of freedom as (k - 1 - g^2) s^4 / n, k kurtosis and g skewness, says.
-        For scores of 0 and 1 these are infinite.
-
-        The excess kurtosis of a mean with Dirichlet weights is that of the beta variable plus 6 (k - 1 - g^2) / n.
+        variance has the added unit.
         """
-        slope = _ratio(m.third, m.variance)
-        size = np.maximum(np.sqrt(_ratio(m.fourth, m.variance)), np.abs(slope))
-        events = m.n * _ratio(m.variance, size**2) * (1 + _ratio(slope, size)) / 2
-        other = np.minimum(m.mean + size, np.maximum(high, m.mean))
-        units = m.with_mass(1.0, np.minimum(low, m.mean)).with_mass(events / (2 * events + 2), other)
-        slope = _ratio(units.third, units.variance)
-        half = np.sqrt(slope**2 / 4 + units.variance)
-        left, right = units.mean + slope / 2 - half, units.mean + slope / 2 + half
+        n, mean, variance, third = m.with_unit(np.minimum(low, m.mean))
+        slope = _ratio(third, variance)
+        half = np.sqrt(slope**2 / 4 + variance)
+        left, right = mean + slope / 2 - half, mean + slope / 2 + half
         share = np.clip(_ratio(half - slope / 2, 2 * half, 0.5), 1e-300, 1.0)
-        beyond = _ratio(units.fourth, units.variance**2, 1.0) - 1 - _ratio(slope**2, units.variance)
-        own = _ratio(m.fourth, m.variance**2, 1.0) - 1 - _ratio(m.third**2, m.variance**3)
         added = np.maximum(m.mean - low, 0.0) ** 2 / m.n
         return cls(
             left=left,
             right=right,
-            a=units.n * share,
-            b=np.maximum(units.n * (1 - share), 1e-300),
-            df=4 + units.n / np.maximum(beyond, 1e-9 * units.n),
+            a=n * share,
+            b=np.maximum(n * (1 - share), 1e-300),
             most=m.mean,
             least=np.minimum(least, m.mean),
             error=np.where(is_difference, np.sqrt((m.variance + added) / m.n), 0.0),
-            df_first=np.where(is_difference, 1e12, (m.n - 1) * np.maximum(1.0, 2 / np.maximum(own, 1e-9))),
         )
 
     def limit(self, z: FloatArray | float) -> FloatArray:
         """Return the lower limits at z, a normal quantile."""
-        first = student.isf(norm.sf(z), self.df_first)
-        t = student.isf(norm.sf(first), self.df) * np.sqrt(1 - 2 / self.df)
         spread = self.right > self.left
         a, b = np.where(spread, self.a, 1.0), np.where(spread, self.b, 1.0)
-        limit = self.left + (self.right - self.left) * betaincinv(a, b, ndtr(-t))
-        return np.maximum(np.minimum(limit, self.most - np.maximum(t, 0) * self.error), self.least)
+        limit = self.left + (self.right - self.left) * betaincinv(a, b, norm.sf(z))
+        return np.maximum(np.minimum(limit, self.most - np.maximum(z, 0) * self.error), self.least)
 
     def evidence(self, delta: FloatArray | float) -> FloatArray:
         """Return the z at which the lower limits are delta: evidence that the contrasts are above delta."""
         spread = self.right > self.left
         unit = np.clip((delta - self.left) / np.where(spread, self.right - self.left, 1.0), 0.0, 1.0)
         below = np.where(spread, betainc(self.a, self.b, unit), np.asarray(delta) >= self.left)
-        t = -ndtri(np.clip(below, *_TAILS))
-        most = np.divide(self.most - delta, self.error, out=np.full(t.shape, np.inf), where=self.error > 0)
-        t = np.minimum(t, most)
-        z = norm.isf(np.clip(student.sf(t / np.sqrt(1 - 2 / self.df), self.df), *_TAILS))
-        z = norm.isf(np.clip(student.sf(z, self.df_first), *_TAILS))
+        z = norm.isf(np.clip(below, *_TAILS))
+        most = np.divide(self.most - delta, self.error, out=np.full(z.shape, np.inf), where=self.error > 0)
+        z = np.minimum(z, most)
         z = np.where(np.asarray(delta) < self.least, norm.isf(_TAILS[0]), z)
         return np.where(np.asarray(delta) >= self.most, np.minimum(z, 0.0), z)
 
@@ -207,37 +175,135 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContrastLaw:
-    """Limits and z statistics of J contrasts: normal ones, or those of means of scores.
+class Tails:
+    """Tails of t statistics: normal, or with fewer than ``FEW_UNITS`` units Student's times a scale.
 
-    estimate, std_error (J,): Normal limits have NaN statistics where a standard error is zero.
-    sides: Limits of means of scores, of some of the contrasts each; empty for normal limits.
+    df: Degrees of freedom of all statistics, or of each of J, (J,).
+    """
+
+    df: FloatArray | float = np.inf
+    scale: float = 1.0
+
+    @property
+    def few(self) -> NDArray[np.bool_]:
+        """Where the tails are Student's."""
+        return np.asarray(self.df + 1 < FEW_UNITS)
+
+    def to_normal(self, t: FloatArray) -> FloatArray:
+        """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t, (J,)."""
+        if not self.few.any():
+            return t
+        z = norm.isf(np.maximum(student.sf(np.abs(t) / self.scale, self.df), _TAILS[0]))
+        return np.where(self.few, np.sign(t) * z, t)
+
+    def from_normal(self, z: float | FloatArray) -> FloatArray:
+        """Return the numbers above zero that t statistics exceed as often as a normal variable exceeds z."""
+        return np.where(self.few, self.scale * student.isf(norm.sf(z), self.df), z) if self.few.any() else np.asarray(z)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContrastLaw:
+    """Limits and z statistics of J contrasts: normal ones, Student's, those of means of scores, or those of win shares.
+
+    estimate, std_error (J,): z statistics of normal limits and of win shares are NaN where a standard error is zero.
+    sides: Limits of means of scores or of win shares, of some of the contrasts each; empty for other limits.
+    tails: Of each contrast's statistic.
+    typical: Tails to which critical values belong.
     """
 
     estimate: FloatArray
     std_error: FloatArray
     sides: tuple[Sides, ...] = ()
+    tails: Tails = Tails()
+    typical: Tails = Tails()
 
     def limits(self, critical: float) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper limits at a critical value; that of normal limits is in standard errors."""
+        """Return lower and upper limits at a critical value, in standard errors unless they are those of means.
+
+        A contrast with other tails than the typical ones has the critical value that it exceeds as often.
+        """
+        own: FloatArray = np.full(len(self.estimate), float(critical))
+        if np.ndim(self.tails.df):
+            own = self.tails.from_normal(self.typical.to_normal(own))
         if not self.sides:
-            half_width = critical * self.std_error
-            return self.estimate - half_width, self.estimate + half_width
-        low, high = np.empty((2, len(self.estimate)))
+            return self.estimate - own * self.std_error, self.estimate + own * self.std_error
+        low, high = self.estimate.copy(), self.estimate.copy()
         for some in self.sides:
-            low[some.rows], high[some.rows] = some.limit(some.lower, critical), -some.limit(some.upper, critical)
+            z = own[some.rows]
+            low[some.rows], high[some.rows] = some.limit(some.lower, z), -some.limit(some.upper, z)
         return low, high
 
-    def statistics(self, delta: float = 0.0) -> FloatArray:
-        """Return signed z statistics against delta: |z| > c exactly where the limits at c exclude delta."""
-        z = np.full(len(self.estimate), np.nan)
+    def statistics(self, delta: FloatArray | float = 0.0) -> FloatArray:
+        """Return signed z statistics against delta, (J,): |z| > c exactly where the limits at c exclude delta."""
+        z, delta = np.full(len(self.estimate), np.nan), np.broadcast_to(delta, self.estimate.shape)
         if not self.sides:
             return np.divide(self.estimate - delta, self.std_error, out=z, where=self.std_error > 0)
         for some in self.sides:
-            above = some.evidence(some.lower, np.full(len(some.rows), delta))
-            below = some.evidence(some.upper, np.full(len(some.rows), -delta))
+            above = some.evidence(some.lower, delta[some.rows])
+            below = some.evidence(some.upper, -delta[some.rows])
             z[some.rows] = np.where(above > 0, above, np.where(below > 0, -below, 0.0))
         return z
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WinShares:
+    """What limits of win shares from votes need: those of Clopper and Pearson, with an effective number of votes.
+
+    low, high (d,): Smallest and largest possible values.
+    df: Degrees of freedom of quantiles.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    df: float
+
+    def is_possible(self, n_estimates: int) -> bool:
+        """Whether the numbers, as they are read from a file, have the right shapes and order."""
+        if not self.low.shape == self.high.shape == (n_estimates,):
+            return False
+        return self.df >= 1 and bool((np.isfinite(self.high - self.low) & (self.low < self.high)).all())
+
+    def combined(self, matrix: ContrastMatrix) -> WinShares:
+        """Return the possible values of contrasts, (J, d)."""
+        size = abs(matrix)
+        plus, minus = (size + matrix) / 2, (size - matrix) / 2
+        low, high = plus @ self.low - minus @ self.high, plus @ self.high - minus @ self.low
+        return WinShares(low, high, self.df)
+
+    def sides(self, estimate: FloatArray, std_error: FloatArray) -> tuple[Sides, ...]:
+        """Return the limits of the shares or contrasts, (d,), from their estimates and standard errors.
+
+        Of all possible values, u of the way has the standard error s: so has a share of N = u (1 - u) / s^2 votes (Korn
+        and Graubard 1998, Confidence intervals for proportions with small expected number of positive counts estimated
+        from survey data, Survey Methodology 24). Less than one vote from an end, N is about 1 / s and, at the end,
+        sqrt(c) / s, where labels that are all equal have been given the variance c / n.
+        """
+        rows = np.flatnonzero((std_error > 0) & (self.high > self.low))
+        estimate_of, low, high = estimate[rows], self.low[rows], self.high[rows]
+        u, s = np.clip((estimate_of - low) / (high - low), 0, 1), std_error[rows] / (high - low)
+        near = np.minimum(u, 1 - u)
+        at_end = 1 + (np.sqrt(RULE_OF_THREE) - 1) * np.maximum(1 - near / s, 0)
+        n = np.maximum(u * (1 - u) / s**2, at_end * np.sqrt(1 - near) / s)
+        none = np.zeros(len(rows))
+
+        def side(u: FloatArray, most: FloatArray, low: FloatArray, high: FloatArray) -> Side:
+            a = np.maximum(n * u, 1e-300)
+            return Side(low, high, a, n * (1 - u) + 1, most, np.minimum(low, most), none)
+
+        sides = side(u, estimate_of, low, high), side(1 - u, -estimate_of, -high, -low)
+        return (Sides(rows, estimate_of, none + 1, *((one,) for one in sides)),)
+
+
+def df_of_shares(influence: FloatArray) -> float:
+    """Return the degrees of freedom of standard errors of win shares, from influence values of prompts, (n, d).
+
+    (k - 1 - g^2) s^4 / n is the variance of a variance that mean and skewness do not determine, with kurtosis k and
+    skewness g. It is zero where every prompt has one vote on the same pair; of all shares the mean counts.
+    """
+    centred = influence - influence.mean(axis=0)
+    second, third, fourth = ((centred**power).mean(axis=0) for power in (2, 3, 4))
+    own = _ratio(fourth, second**2, 1.0) - 1 - _ratio(third**2, second**3)
+    return float((len(influence) - 1) * np.maximum(1.0, 2 / np.maximum(own.mean(), 1e-9)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,8 +312,8 @@ class MeanScores:
 
     estimate (K,): The means.
     n: Number of units.
-    m11, m21, m31, m22 (K + 1, K + 1): Means over units of products c_j^p c_k^q of centred values of the models, and of
-        the mean of all models, the last row and column.
+    m11, m21 (K + 1, K + 1): Means over units of products c_j^p c_k^q of centred values of the models, and of the mean
+        of all models, the last row and column.
     low, high (K,): Values that an unseen unit would have in a mean, on both sides.
     size (K,): Typical size of a difference of two models on a unit.
     reach (K,): How much farther from the mean than ``low`` and ``high`` an unseen unit is: above one where prompts have
@@ -260,8 +326,6 @@ class MeanScores:
     n: float
     m11: FloatArray
     m21: FloatArray
-    m31: FloatArray
-    m22: FloatArray
     low: FloatArray
     high: FloatArray
     size: FloatArray
@@ -274,15 +338,13 @@ class MeanScores:
     def of(cls, values: FloatArray, **known: Any) -> MeanScores:
         """Return the means of unit values, (n, K), with the fields that these do not tell."""
         mean, n = values.mean(axis=0), len(values)
-        products = [np.zeros((len(mean) + 1,) * 2) for _ in range(4)]
+        m11, m21 = np.zeros((2, len(mean) + 1, len(mean) + 1))
         for rows in np.array_split(values, max(1, values.size // _VALUES)):
             c = rows - mean
             c = np.column_stack([c, c.mean(axis=1)])
-            square = c**2
-            for total, first, second in zip(products, (c, square, square * c, square), (c, c, c, square), strict=True):
-                total += first.T @ second / n
-        m11, m21, m31, m22 = products
-        return cls(estimate=mean, n=float(n), m11=m11, m21=m21, m31=m31, m22=m22, values=values, **known)
+            m11 += c.T @ c / n
+            m21 += np.square(c).T @ c / n
+        return cls(estimate=mean, n=float(n), m11=m11, m21=m21, values=values, **known)
 
     def moments(self, matrix: FloatArray) -> Moments:
         """Return the moments of contrasts, (J, K): from the products those of one or two means or the mean of all."""
@@ -290,7 +352,7 @@ class MeanScores:
         terms = np.column_stack([matrix - constant[:, None], constant * matrix.shape[1]])
         terms[np.abs(terms) < 1e-13 * np.abs(terms).max(axis=1, initial=0.0, keepdims=True)] = 0.0
         mean, n = matrix @ self.estimate, np.full(len(matrix), self.n)
-        variance, third, fourth = (np.zeros(len(matrix)) for _ in range(3))
+        variance, third = np.zeros((2, len(matrix)))
         is_short = (terms != 0).sum(axis=1) <= 2
         if is_short.any():
             rows, place = terms[is_short], np.arange(int(is_short.sum()))
@@ -299,11 +361,9 @@ class MeanScores:
             rows[place, a] = 0.0
             b = np.abs(rows).argmax(axis=1)
             y = rows[place, b]
-            m11, m21, m31, m22 = self.m11, self.m21, self.m31, self.m22
+            m11, m21 = self.m11, self.m21
             variance[is_short] = x**2 * m11[a, a] + y**2 * m11[b, b] + 2 * x * y * m11[a, b]
             third[is_short] = x**3 * m21[a, a] + y**3 * m21[b, b] + 3 * x * y * (x * m21[a, b] + y * m21[b, a])
-            fourth[is_short] = x**4 * m22[a, a] + y**4 * m22[b, b] + 6 * x**2 * y**2 * m22[a, b]
-            fourth[is_short] += 4 * x * y * (x**2 * m31[a, b] + y**2 * m31[b, a])
         if not is_short.all():
             if self.values is None:
                 raise DataNotStoredError(
@@ -312,10 +372,10 @@ class MeanScores:
                 )
             for rows in np.array_split(np.flatnonzero(~is_short), max(1, len(matrix) * len(self.values) // _VALUES)):
                 d = (self.values - self.estimate) @ matrix[rows].T
-                variance[rows], third[rows], fourth[rows] = ((d**power).mean(axis=0) for power in (2, 3, 4))
+                variance[rows], third[rows] = (d**2).mean(axis=0), (d**3).mean(axis=0)
         least = _ROUNDING * (matrix**2 @ np.diag(self.m11)[:-1])
         varies = variance > least + _EXACT * (np.abs(matrix) @ np.abs(self.estimate)) ** 2
-        return Moments(n, mean, *(np.where(varies, part, 0.0) for part in (variance, third, fourth)))
+        return Moments(n, mean, *(np.where(varies, part, 0.0) for part in (variance, third)))
 
     def sides(
         self, matrix: FloatArray, estimate: FloatArray, std_error: FloatArray | None, small_sample: float
@@ -343,8 +403,8 @@ class MeanScores:
         low = estimate + reach * np.minimum(lowest + shift - estimate, 0.0)
         high = estimate + reach * np.maximum(highest + shift - estimate, 0.0)
         return (
-            Side.of(moments, low, high, is_difference, np.where(np.isfinite(bottom), bottom, -np.inf)),
-            Side.of(moments.mirrored(), -high, -low, is_difference, -top),
+            Side.of(moments, low, is_difference, np.where(np.isfinite(bottom), bottom, -np.inf)),
+            Side.of(moments.mirrored(), -high, is_difference, -top),
         )
 
 
@@ -393,11 +453,11 @@ class CombinedMeans:
         for part in self.parts:
             k = len(part.estimate)
             vectors = [part.estimate, part.low, part.high, part.size, part.reach, part.least, part.most]
-            products = [part.m11, part.m21, part.m31, part.m22]
+            products = [part.m11, part.m21]
             if [each.shape for each in vectors + products] != [(k,)] * len(vectors) + [(k + 1, k + 1)] * len(products):
                 return False
             numbers += [np.array(part.n), *vectors, *products]
-            if part.n < 2 or (part.reach <= 0).any() or min(np.diag(part.m11).min(), np.diag(part.m22).min()) < 0:
+            if part.n < 2 or (part.reach <= 0).any() or np.diag(part.m11).min() < 0:
                 return False
         n_means = sum(len(part.estimate) for part in self.parts)
         return self.matrix.shape == (n_estimates, n_means) and all(np.isfinite(each).all() for each in numbers)
@@ -408,10 +468,10 @@ class CombinedMeans:
         variance = np.concatenate([(part.size * part.reach / part.n) ** 2 / 2 for part in self.parts])
         return np.asarray((self.matrix * variance) @ self.matrix.T)
 
-    def law(
+    def sides(
         self, estimate: FloatArray, std_error: FloatArray, contrasts: ContrastMatrix | None, small_sample: float
-    ) -> ContrastLaw:
-        """Return the law of contrasts, (J, d), of the combinations, or of the combinations themselves.
+    ) -> tuple[Sides, ...]:
+        """Return the limits of contrasts, (J, d), of the combinations, or of the combinations themselves.
 
         estimate, std_error (J,): Of the contrasts.
         """
@@ -427,7 +487,7 @@ class CombinedMeans:
                 rows, of_parts = inside + start, zip(self.parts, places, pattern, strict=True)
                 chosen = [(part, matrix[inside, place]) for part, place, has in of_parts if has]
                 found.append(_sides_of(rows, chosen, estimate[rows], std_error[rows], small_sample))
-        return ContrastLaw(estimate, std_error, tuple(found))
+        return tuple(found)
 
 
 def _sides_of(
@@ -467,7 +527,11 @@ def typical_sizes(values: FloatArray, span: float) -> tuple[float, float]:
         square = np.square(np.where(np.abs(d) > smallest, d, 0.0))
         return np.array([square.sum(), np.square(square).sum()])
 
-    own = sums(values - np.median(values, axis=0)) + _PRIOR * np.array([span**2, span**4])
+    full = np.array([span**2, span**4])
+    own = sums(values - np.median(values, axis=0)) + _PRIOR * full
     pair = sum((sums(values[:, :j] - values[:, [j]]) for j in range(1, values.shape[1])), np.zeros(2))
     deviation = float(np.sqrt(own[1] / own[0])) if own[0] > 0 else 0.0
-    return deviation, float(np.sqrt(pair[1] / pair[0])) if pair[0] > 0 else deviation
+    if not pair[0] > 0:
+        return deviation, deviation
+    pair = pair + _PRIOR_OF_PAIRS * full
+    return deviation, float(np.sqrt(pair[1] / pair[0]))

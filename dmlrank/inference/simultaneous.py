@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 
 from .._utils.computation import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
@@ -37,7 +37,7 @@ from .bootstrap_and_max_t import (
 )
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw
+from .score_limits import ContrastLaw, ContrastMatrix
 from .wald import TWO_SIDED, Alternative
 
 # Methods for tests of differences.
@@ -60,13 +60,19 @@ class Family:
 
     varies (J,): Which of the estimates vary; the others are not in the family.
     draw: Returns draws of this statistic; None where one test decides all. With ``normal``, not those of a bootstrap.
-    covariance: Covariance of the estimates, whose degrees of freedom quantiles have.
+    covariance, contrasts (J, d): Covariance whose degrees of freedom quantiles have, and what is estimated, or None.
     """
 
     def __init__(
-        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance, normal: bool = True
+        self,
+        varies: NDArray[np.bool_],
+        draw: Callable[[], Draws] | None,
+        covariance: Covariance,
+        contrasts: ContrastMatrix | None = None,
+        normal: bool = True,
     ) -> None:
         self.varies, self._draw, self._covariance, self._normal = varies, draw, covariance, normal
+        self._contrasts = contrasts
 
     @classmethod
     def of_contrasts(
@@ -77,8 +83,8 @@ class Family:
         errors = np.sqrt(np.square(factor).sum(axis=1)) if std_errors is None else std_errors
         varies = errors > (1e-9 * errors.max(initial=0.0) if std_errors is None else 0)
         if varies.sum() <= 1 or factor.shape[1] == 1:
-            return cls(varies, None, covariance)
-        return cls(varies, lambda: max_abs_normal_draws(factor[varies] / errors[varies, None]), covariance)
+            return cls(varies, None, covariance, contrasts)
+        return cls(varies, lambda: max_abs_normal_draws(factor[varies] / errors[varies, None]), covariance, contrasts)
 
     @cached_property
     def _maxima(self) -> Draws | None:
@@ -100,7 +106,7 @@ class Family:
         """
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
-            t = self._covariance.to_normal(np.abs(z[tested]))
+            t = self._covariance.tails(self._contrasts).to_normal(np.abs(z))[tested]
             p = 2 * scipy.stats.norm.sf(t)
             adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
         return adjusted
@@ -115,9 +121,11 @@ class MaxT:
 
     Notes
     -----
-    With few units, t statistics and critical values are mapped to normal ones of the same tail probability and back:
-    t statistics are then Student's, and normal draws say how they depend on each other. For independent estimates this
-    is Sidak's bound. Draws with one common denominator would be too narrow, because every estimate has its own.
+    With few units, t statistics and critical values are mapped to normal ones of the same tail probability and back,
+    each with its own degrees of freedom: t statistics are then Student's, and normal draws say how they depend on each
+    other. For independent estimates this is Sidak's bound. Draws with one common denominator would be too narrow,
+    because every estimate has its own. Critical values are those of typical degrees of freedom, see
+    :class:`ContrastLaw`.
     """
 
     def __init__(
@@ -127,12 +135,11 @@ class MaxT:
         bootstrap: MultiplierBootstrap | None = None,
         n_draws: int = NORMAL_DRAWS,
     ) -> None:
-        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance, bootstrap, seed, n_draws
+        # Draws of the bootstrap need no quantiles of Student's t.
+        self.covariance = covariance if bootstrap is None else covariance.normal
+        self.bootstrap, self._seed, self._n_draws = bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
         self.n_jobs: int | None = 1
-        if bootstrap is not None:
-            # Draws of the bootstrap need no quantiles of Student's t.
-            self.covariance = replace(self.covariance, df=np.inf)
         self.widened = self.covariance.widened
         self._step_down: tuple[FloatArray, tuple[FloatArray, Draws]] | None = None
 
@@ -225,8 +232,7 @@ class MaxT:
     def adjust(
         self, contrasts: Contrasts, z: FloatArray, *, method: str, alternative: Alternative, alpha: float
     ) -> Adjusted:
-        """Test differences of scores that vary, (J,), as one family."""
-        z = self.covariance.to_normal(z)
+        """Test differences of scores that vary, (J,), as one family; z are normal numbers of the same tails."""
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
             n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
@@ -251,9 +257,8 @@ class MaxT:
     ) -> list[tuple[FloatArray, FloatArray]]:
         """Test both directions of differences, (J,), by families: adjusted p-values of "is positive" and "is negative".
 
-        Both directions of a pair belong to a family until they are rejected.
+        Both directions of a pair belong to a family until they are rejected. z are normal numbers of the same tails.
         """
-        z = self.covariance.to_normal(z)
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
@@ -371,7 +376,7 @@ def compare_differences(
     if usable.any():
         z[usable] = alternative.statistics(law)[usable]
         p[usable], adjusted[usable], critical = simultaneous.adjust(
-            contrasts.take(usable), z[usable], method=method, alternative=alternative, alpha=alpha
+            contrasts.take(usable), law.tails.to_normal(z)[usable], method=method, alternative=alternative, alpha=alpha
         )
     low, high = (np.where(usable, limit, np.nan) for limit in alternative.limits(law, critical))
     return PairTests(first, second, law.estimate, contrasts.std_error, z, p, adjusted, low, high, critical)
@@ -383,12 +388,12 @@ def law_of_differences(
     """Return differences ``estimate[first] - estimate[second]``, (J,), for draws, and with their law."""
     covariance, size = simultaneous.covariance, len(first)
     matrix = None
-    if covariance.means is not None:
+    if any(part is not None for part in (covariance.means, covariance.of_scores, covariance.shares)):
         rows, signs = np.tile(np.arange(size), 2), np.repeat([1.0, -1.0], size)
-        matrix = csr_matrix((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
+        matrix = csr_array((signs, (rows, np.concatenate([first, second]))), shape=(size, len(estimate)))
     plain = differences(covariance, first, second)
     law = covariance.law(estimate[first] - estimate[second], plain.std_error, matrix)
-    return plain if matrix is None else differences(simultaneous.widened, first, second), law
+    return plain if covariance.means is None else differences(simultaneous.widened, first, second), law
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -453,7 +458,7 @@ def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float
 
 
 def _varying_pairs(estimate: FloatArray, simultaneous: Simultaneous, sign: int) -> tuple[Contrasts, FloatArray]:
-    """Return all differences with a positive variance, and their z statistics times a sign, (J,)."""
+    """Return all differences with a positive variance, and their z statistics, normal ones, times a sign, (J,)."""
     contrasts, law = law_of_differences(estimate, simultaneous, *np.triu_indices(len(estimate), 1))
     varies = contrasts.std_error > 0
-    return contrasts.take(varies), sign * law.statistics()[varies]
+    return contrasts.take(varies), sign * law.tails.to_normal(law.statistics())[varies]

@@ -16,7 +16,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown
 from .confidence_sequence import Boundary, ConfidenceSequence
 from .covariance import Covariance
-from .score_limits import ContrastLaw
+from .score_limits import ContrastLaw, Tails
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
@@ -28,9 +28,9 @@ def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
     return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
 
 
-def two_sided_p_values(z: FloatArray, covariance: Covariance) -> FloatArray:
-    """Return the two-sided p-values, (d,), of z statistics of estimates with a covariance."""
-    return 2 * scipy.stats.norm.sf(np.abs(covariance.to_normal(z)))
+def two_sided_p_values(z: FloatArray, tails: Tails) -> FloatArray:
+    """Return the two-sided p-values, (d,), of z statistics with tails."""
+    return 2 * scipy.stats.norm.sf(np.abs(tails.to_normal(z)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Alternative:
     side: str = "two-sided"
     delta: float = 0.0
 
-    def statistics(self, law: ContrastLaw) -> FloatArray:
-        """Return the z statistics, (J,), of J differences with a law; see the table for normal ones."""
+    def statistics(self, law: ContrastLaw, zero: FloatArray | float = 0.0) -> FloatArray:
+        """Return the z statistics, (J,), of J differences from ``zero`` with a law; see the table for normal ones."""
         if self.side == "equivalence":
-            return np.minimum(law.statistics(-self.delta), -law.statistics(self.delta))
-        return law.statistics(-self.delta if self.side == "noninferiority" else self.delta)
+            return np.minimum(law.statistics(zero - self.delta), -law.statistics(zero + self.delta))
+        return law.statistics(zero + (-self.delta if self.side == "noninferiority" else self.delta))
 
     def evidence(self, z: FloatArray) -> FloatArray:
         """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
@@ -275,9 +275,9 @@ def z_tests(
             )
     covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    z = alternative.statistics(covariance.law(effect - hypothesis.value, covariance.std_errors))
-    boundary = None if sequence is None else sequence.boundary()
-    p = alternative.p_values(z if boundary else covariance.to_normal(z), boundary)
+    law = covariance.law(effect, covariance.std_errors)
+    z, boundary = alternative.statistics(law, hypothesis.value), None if sequence is None else sequence.boundary()
+    p = alternative.p_values(law.tails.to_normal(z), boundary)
     pairs = zip(hypothesis.labels, hypothesis.value, strict=True)
     names = [label if value == 0 else f"{label} = {value:g}" for label, value in pairs]
     return kind(effect, covariance.std_errors, z, np.squeeze(p), names, covariance, alternative, sequence)
@@ -317,7 +317,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
         )
     free = left_vectors[:, :rank].T
     restrictions, values = free @ matrix, free @ value
-    spectrum = np.linalg.eigvalsh(restrictions @ covariance.matrix @ restrictions.T)
+    spectrum, axes = np.linalg.eigh(restrictions @ covariance.matrix @ restrictions.T)
     if spectrum[-1] <= 0 or spectrum[0] <= 1e-14 * spectrum[-1]:
         raise HypothesisError(
             f"some combination of {about} does not vary in the data, so that there is no joint test; leave one of "
@@ -330,7 +330,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
         p = float(scipy.stats.f.sf(statistic / factor, rank, df))
         return WaldTestResults(statistic / factor, p, df, law="F", df_num=rank)
     if sequence is None:
-        law = covariance.wald_law(rank)
+        law = covariance.of_combinations((axes / np.sqrt(spectrum)).T @ restrictions).wald_law(rank)
         p = float(law.sf(statistic))
         if "scale" not in law.kwds:
             return WaldTestResults(statistic, p, rank)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import Formula
 from ..data.graph import Graph
 from ..data.outcomes import WINNERS
-from ..exceptions import listed
 from ..inference.score_limits import fewest_units
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import write_page
@@ -39,8 +38,6 @@ _PAIR_COLUMNS = {
 _POSITION_ALPHA = 0.05
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"
-# Runs of a model on a prompt, on average, from which on the prompts may be something else.
-_MANY_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,36 +210,6 @@ class ScoreCheck:
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
             *gate,
         ]
-
-    def errors(self) -> Iterator[str]:
-        """Yield what to do where models lack scores on a prompt, which stops a fit."""
-        gaps = self.models["missing"][self.models["missing"] > 0].sort_values(ascending=False, kind="stable")
-        if len(gaps):
-            worst = listed([f"{name} ({count:,})" for name, count in gaps.items()], 5)
-            yield (
-                f"Scores are missing of {worst}; {self.n_common:,} of {self.n_prompts:,} prompts have a score of every "
-                f"model. Say what a missing score means: missing='common' restricts to these prompts, which is right "
-                f"if scores are missing for reasons that have nothing to do with the answers; missing='model' lets "
-                f"features of the formula say which scores are missing; missing=0.0 counts them as failures. Where a "
-                f"plan drew which runs were made, fit with its propensities (propensity=), and not with "
-                f"missing='common', because the plan prefers some prompts."
-            )
-
-    def problems(self) -> Iterator[str]:
-        """Yield what a fit does with runs without a score, and which prompts may be none."""
-        if self.n_lost:
-            yield (
-                f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
-                f"because the model has a score on the prompt from another run, unless missing=0.0 counts them as "
-                f"failures; sensitivity() of the fit bounds what they could change."
-            )
-        n_cells = int(self.models["prompts"].sum())
-        if self.n_scores > _MANY_RUNS * max(n_cells, 1):
-            yield (
-                f"A model has {self.n_scores / n_cells:.0f} scores on a prompt on average, which count as its runs: "
-                f"are the {self.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name "
-                f"the column that identifies a prompt in context=, and that of runs in run=."
-            )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

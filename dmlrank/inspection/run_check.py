@@ -29,7 +29,7 @@ from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import EqualTasks, Options
 from ..report.statements import as_sentence
-from .advice import find_errors, find_problems
+from .advice import Found, find_errors, find_problems
 from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreCheck
 
 
@@ -120,7 +120,7 @@ def inspect_data(source: Source, options: Options) -> Check:
         outcome_kind=data.outcome_kind,
         scores=scores,
     )
-    errors = [*unreadable, *find_errors(check, str(options.missing), options.learning.n_folds)]
+    errors = [*unreadable, *find_errors(Found(check, str(options.missing), options.learning.n_folds))]
     left_out = None
     try:
         if not order.matters:
@@ -136,8 +136,9 @@ def inspect_data(source: Source, options: Options) -> Check:
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
     said = (*([str(left_out)] if left_out is not None else []), *map(str, notices))
     voters = () if rows.are_partitioned or scores is not None else _possible_voters(source, options, available, check)
+    found = Found(check, str(options.missing), options.learning.n_folds, shared, said, voters)
     # What is said of names and labels comes first, because everything else depends on it.
-    problems = (*(as_sentence(str(note)) for note in of_names), *find_problems(check, shared, said, voters))
+    problems = (*(as_sentence(str(note)) for note in of_names), *find_problems(found))
     return replace(check, problems=(*errors, *problems), errors=tuple(errors))
 
 

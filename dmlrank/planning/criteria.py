@@ -144,6 +144,7 @@ class Goal:
     criterion: "A" for the sum of the variances of the contrasts, "D" for their log determinant.
     contrasts: As the caller gave them; None for all scores.
     estimate (K,): Scores of the fit; None: those that the problem implies.
+    sign: -1 where the lowest score of the fit is the best.
     plugin (K,): Plug-in estimates of the fit, where the plan is for other prompts.
     above (K, K): Which models the fit shows to be above which others; None where it is not known.
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
@@ -161,6 +162,7 @@ class Goal:
     criterion: str = "A"
     contrasts: ContrastsLike = None
     estimate: FloatArray | None = None
+    sign: int = 1
     plugin: FloatArray | None = None
     above: NDArray[np.bool_] | None = None
     earlier: FloatArray | None = None
@@ -188,7 +190,7 @@ class Goal:
         if self.contrasts is None:
             return np.empty((0, len(models))), ()
         if isinstance(self.contrasts, Top | Against):
-            return self.contrasts.rows(models, scores, self.above)
+            return self.contrasts.rows(models, self.sign * scores, self.above)
         hypothesis = read_hypothesis(self.contrasts, models)
         return hypothesis.matrix, tuple(hypothesis.labels)
 

@@ -105,6 +105,7 @@ def design_fit(
     goal = replace(
         goal,
         estimate=estimates.estimate,
+        sign=estimates.sign,
         above=_above(estimates, goal.contrasts, from_scratch),
         alpha=estimates.alpha,
         seed=estimates.description.seed,
@@ -113,7 +114,8 @@ def design_fit(
         if newdata is not None:
             raise OptionError(
                 "newdata= is for votes; a plan for scores is for the prompts of the fit, or with from_scratch=True for "
-                "as many of the same kind. For further prompts, run all models on them and fit the rows of all prompts"
+                "as many of the same kind, whose identifiers then take the places of those in the sample. For further "
+                "prompts, run all models on them and fit the rows of all prompts"
             )
         return build(*score_problem(estimates, steps, goal, limits, candidate, from_scratch), limits)
     if candidate is not None:

@@ -15,8 +15,9 @@ from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..inference.ranks import leads_needed, smallest_gap
 from ..plotting.heat_maps import heat_map
+from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
-from ..report.statements import POWER, counted
+from ..report.statements import counted
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
@@ -303,9 +304,9 @@ def _notes_on_runs(solution: Solution, level: str) -> Iterator[str]:
     has_runs = specification.problem.spent > 0 or specification.goal.candidate
     yield (
         f"Standard errors are predicted for a fit of {'all runs' if has_runs else 'these runs alone'} with "
-        f"propensity=plan. uniform: all models that are not complete, on the same random prompts, at the same cost. "
-        f"{level} width: of simultaneous intervals (max-t). runs: expected number of further runs. A model is run once "
-        f"on a prompt: another prompt is worth more than another run, until every prompt is run."
+        f"propensity=plan. uniform: all models that are not complete, on the same random prompts, at the same cost; "
+        f"ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). runs: expected number of further "
+        f"runs. A model is run once on a prompt: another prompt is worth more than another run, until all are run."
     )
     if solution.slack:
         times = int(solution.budget / max(cost, 1e-300))
@@ -333,9 +334,10 @@ def _notes_on_labels(solution: Solution, level: str) -> Iterator[str]:
     source = "the planned labels alone" if earlier is None else "the labels of the fit and the planned labels together"
     yield (
         f"Standard errors are predicted for an estimate from {source}. uniform: all pairs with the same probability, "
-        f"at the same cost. {level} width: of simultaneous intervals (max-t). labels: expected number in which the "
-        f"model, or the pair, is compared. Labels of different prompts are taken as independent: if annotators or "
-        f"other clusters give several of the new labels, standard errors may be larger than predicted."
+        f"at the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). labels: "
+        f"expected number in which the model, or the pair, is compared. Labels of different prompts are "
+        f"taken as independent: if annotators or other clusters give several of the new labels, standard errors may be "
+        f"larger than predicted."
     )
     if solution.slack:
         yield (

@@ -269,10 +269,10 @@ def score_problem(
 
 def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDArray[np.bool_]) -> tuple[int, Goal]:
     """Return which model stands for a candidate, the best of the complete ones or of all, and the goal with it."""
-    names, estimate = estimates.names, estimates.estimate
+    names, merit = estimates.names, estimates.merit
     if candidate in names:
         raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
-    proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+    proxy = int(np.argmax(np.where(is_complete, merit, -np.inf) if is_complete.any() else merit))
     return proxy, replace(
         goal,
         contrasts=[(candidate, names[proxy])] if goal.contrasts is None else goal.contrasts,

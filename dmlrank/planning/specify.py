@@ -148,7 +148,9 @@ def specify(problem: Problem, goal: Goal, limits: Limits) -> Specification:
     scores, models = goal.scores(implied), list(problem.functional.names(problem.models))
     contrasts = goal.targets(models, scores)
     rows = criterion_rows(goal.criterion, contrasts, problem.functional.gauge(len(problem.models)).basis)
-    remark = " ".join(filter(None, [*goal.remarks, remark_on(goal.contrasts, models, scores, goal.above)]))
+    about = remark_on(goal.contrasts, models, goal.sign * scores, goal.above)
+    about = about.replace("highest", "lowest") if goal.sign < 0 else about
+    remark = " ".join(filter(None, [*goal.remarks, about]))
     return Specification(problem, goal, limits, scores, contrasts, rows, remark)
 
 

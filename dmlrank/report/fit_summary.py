@@ -18,19 +18,13 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
+from .facts import short_note, summary_notes
 from .statements import (
     SummaryLevel,
-    as_sentence,
     counted,
-    doubt_note,
     fewest_opponents,
     functional_unit,
-    score_definition,
-    scores_there,
-    sequential_note,
-    summary_notes,
     tie_weight,
-    unit_sentences,
     win_head,
 )
 
@@ -338,25 +332,7 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     subject = f"Ranks and Scores of {n_rows} Models" if results.of_models else f"Estimates of {n_rows} Outputs"
     title = f"{subject}: {results.part}" if results.part else subject
     joint = "Rank sets and simultaneous intervals" if level.separation else joint_statements(results)
-    d = results.description
-    unit = [f"Functional: {functional_unit(results)}."]
-    sentences = [score_definition(results), *unit_sentences(results)] if results.of_models else unit
-    if not results.has_intervals:
-        sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
-    else:
-        confidence = f"With {level.confidence} confidence{level.bootstrap_words}{',' * bool(level.bootstrap)}"
-        looks = "" if results.sequence is None else f", {results.sequence.clause}"
-        sentences.append(f"{confidence} all intervals contain the true values at the same time{looks}.")
-        sentences += sequential_note(results)
-        if level.separation:
-            sentences.append(
-                f"The rank set of a model has the ranks that the data leave possible; with {level.confidence} "
-                f"confidence all rank sets contain the true ranks."
-            )
-    on = f"{d.n_contexts:,} {'prompts' if d.context else 'rows'}"
-    estimated = f"Estimated from {d.n_votes:,} {results.counts}s on {on}."
-    said = (shown.note(joint), *sentences, estimated, *scores_there(results), *doubt_note(results))
-    note = " ".join(filter(None, said))
+    note = " ".join(filter(None, (shown.note(joint), *short_note(results, level))))
     rank = "rank_set" if level.separation else "rank"
     wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
     heads, rows = _cells([found[name] for name in wanted if name in found], shown)

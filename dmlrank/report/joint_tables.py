@@ -15,8 +15,8 @@ from ..fit.estimates import Estimates
 from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
-from .explanations import ASSOCIATION, slope_sentences
 from .statements import as_sentence, counted, first_of
+from .words import slope_sentences
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
 # 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of
@@ -227,4 +227,4 @@ def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tup
         f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
         f"{style.log_loss_without:.4f} without."
     )
-    return (slope_sentences(results, style), ASSOCIATION, boards, changes, loss)
+    return (slope_sentences(results, style), boards, changes, loss)

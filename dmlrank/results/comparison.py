@@ -41,8 +41,8 @@ from ..report.statements import (
     first_of,
     functional_unit,
     percentage,
-    score_words,
 )
+from ..report.words import score_words
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
@@ -263,7 +263,8 @@ class Comparison(JointBoards):
         """
         joint = self.joint
         scores = list(joint.index)
-        value = dict(zip(scores, joint.estimate.tolist(), strict=True))
+        signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
+        value = {score: signs[score[0]] * number for score, number in zip(scores, joint.estimate, strict=True)}
         reversed_pairs = [
             (model, other, a, b)
             for a, b in combinations(self.names, 2)
@@ -285,9 +286,14 @@ class Comparison(JointBoards):
             alpha=joint.alpha,
         )
         row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
+
+        def row_where(result: str, better: str, worse: str) -> int:
+            high, low = (better, worse) if signs[result] > 0 else (worse, better)
+            return row_of[(result, high), (result, low)]
+
         rows = []
         for model, other, above, below in reversed_pairs:
-            up, down = row_of[(above, model), (above, other)], row_of[(below, other), (below, model)]
+            up, down = row_where(above, model, other), row_where(below, other, model)
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))
@@ -418,7 +424,7 @@ class Comparison(JointBoards):
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-            what = functional_unit(e) if intervals is None else score_words(e, on_page=True).partition(";")[0]
+            what = functional_unit(e) if intervals is None else score_words(e).partition(";")[0]
             method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
@@ -528,7 +534,7 @@ class Comparison(JointBoards):
             f"changes in the table at once, and p-values are adjusted for their number."
         )
         counts = f"{counted(len(rows), 'model')}, {counted(len(later), 'later result')}"
-        header = (("Scores:", score_words(first, on_page=True), "Changes:", counts),)
+        header = (("Scores:", score_words(first), "Changes:", counts),)
         notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
         return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
@@ -911,6 +917,7 @@ class Criteria(Comparison):
             below=below,
             above=above,
             digits=decimals(self.joint.max_t.widened.std_errors, fewest=3),
+            sign=self.results[0].estimates.sign,
             note=(
                 f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
                 f"may be tried out. Shown to be first for some weighting: "

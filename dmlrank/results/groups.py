@@ -30,10 +30,11 @@ from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.intervals import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
+from ..report.facts import verdict_sentences
 from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note
 from ..report.page.render_page import Board
-from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of, verdict_sentences
+from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
@@ -411,8 +412,8 @@ class GroupResults(JointBoards, Generic[Result]):
         for board in boards[1:]:
             if (first := board.level.first) is not None:
                 leaders.setdefault(board.results.models[first.leader], []).append(board.name)
-                decided += [board.name] * first.decided
-        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level, on_page=True)[:1])
+                decided += [board.name] * (first.decided and bool(first.separated.all()))
+        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level)[:1])
         if not leaders or not overall:
             return ""
         by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
@@ -454,6 +455,7 @@ class GroupResults(JointBoards, Generic[Result]):
                 basis=e.covariance.basis,
                 n_clusters=fact.n_clusters,
                 df=float(fact.n_units - 1),
+                of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
                 means=None if covariance.means is None else covariance.means.only(group, place),
             ),
             judge=None,
@@ -547,7 +549,7 @@ class Projection(JointResults, ModelTable):
         null = np.zeros((len(self.coefficients), len(self.models)))
         if self.design.constant:
             null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
-        z = self.joint.covariance.law(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors).statistics()
+        z = self.joint.covariance.law(self.joint.estimate, self.joint.covariance.std_errors).statistics(null.ravel())
         return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:

@@ -121,7 +121,7 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
             # The fit has warned of few clusters already.
             covariance = clustered_covariance(
                 single.changed(Influence.given_prompts) if fixed else single,
-                style_gauge(steps.setup, len(estimates.style.columns), influence.n_scores),
+                style_gauge(steps.setup, len(estimates.style.columns), influence.sizes[place]),
                 steps.units.clusters,
                 steps.units.annotator,
             )
@@ -233,10 +233,10 @@ def _means_by_group(steps: FitState, members: NDArray[np.bool_]) -> tuple[MeanSc
     influence = in_groups(steps.influence.by_context(), members)
     assert scores is not None
     bounds = bounds_of(scores.mean, steps.options.bounds)
-    for part, contexts in zip(influence.parts, influence.contexts, strict=True):
+    for number, contexts in enumerate(influence.contexts):
         codes = None if cluster is None else cluster.of_context[contexts]
         share = share_with_score(steps, contexts)
-        parts.append(limits_of_means(part, bounds, codes, share=share))
+        parts.append(limits_of_means(influence.part(number), bounds, codes, share=share))
     return tuple(parts)
 
 

@@ -183,7 +183,7 @@ class JointResults(Summarised):
             "estimate": joint.estimate,
             "std_error": joint.covariance.std_errors,
             "statistic": z,
-            "p_value": two_sided_p_values(z, joint.covariance),
+            "p_value": two_sided_p_values(z, joint.covariance.tails()),
             "p_adjusted": (max_t or joint.max_t).adjusted_p_values(z, centred=False),
             "conf_low": limits["lower"],
             "conf_high": limits["upper"],

@@ -20,7 +20,15 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.covariance import Covariance, covariance_of_mean, joint_means, match_blocks, stack_influences
+from ..inference.covariance import (
+    Covariance,
+    covariance_of_mean,
+    joint_df,
+    joint_means,
+    joint_shares,
+    match_blocks,
+    stack_influences,
+)
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import WaldTestResults, wald_test
 from ..report.statements import counted
@@ -330,6 +338,8 @@ def _joint_estimates(
             min(block.df for block in blocks),
             joint_means(blocks),
             max(block.scale for block in blocks),
+            joint_df(blocks),
+            joint_shares(blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -388,7 +398,9 @@ def _covariance_by_influence(
         basis=block_diag(*(covariance.basis for covariance in reported)),
         df=min(covariance.df for covariance in reported),
         scale=max(covariance.scale for covariance in reported),
+        of_scores=joint_df(reported),
         means=joint_means(reported, _orders_of_units(steps, shared) if shared.is_same else None),
+        shares=joint_shares(reported),
     )
 
 
@@ -486,6 +498,7 @@ def why_not_comparable(a: Estimates, b: Estimates) -> str:
         ("their estimators are {} and {}", a.estimator, b.estimator),
         ("their functionals are {} and {}", a.functional_label, b.functional_label),
         ("their units are {} and {}; rescale both alike", _unit(a), _unit(b)),
+        ("the best score is the {} and the {}", *("highest" if e.sign > 0 else "lowest" for e in (a, b))),
         ("they are about {} and {}", a.part or "all prompts", b.part or "all prompts"),
         ("cov_kwds prompts is {} and {}; fit both alike", a.description.prompts, b.description.prompts),
         (
@@ -574,5 +587,5 @@ def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
     largest = np.abs(projected).max(initial=0.0)
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0
-    means = None if covariance.means is None else covariance.means.combined(matrix)
-    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis, means=means)
+    combined = covariance.of_combinations(matrix)
+    return replace(combined, matrix=np.asarray((projected + projected.T) / 2), basis=basis)

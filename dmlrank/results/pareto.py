@@ -205,6 +205,7 @@ def score_against_cost(e: Estimates, steps: FitState | None, cost: str | Mapping
         covariance = replace(covariance.of_combinations(np.diag(scale)), basis=covariance.basis)
         values = np.concatenate([values, costs / unit])
         first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
+    covariance = covariance if e.sequence is None else covariance.normal
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")
     tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)

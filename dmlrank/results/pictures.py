@@ -116,7 +116,7 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     low, high = e.intervals(critical_value_of(e, simultaneous, alpha))
     method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
     level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
-    level += f"\n{e.sequence.clause}" if e.sequence is not None else ""
+    level += f"\n{e.looks}" if e.looks else ""
     counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"

@@ -40,9 +40,11 @@ from ..inference.simultaneous import (
 )
 from ..inference.wald import WaldTestResults, read_alternative, wald_test
 from ..options import DEFAULT_START, Options
+from ..report.facts import explanation_text, verdict_sentences
 from ..report.fit_summary import (
     INTERVAL_KINDS,
     build_summary,
+    fit_facts,
     rows_to_show,
     slim_summary,
     tidy_frame,
@@ -55,7 +57,6 @@ from ..report.statements import (
     sequential_note,
     some_of,
     unseen_note,
-    verdict_sentences,
 )
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
@@ -283,7 +284,8 @@ class RankResults(Summarised):
         Notes
         -----
         Limits of means of scores are not symmetric: each counts one prompt, or cluster, that has not been seen
-        (the module ``score_limits``), so that 0 of 500 unsafe answers are at most .7 %.
+        (the module ``score_limits``), so that 0 of 500 unsafe answers are at most .7 %. Those of win shares are the
+        limits of Clopper and Pearson with as many votes as have the standard error.
 
         Examples
         --------
@@ -526,7 +528,7 @@ class RankResults(Summarised):
             functional=functional_unit(e),
             remark=" ".join([*doubt_note(e), *sequential_note(e)]),
             is_natural=e.scale.natural,
-            looks="" if e.sequence is None else e.sequence.clause,
+            looks=e.looks,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -595,7 +597,7 @@ class RankResults(Summarised):
             n_separated=int(separation.separated[among_seen].sum()) // 2,
             bootstrap=self.simultaneous.multipliers,
             remark=" ".join([*few_prompts_note(e), *unseen_note(e), *doubt_note(e), *sequential_note(e)]),
-            looks="" if e.sequence is None else e.sequence.clause,
+            looks=e.looks,
         )
 
     @Needs(models=_ORDER, intervals=True, drawn=True)
@@ -1290,7 +1292,7 @@ class RankResults(Summarised):
             confidence = f"{100 * (1 - self._alpha(alpha)):g} % joint confidence"
             sentences.append(f"Shown to be in the top {top} ({confidence}): {are}; others that may be: {others}.")
         about = [f"{e.part}:"] if e.part else []
-        looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
+        looks = [f"This holds {e.looks}."] if e.looks else []
         return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
 
     @Needs(drawn=True)
@@ -1319,9 +1321,8 @@ class RankResults(Summarised):
           Each score is the mean share of comparisons that the model wins against the
           other 7
         """
-        from ..report.explanations import explanation_text
-
-        return explanation_text(self.estimates, summary_level(self.estimates, self.simultaneous, self._alpha(alpha)))
+        level = summary_level(self.estimates, self.simultaneous, self._alpha(alpha))
+        return explanation_text(self.estimates, level, fit_facts(self.estimates))
 
     @Needs(drawn=True)
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
@@ -1531,7 +1532,7 @@ class RankResults(Summarised):
     def __repr__(self) -> str:
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
-        looks = "" if e.sequence is None else f"; {e.sequence.clause}"
+        looks = f"; {e.looks}" if e.looks else ""
         best = f"first {e.models[int(np.argmax(e.merit))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
@@ -1760,6 +1761,8 @@ class RankResults(Summarised):
         said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))
         e = replace(e, diagnostics=replace(e.diagnostics, warnings=said, doubts=doubts))
         bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
+        # Intervals of the draws need no degrees of freedom of each score.
+        e = replace(e, covariance=replace(e.covariance, of_scores=None))
         return replace(self, estimates=e, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))
 
     @Needs()

@@ -94,10 +94,14 @@ class ZTestResults(Summarised, ZTests):
             rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
-        law = f"P and intervals: Student's t with {self.covariance.df:.0f} degrees of freedom."
-        if self.covariance.means is not None:
+        covariance, law = self.covariance, ""
+        if covariance.means is not None:
             law = "z, P and intervals: each limit allows for one unseen prompt or cluster."
-        law = law if self.sequence is None and (self.covariance.means or self.covariance.has_few_units) else ""
+        elif covariance.shares is not None:
+            law = "z, P and intervals: those of shares with an effective number of votes."
+        elif covariance.has_few_units:
+            law = f"P and intervals: Student's t with {covariance.df:.0f} degrees of freedom."
+        law = law if self.sequence is None else ""
         notes = tuple(filter(None, (law, self.remark)))
         return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
 
@@ -482,14 +486,15 @@ def confidence_ellipsoid(
             f"there is no region of {about}, because the functional fixes the values whatever the data say: "
             f"{estimates.reason}. Ask for scores or contrasts that the functional leaves free"
         )
-    spectrum = np.linalg.eigvalsh(basis.T @ cov @ basis)
+    spectrum, axes = np.linalg.eigh(basis.T @ cov @ basis)
     if spectrum[0] <= 1e-14 * spectrum[-1] or spectrum[-1] <= 0:
         raise HypothesisError(
             f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
             f"them out"
         )
+    whitened = (axes / np.sqrt(spectrum)).T @ basis.T @ matrix
     center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
-    radius2 = float(covariance.wald_law(df).ppf(1 - alpha))
+    radius2 = float(covariance.of_combinations(whitened).wald_law(df).ppf(1 - alpha))
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
     return Ellipsoid(contrasts.labels, center, cov, basis, radius2, alpha, scores, is_natural, sequence)

@@ -84,7 +84,9 @@ class StyleResults(JointResults):
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted."""
         z = z_statistics(self.params.to_numpy(), self.bse.to_numpy())
-        return pd.Series(two_sided_p_values(z, self._style.slope_covariance), index=self.columns, name="pvalues")
+        return pd.Series(
+            two_sided_p_values(z, self._style.slope_covariance.tails()), index=self.columns, name="pvalues"
+        )
 
     def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
         """Return confidence intervals of the slopes, by default each of which holds by itself.
@@ -163,7 +165,7 @@ class StyleResults(JointResults):
             covariance = replace(self.estimates.covariance, matrix=style.score_covariance(board), basis=basis)
             above.append(separate(scores, MaxT(covariance, self.estimates.description.seed), alpha / 2).above)
         of_both: FloatArray = np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
-        joint = replace(covariance, matrix=style.score_covariance("raw", "equal"), basis=of_both)
+        joint = replace(covariance, matrix=style.score_covariance("raw", "equal"), basis=of_both, of_scores=None)
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = equal - raw
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))

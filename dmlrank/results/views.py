@@ -115,7 +115,7 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
             f"the first look"
         )
     sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
-    return replace(estimates, sequence=sequence)
+    return replace(estimates, sequence=sequence, covariance=estimates.covariance.normal)
 
 
 # Begins the text that says why the functional fixes a combination of scores, because the text names natural values.
@@ -172,7 +172,7 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         e,
         estimate=scale.of(natural),
         plugin=scale.of(natural_plugin),
-        covariance=e.covariance.scaled(multiplier),
+        covariance=e.covariance.scaled(multiplier, scale.shift - multiplier * old.shift),
         neutral=neutral,
         reason=_PREFIX_OF_REASON + e.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,

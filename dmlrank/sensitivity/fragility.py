@@ -22,7 +22,6 @@ from ..estimation.second_order import second_order
 from ..exceptions import DataError, DmlrankError, OptionError
 from ..fit.method import run
 from ..fit.state import FitState
-from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance
 from ..options import in_its_place
 
@@ -118,10 +117,9 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
     for r in steps.repetitions:
         result = one_step({"target": functional}, data, r.nuisances, blocks, steps.units.weights(data))
         if r.second_order is not None and steps.options.learning.second_order:
-            assert isinstance(functional, BradleyTerry), "the second-order bias is that of bt"
             assert isinstance(r.mu, CrossFittedMu), "and of models that learnt from labels"
-            weight, units = result.target.by_context().weight, [(1.0, steps.units.of_contexts(data)[blocks.context])]
-            of_units = second_order(functional, data, r.mu, r.floor, blocks=blocks, weight=weight, units=units)
+            target, units = result.target.by_context(), [(1.0, steps.units.of_contexts(data)[blocks.context])]
+            of_units = second_order(functional, data, r.mu, r.floor, blocks=blocks, target=target, units=units)
             assert of_units is not None, "the labels are those of the fit"
             result = of_units.removed_from(result)
         influences.append(result.target.by_context())

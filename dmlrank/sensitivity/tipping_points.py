@@ -222,7 +222,7 @@ class BoundEvaluation:
     def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
         """Return the influence of the bounds with what the fit added to the scores."""
         second_order = repetition.second_order
-        if second_order is None or second_order.correction is None or not self.steps.options.learning.second_order:
+        if second_order is None or not self.steps.options.learning.second_order:
             return influence
         # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
         added = second_order.correction @ self.contrasts.T

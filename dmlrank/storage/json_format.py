@@ -272,6 +272,7 @@ def check_estimates(e: Estimates) -> None:
         "plugin": not np.isinf(e.plugin).any(),
         "graph.edges": (e.graph.edges == e.graph.edges.T).all() and not e.graph.edges.diagonal().any(),
         "covariance.df": e.covariance.df >= 1,
+        "covariance.of_scores": e.covariance.of_scores is None or (e.covariance.of_scores >= 1).all(),
         "covariance.n_clusters": len(n_clusters) == len(description.clusters)
         and all(count <= MAX_COUNT for count in n_clusters),
         "description.n_unlabelled": description.n_unlabelled < description.n_contexts,
@@ -280,6 +281,9 @@ def check_estimates(e: Estimates) -> None:
     means = e.covariance.means
     if means is not None:
         possible["covariance.means"] = means.is_possible(len(e.names))
+    shares = e.covariance.shares
+    if shares is not None:
+        possible["covariance.shares"] = shares.is_possible(len(e.names))
     if e.votes is not None:
         possible["votes.used"] = ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
         is_of_votes = e.diagnostics.outcome_kind not in DERIVED_KINDS
@@ -375,7 +379,7 @@ def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
     for name, length in (("covariance", d), ("style.covariance", n_estimates)):
         covariance: Covariance | None = _entry(e, name)
         if covariance is not None:
-            shapes[f"{name}.matrix"] = length, length
+            shapes[f"{name}.matrix"], shapes[f"{name}.of_scores"] = (length, length), (length,)
             shapes[f"{name}.basis"] = length, min(covariance.basis.shape[-1], length)
     return shapes
 

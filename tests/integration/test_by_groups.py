@@ -510,7 +510,7 @@ def test_the_command_line_wraps_a_wide_table_of_groups(tmp_path, capsys):
     assert page.count('<span class="key b3">lowest</span>') == 1
     assert all(f'<span class="key {shade}">' in page for shade in ("b2", "b1", "a1", "a2", "a3"))
     assert '<span class="key b3">' not in fit_of(table).report()
-    assert "; so do rank sets. In words" in " ".join(str(fit_of(table)).split())
+    assert "and so do ranks. More:" in " ".join(str(fit_of(table)).split())
 
 
 def fit_of(table):

@@ -106,6 +106,7 @@ def test_the_page_has_the_numbers(fitted):
     page = fitted.report()
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.S)[1])
     numbers = data["weighting"]
+    assert numbers["sign"] == 1
     w = np.array([0.2, 0.7, 0.1])
     score = w @ np.array(numbers["scores"])
     below, above = (np.sqrt(np.einsum("m,jmn,n->j", w, np.array(numbers[name]), w)) for name in ("below", "above"))

@@ -163,7 +163,7 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
     rows["person"], rows["prompt"] = np.arange(3000) % 100, np.random.default_rng(0).integers(12, size=3000)
     plain = fit(rows, context=None)
     of_votes, of_persons, of_both, of_prompts = (
-        " ".join(one.verdict().split())
+        " ".join(one.explain().split())
         for one in (
             plain,
             fit(rows, context=None, cov_type="cluster", cov_kwds={"groups": "person"}),
@@ -171,11 +171,9 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
             fit(rows, context="prompt", min_labels=1),
         )
     )
-    in_all = number(of_votes, r"as so far, about ([\d,]+) independent votes in all \(3,000 so far\)")
-    further = number(of_votes, r"About ([\d,]+) further independent votes on pairs with the leader")
-    of_column = (
-        r"further votes on pairs with the leader [^,]*, from [\d,]+ further values of the column 'person', would "
-    )
+    in_all = number(of_votes, r"as so far, it takes about ([\d,]+) independent votes in all \(3,000 so far\)")
+    further = number(of_votes, r"About ([\d,]+) more independent votes on pairs with the leader")
+    of_column = r"more votes on pairs with the leader [^,]*, from [\d,]+ further values of the column 'person', would "
     assert number(of_persons, rf"About ([\d,]+) {of_column}") == pytest.approx(further, rel=0.5)
     persons = number(
         of_persons, r"about ([\d,]+) independent values of the column 'person' in all \(100 so far; about 30 "
@@ -185,7 +183,7 @@ def test_numbers_say_what_they_count_and_few_prompts_give_none():
     assert same == pytest.approx(in_all, rel=0.5)
     for text, few in ((of_both, "12 values of the column 'prompt'"), (of_prompts, "12 prompts")):
         assert f"{few} are too few to say how many would decide it." in text
-        assert "further independent votes" not in text
+        assert "more independent votes" not in text
     plan = " ".join(str(plain.design(200, contrasts=dr.planning.Top(1))).split())
     asks = "another question than with equal weights, about opponents as often as met"
     by_counts = plain.update(edge_weights="counts")

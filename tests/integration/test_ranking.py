@@ -17,6 +17,7 @@ from dmlrank.exceptions import (
     UnknownModelError,
 )
 from dmlrank.functionals import Custom
+from dmlrank.inference.simultaneous import MaxT
 from dmlrank.options import in_objects
 
 COLUMNS = ["first", "second", "estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
@@ -250,9 +251,8 @@ def test_few_clusters_warn_and_quantiles_are_wider_than_normal_ones():
     with pytest.warns(dr.DmlrankWarning, match="only 12 clusters"):
         few = clustered(12, cov_kwds={"groups": "topic"})
     assert "cluster (topic)" in " ".join(few.summary().as_text().split())
-    covariance = few.estimates.covariance
-    of_pairs = covariance.to_normal(few.t_test_pairwise().critical)
-    of_scores = covariance.to_normal((few.conf_int()["upper"] - few.params) / few.bse)
+    normal = MaxT(few.estimates.covariance.normal)
+    of_pairs, of_scores = normal.critical_of_pairs(0.05), normal.critical(0.05)
     for view in (few, *(few.bootstrap(multipliers) for multipliers in ("gaussian", "rademacher", "webb"))):
         assert view.t_test_pairwise().critical > of_pairs + 0.15
         assert ((view.conf_int()["upper"] - few.params) / few.bse > of_scores + 0.1).all()

@@ -78,7 +78,7 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
             assert (lead["first"], lead["second"], lead["conf_low"] < 0) == ("gpt-4", "claude-v1", True)
             said = strengths.verdict()
             assert "First place is decided" in said
-            assert "it belongs to the stricter check of all 190 pairs of models at once. gpt-4 would" in said
+            assert ", which allows for all 190 pairs at once)." in said
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
                 ignored = default.update(position_bias=False)
             pd.testing.assert_series_equal(default.params, ignored.params)
@@ -173,8 +173,8 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     assert p[1] > 0.2
     assert clustered.bse["gpt-4"] > 1.3 * independent.bse["gpt-4"]
     said = " ".join(clustered.summary().as_text().split())
-    assert "First place is not decided: gpt-4 leads, but claude-v1 is not separated from it" in said
-    assert "leaves gpt-3.5-turbo open." in said
+    assert "First place is not decided: gpt-4 leads, but claude-v1 may be first, too" in said
+    assert "they alone leave gpt-3.5-turbo open" in " ".join(clustered.explain().split())
     assert independent.best_set() == ["gpt-4"]
     assert clustered.best_set() == ["gpt-4", "claude-v1", "gpt-3.5-turbo"]
 

@@ -450,7 +450,7 @@ def test_equal_tasks_are_stratified_means():
     assert ((drawn["upper"] - drawn["lower"]) < 12 * res.bse).all()
     assert res.update(weights=None).bse.min() > 2 * res.bse.max()
     # Every place that says what a score is says that prompts of small tasks count more.
-    said = "Prompts are weighted so that all tasks"
+    said = "Tasks (values of"
     assert said in res.report()
     assert said in " ".join(res.explain().split())
     assert said not in res.update(weights=None).report()
@@ -757,11 +757,10 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
             assert "prompts missing scores lost runs errors mean" in said
             assert "m00 99 0 195 3 0" in said
     assert fit(table).estimates.description.runs_there == ""
-    # Beside the counts above the table, and under "Data".
+    # Above the table, and below it where the scores are explained.
     page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()
     said = "591 of 594 runs have a score; fewest: m00 (195 of 198); runs without one are left out."
     assert page.count(said) == 2
-    assert f"591 scores on 99 prompts. {said}" in page
     # The same prompts are in all counts: the one without a score of m00 is left out.
     with_gap = table[~is_lost & ~table.index.isin([1, 18])]
     text = " ".join(str(fit(with_gap, run="run", missing="common").summary()).split())
@@ -907,6 +906,16 @@ def test_where_the_lowest_score_is_the_best_all_follows():
     decisions = [decide(res, "b", "a", 0.05, 0.95) for res in (low, high)]
     assert decisions[0]["decision"] == decisions[1]["decision"] == "worse"
     assert decisions[0]["upper"] == pytest.approx(decisions[1]["upper"], abs=1e-9)
+    assert "its score is assumed to be that of a." in str(low.design(50, candidate="d"))
+    # Beside a fit of the same scores in which the highest is the best, every order is reversed.
+    found = dr.compare(low=low, plain=fit(table)).reversals()
+    assert set(zip(found["model"], found["other"], found["above_in"], strict=True)) >= {
+        ("a", "b", "low"),
+        ("a", "c", "low"),
+    }
+    assert (found[["gap_above"]] > 0).all(axis=None)
+    with pytest.raises(OptionError, match="the best score is the 'lowest' and the 'highest'"):
+        dr.compare(low=low, plain=fit(table)).changes()
     with pytest.raises(OptionError, match="lower_is_better"):
         fit(table, lower_is_better=True, functional="borda")
 

@@ -311,7 +311,6 @@ def test_differences_of_win_shares_are_no_further_apart_than_shares_can_be():
     res = dr.dml_rank("winner ~ 1 | left + right", votes, rng=0, pairs=dr.Pairs(min_labels=1))
     pairs = res.t_test_pairwise().result_frame
     assert (pairs[["conf_low", "conf_high"]].abs() <= 1).all(axis=None)
-    assert (pairs["conf_high"] == 1).any()
     assert ((res.conf_int() >= 0) & (res.conf_int() <= 1)).all(axis=None)
     one_sided = res.t_test_pairwise(side="larger").result_frame
     assert np.isinf(one_sided["conf_high"]).all()

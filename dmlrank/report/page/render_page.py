@@ -24,25 +24,25 @@ from ...inference.ranks import rank_bounds
 from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, quoted, undirected
 from ...tables.summary_table import Summary
-from ..explanations import explanations
+from ..facts import (
+    FIRST,
+    PART,
+    SCORES,
+    explanations,
+    fit_warnings,
+    short_facts,
+)
 from ..fit_summary import fit_facts, leaderboard_columns, score_digits
 from ..joint_tables import NEWS
 from ..statements import (
     SummaryLevel,
     as_sentence,
-    bootstrap_sentence,
     counted,
-    doubt_sentence,
-    fit_warnings,
+    doubt_note,
     models_to_mark,
-    part_note,
-    score_words,
-    scores_there,
-    tie_sentence,
-    untested_note,
-    verdict_sentences,
     without_code,
 )
+from ..words import Subject, score_words
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
 # A number at the start of a cell, and a score with its standard error, such as "0.71 (0.02)".
@@ -107,6 +107,7 @@ class Weighting:
     scores (M, K): Scores by criterion and model.
     below, above (K, M, M): Squared distances of limits, for all weightings and models at once: w' (.) w is that of w.
     digits: Decimals of scores.
+    sign: -1 where the lowest score is the best.
     note: What the intervals hold for, in words.
     """
 
@@ -116,6 +117,7 @@ class Weighting:
     below: FloatArray
     above: FloatArray
     digits: int
+    sign: int
     note: str
 
 
@@ -156,7 +158,7 @@ def write_page(
     data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     if weighting is not None:
         arrays = {name: getattr(weighting, name).tolist() for name in ("scores", "below", "above")}
-        data["weighting"] = arrays | {"digits": weighting.digits}
+        data["weighting"] = arrays | {"digits": weighting.digits, "sign": weighting.sign}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
@@ -202,31 +204,27 @@ def _view(board: Board) -> Mapping[str, object]:
     results, level, d = board.results, board.level, board.results.description
     dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
     dates += f"; computed on {d.date}" if d.date else ""
-    looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
+    subject = Subject(results, level, board.tests, on_page=True)
     marked = models_to_mark(results) if results.of_models else []
     few = [results.names[j] in marked for j in board.order]
     forest, matrix = _plots(board, few)
-    warnings = [without_code(text) for text in fit_warnings(results)]
+    warnings = fit_warnings(results)
     found = leaderboard_columns(results, level)
     columns = [found[name] for name in _COLUMNS if name in found]
     cells = [(column.kind, column.page_cells) for column in columns]
-    sections = explanations(results, level, board.tests, board.remarks, on_page=True) if board.is_explained else ()
-    notes = [] if board.is_explained else [*part_note(results), *untested_note(results)]
+    sections = explanations(subject, board.remarks) if board.is_explained else ()
+    notes = [] if board.is_explained else short_facts(subject, PART)
     return {
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
-        "lead": printable(
-            f"{_size(results)}{dates}. {''.join(f'{text} ' for text in scores_there(results))}"
-            f"Scores: {score_words(results, on_page=True)}.{tie_sentence(results)}{looks}"
-        ),
+        "lead": printable(" ".join([f"{_size(results)}{dates}.", *short_facts(subject, SCORES)])),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
-        "doubted": doubt_sentence(results) if results.diagnostics.doubts and results.has_intervals else "",
-        "are_some": bool(results.diagnostics.doubtful_models),
-        "warnings": [_said(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "verdict": [_said(text) for text in verdict_sentences(results, level, on_page=True)],
+        "doubted": " ".join(doubt_note(results)),
+        "warnings": [_said(without_code(text)) for text in warnings],
+        "verdict": [_said(without_code(text)) for text in short_facts(subject, FIRST)],
         "columns": columns,
         "rows": [
             (is_few, [(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells])
@@ -277,7 +275,7 @@ def _plots(board: Board, few: Sequence[bool]) -> tuple[str, str]:
         high[order],
         neutral=results.neutral,
         digits=digits,
-        label=f"{unit}: {printable(score_words(results, on_page=True).split(';')[0])}",
+        label=f"{unit}: {printable(score_words(results).split(';')[0])}",
         description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
         "above has the same numbers.",
         few=few,

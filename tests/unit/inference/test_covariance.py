@@ -25,6 +25,7 @@ from dmlrank.inference.covariance import (
     robust,
     two_way,
 )
+from dmlrank.inference.simultaneous import MaxT, compare_differences
 
 NO_GAUGE = np.empty((0, 3))
 
@@ -73,6 +74,28 @@ def test_robust(draw):
     np.testing.assert_allclose(robust(influence, NO_GAUGE).matrix, np.cov(phi.T, ddof=0) / 90, rtol=1e-12)
 
 
+def df_in_loops(phi, group):
+    """Degrees of freedom of each score and the scale of quantiles, cluster by cluster."""
+    n, d = phi.shape
+    clusters = [phi[group == g] for g in np.unique(group)]
+    n_groups, s = len(clusters), np.array([len(rows) / n for rows in clusters])
+    w = np.array([len(rows) * rows.var(axis=0, ddof=1) if len(rows) > 1 else np.full(d, np.nan) for rows in clusters])
+    of_many = np.isfinite(w[:, 0])
+    w = np.where(np.isfinite(w), w, np.outer(s, np.nansum(w, axis=0) / s[of_many].sum()))
+    q = w / w.sum(axis=0)
+    for j in range(d):
+        kurtosis = np.mean(phi[:, j] ** 4) / np.mean(phi[:, j] ** 2) ** 2
+        noise = sum(n * s_g * (kurtosis - 1 + 2 / (n * s_g - 1)) for s_g in s[of_many]) / n**2
+        q[:, j] = s + max(0, 1 - noise / sum((q[:, j] - s) ** 2)) * (q[:, j] - s)
+    of_sums = np.array([rows.sum(axis=0) for rows in clusters]) ** 2 / (1 - q)
+    each = np.square(phi).sum(axis=0)
+    part = min(1, sum(w.sum(axis=0) / each) / sum(of_sums.sum(axis=0) / each))
+    v = part * q + (1 - part) * q**2 / (q**2).sum(axis=0)
+    m = np.array([v[g] * (1 - q[g]) ** 2 + q[g] ** 2 * (v.sum(axis=0) - v[g]) for g in range(n_groups)])
+    df = np.clip(m.sum(axis=0) ** 2 / (m**2).sum(axis=0) - 1, 1, n_groups - 1)
+    return df, np.sqrt(max(1, (1 - 1 / n_groups) / np.mean(m.sum(axis=0) / v.sum(axis=0))))
+
+
 def test_one_way(draw):
     influence, _ = draw(1)
     group = np.random.default_rng(0).integers(40, size=90)
@@ -81,11 +104,10 @@ def test_one_way(draw):
     made = one_way(influence, group, NO_GAUGE)
     np.testing.assert_allclose(made.matrix, expected, rtol=1e-12)
     assert made.n_clusters == (n_groups,)
-    # With the root of what the sum of a group is divided by: of groups of one size, 1 - 1 / G.
-    size = np.bincount(group)[group]
-    corrected = outer_sums(phi_in_loops(influence) / np.sqrt(1 - size / 90)[:, None], group) / 90**2
-    assert made.scale == pytest.approx(np.sqrt((np.diag(corrected) / np.diag(expected)).mean()))
-    assert made.df + 1 <= 90**2 / np.square(np.bincount(group)).sum()
+    df, scale = df_in_loops(phi_in_loops(influence), group)
+    np.testing.assert_allclose(made.of_scores, df, rtol=1e-10)
+    assert made.scale == pytest.approx(scale)
+    assert made.df == pytest.approx(1 / np.mean(1 / np.sqrt(df)) ** 2)
 
 
 @pytest.mark.filterwarnings("ignore:there are only:dmlrank.exceptions.IntervalWarning")
@@ -99,8 +121,8 @@ def test_groups_of_one_size_have_the_usual_factor_and_degrees_of_freedom(n_group
     made = one_way(influence, group, NO_GAUGE)
     expected = outer_sums(phi_in_loops(influence), group) * n_groups / (n_groups - 1) / n**2
     np.testing.assert_allclose(made.matrix, expected, rtol=1e-10)
-    assert 0.75 * (n_groups - 1) < made.df <= n_groups - 1
-    assert made.scale == pytest.approx(1)
+    assert 0.9 * (n_groups - 1) < made.df <= n_groups - 1
+    assert made.scale == pytest.approx(1, abs=1e-3)
 
 
 def clustered_means(rng, sizes, correlation, d=3):
@@ -110,6 +132,23 @@ def clustered_means(rng, sizes, correlation, d=3):
     shift = rng.normal(size=(len(sizes), d))[group] * np.sqrt(correlation)
     value = shift + np.sqrt(1 - correlation) * rng.normal(size=(n, d))
     return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
+
+
+def test_standard_errors_are_about_clusters_in_general():
+    """Estimates of studies that the same clusters repeat spread less than standard errors say."""
+    ratio = {}
+    for are_same in (True, False):
+        rng, estimates, errors = np.random.default_rng(0), [], []
+        taste = rng.normal(size=(60, 3)) * 0.3
+        for _ in range(300):
+            taste = taste if are_same else rng.normal(size=(60, 3)) * 0.3
+            value = np.repeat(taste, 20, axis=0) + rng.normal(size=(1200, 3))
+            influence = Influence(value, np.zeros_like(value), np.arange(1200), np.ones(1200), np.ones(1200))
+            estimates.append(influence.estimate)
+            errors.append(one_way(influence, np.repeat(np.arange(60), 20), NO_GAUGE).std_errors)
+        ratio[are_same] = np.mean(errors) / np.std(estimates, axis=0, ddof=1).mean()
+    assert ratio[False] == pytest.approx(1, abs=0.06)
+    assert ratio[True] == pytest.approx(np.sqrt(1 + 20 * 0.3**2), abs=0.12)
 
 
 UNEVEN = {
@@ -128,7 +167,7 @@ def test_intervals_hold_where_few_clusters_have_most_votes(sizes, correlation):
         influence, group = clustered_means(rng, sizes, correlation)
         covariance = one_way(influence, group, NO_GAUGE)
         t = influence.estimate / covariance.std_errors
-        inside.append(np.abs(covariance.to_normal(t)) < 1.96)
+        inside.append(np.abs(covariance.tails().to_normal(t)) < 1.96)
         by_number.append(np.abs(t) < 1.96)
     assert np.mean(inside) > 0.93
     if correlation:
@@ -143,8 +182,28 @@ def test_joint_tests_count_effective_clusters():
         covariance = one_way(influence, group, NO_GAUGE)
         statistic = influence.estimate @ np.linalg.solve(covariance.matrix, influence.estimate)
         rejected.append(covariance.wald_law(3).sf(statistic) < 0.05)
-        by_number.append(replace(covariance, df=99.0).wald_law(3).sf(statistic) < 0.05)
+        by_number.append(replace(covariance, df=99.0, scale=1.0).wald_law(3).sf(statistic) < 0.05)
     assert np.mean(rejected) < 0.07 < 0.1 < np.mean(by_number)
+
+
+@pytest.mark.filterwarnings("ignore:the 100 clusters count as .* for one of the scores:UserWarning")
+def test_a_score_whose_votes_lie_in_few_clusters_has_its_own_degrees_of_freedom():
+    rng = np.random.default_rng(0)
+    inside = {"own": [], "typical": []}
+    group = np.arange(1500) % 100
+    for _ in range(300):
+        value = rng.normal(size=(1500, 3)) + rng.normal(size=(100, 3))[group]
+        own = value[group < 6, 2].mean()
+        value[:, 2] = own + np.where(group < 6, 100 / 6, 0) * (value[:, 2] - own)
+        influence = Influence(value, np.zeros_like(value), np.arange(1500), np.ones(1500), np.ones(1500))
+        covariance = one_way(influence, group, NO_GAUGE)
+        for own, law in (("own", covariance), ("typical", replace(covariance, of_scores=None))):
+            tests = compare_differences(
+                influence.estimate, MaxT(law, n_draws=512), np.array([2]), np.array([0]), method="none", alpha=0.05
+            )
+            inside[own].append(tests.conf_low[0] < 0 < tests.conf_high[0])
+            assert (tests.p_value[0] > 0.05) == inside[own][-1]
+    assert np.mean(inside["typical"]) < 0.9 < 0.93 < np.mean(inside["own"])
 
 
 def test_few_effective_clusters_are_warned_of():

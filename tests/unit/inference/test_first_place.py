@@ -171,20 +171,23 @@ def contradictions(result: dr.RankResults) -> list[str]:
             found.append(f"{what}: {said}")
 
     scores, frame, alpha = result.params, pairs.result_frame, result.estimates.alpha
-    decided = "First place is decided" in said
+    decided = "is first" in said
     require(decided != ("First place is not decided" in said), "says both or nothing")
-    leader = re.search(r"decided: (m\d+) (?:is first|leads)", said)[1]
+    leader = re.search(r"(m\d+) (?:is first|leads)", said)[1]
+    worst = ranks.loc[leader, "upper"]
+    require(("First place is decided" in said) == (worst == 1), "first place is decided beside a rank that is not")
+    require(not decided or worst == 1 or f"its rank in the table, 1-{worst}, allows for" in said, "no word on the rank")
     require(scores[leader] == scores.max() and ranks.loc[leader, "lower"] == 1, "the leader is not first in the table")
     require(ranks.loc[leader, "rank"] == 1, "the leader has another rank")
     if ranks.loc[leader, "upper"] == 1 or result.best_set(1) == [leader] == ranks.index[ranks["upper"] == 1].tolist():
         require(decided, "rank sets decide first place")
     apart = {k for k in result.models if not set_of(ranks, k) & set_of(ranks, leader)} - {leader}
     tied = set(result.models) - apart - {leader}
-    undecided = r"(?:, but|and simultaneous intervals, leaves) (.*?) (?:(?:is|are) (?:not )?separated|open)"
-    named = re.findall(undecided, said)
+    details = " ".join(result.explain().split())
+    named = re.findall(r", but (.*?) may be first, too", said) + re.findall(r"they alone leave (.*?) open", details)
     if not named:
         require(not tied, "models share a letter with the leader and are not named")
-    elif named[0].startswith(("none of the other", "no other")):
+    elif named[0].startswith(("each of the other", "the other")):
         require(len(tied) == len(result.models) - 1, "not all models share a letter with the leader")
     else:
         names = set(re.findall(r"m\d+", " ".join(named)))
@@ -195,10 +198,10 @@ def contradictions(result: dr.RankResults) -> list[str]:
     sign, p = re.search(r"P ([<=]) ([\d.]+)\)", said).groups()
     require(float(p) <= of_leader["p_adjusted"].fillna(1).max() + 2e-3 or sign == "<", "P is above that of all pairs")
     require((float(p) <= alpha + 1e-3 or sign == "<") if decided else float(p) >= alpha - 1e-3, "P and the decision")
-    share, total = re.search(r"(\d[\d,]*) of (\d[\d,]*) pairs of models", said).groups()
+    share, total = re.search(r"(\d[\d,]*) of (\d[\d,]*) pairs (?:is|are) told", said).groups()
     require(int(share.replace(",", "")) == ranks.n_separated, "another number of separated pairs")
     require(int(total.replace(",", "")) == len(frame), "another number of pairs")
-    lead = re.search(r"([-\d.]+) more than (m\d+) \(.*? interval (-?[\d.]+) to (-?[\d.]+)\)", said)
+    lead = re.search(r"([-\d.]+) more than (m\d+) \(.*? interval (-?[\d.]+) to (-?[\d.]+)[,)]", said)
     gap, rival, low, high = lead.groups()
     row = of_leader[(of_leader["first"] == rival) | (of_leader["second"] == rival)].iloc[0]
     turned = row["first"] != leader
@@ -215,7 +218,7 @@ def contradictions(result: dr.RankResults) -> list[str]:
     if more:
         require(int(more[1].replace(",", "")) > int(more[2].replace(",", "")), "fewer prompts would decide")
     summary = " ".join(" ".join(result.summary().notes).split())
-    sentence = re.search(r"First place .*? pairs of models \S+ separated\.", said)[0]
+    sentence = re.search(r"(?:First place|m\d+ is first) .*? pairs \S+ told apart\.", said)[0]
     require(sentence in summary, "the summary says something else")
     return found
 
@@ -243,9 +246,8 @@ def test_a_contradiction_would_be_found(template, monkeypatch):
 
 
 def test_verdicts_speak_in_the_unit_of_the_reader(template):
-    assert re.search(
-        r"; its score is [\d.]+ Elo points higher\.", template.update(functional="bt").rescale("elo").verdict()
-    )
+    points = template.update(functional="rank_centrality").rescale(100).verdict()
+    assert re.search(r"gpt-4 leads claude-v1 by [\d.]+ \(95 % interval", points)
     assert "of 100 comparisons" in template.verdict()
     looks = template.sequential(9000).verdict()
     assert looks.endswith("A later look may decide it. This holds at all looks from 500 prompts on.")

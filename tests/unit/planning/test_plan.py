@@ -706,7 +706,7 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     assert f"the closest other model, {rival}." in text
     assert "(test of first place); deciding first place needs about " in text
     wanted = float(text.split("first place needs about ")[1].split()[0].replace(",", ""))
-    of_summary = float(of_fit.split("separated. About ")[1].split()[0].replace(",", ""))
+    of_summary = float(of_fit.split("told apart. About ")[1].split()[0].replace(",", ""))
     # Planned labels are worth more than further votes on the pairs of both models, but the test is the same.
     assert 0.5 * of_summary < wanted < of_summary
     assert plan.power(leader, rival, method="none") < 0.8

@@ -167,7 +167,7 @@ def test_the_short_table_without_intervals_says_why(result):
     assert [head for head, _ in table.columns] == ["model", "score", "votes"]
     assert table.row_head == "order"
     assert [row[0] for row in table.rows] == [str(rank) for rank in range(1, 9)]
-    assert "Estimates without intervals" in table.notes[0]
+    assert "estimates without intervals" in table.notes[0]
 
 
 # --- tables of small results ------------------------------------------------------------------------------------------

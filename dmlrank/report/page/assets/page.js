@@ -302,7 +302,7 @@ const tabs = (list) => {
 };
 
 // --- weighting of criteria -------------------------------------------------------------------------------------------
-const weighting = (panel, { scores, below, above, digits }) => {
+const weighting = (panel, { scores, below, above, digits, sign }) => {
   const sliders = [...panel.querySelectorAll("input")], outputs = [...panel.querySelectorAll("output")];
   const body = panel.querySelector("tbody"), rows = [...body.rows];
   const update = () => {
@@ -315,7 +315,7 @@ const weighting = (panel, { scores, below, above, digits }) => {
         w.reduce((total, a, m) => total + w.reduce((part, b, n) => part + a * b * of[j][m][n], 0), 0), 0));
       row.cells[1].textContent = fixed(score, digits);
       row.cells[2].textContent = fixed(score - distance(below), digits) + " to " + fixed(score + distance(above), digits);
-      return [score, row];
+      return [sign * score, row];
     });
     body.append(...found.sort((a, b) => b[0] - a[0]).map((pair) => pair[1]));
   };

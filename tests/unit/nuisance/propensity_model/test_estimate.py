@@ -11,8 +11,9 @@ import pytest
 
 import dmlrank as dr
 from dmlrank._utils.computation import computing_with
+from dmlrank.nuisance import boosting
+from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,
     estimate_propensity,
@@ -92,10 +93,10 @@ def estimate(data, tune=None, train=train_booster):
     seeds = np.random.SeedSequence(0).spawn(N_FOLDS)
     folds = Folds(fold, data.seed_order, N_FOLDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(estimate_module, "train_booster", train)
+        patch.setattr(boosting, "train_booster", train)
         if train is not train_booster and tune is None:
-            patch.setattr(estimate_module, "PairTrees", Unprepared)
-            patch.setattr(estimate_module, "predict_all_pairs", predict_one_by_one)
+            patch.setattr(predict, "PairTrees", Unprepared)
+            patch.setattr(predict, "predict_all_pairs", predict_one_by_one)
         return estimate_propensity(data, folds, seeds, tune=tune)
 
 

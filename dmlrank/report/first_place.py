@@ -1,0 +1,327 @@
+"""Who is first, by how much, what is open and what would decide it, from the tests behind a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.columns import similar_names
+from ..data.derived_pairs import DERIVED_KINDS
+from ..data.vote_columns import FEW_CLUSTERS
+from ..fit.estimates import Estimates
+from ..inference.ranks import FirstPlace, rank_bounds, smallest_gap
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
+from .statements import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
+
+POWER = 0.8
+# Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
+_NARROW = 3
+# Beyond this multiple of the data no number of prompts is named.
+_MOST_TIMES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Race:
+    """The test of first place with the names of those that it is about.
+
+    first: The test.
+    leader, rival: The leader, and the best model that may be first as well, or else the second one.
+    named: The models that a sentence names as those that may be first, too.
+    thin: Votes of models with few votes that may be first.
+    few: Models that may be first and have few votes or prompts.
+    several: A sentence about names that are probably of one model; empty where there are none.
+    untold: Why the data do not say who is first; empty where the test says it.
+    """
+
+    results: Estimates
+    level: SummaryLevel
+    first: FirstPlace
+    leader: str
+    rival: str
+    named: list[str]
+    thin: dict[str, int]
+    few: list[str]
+    several: str
+    untold: str
+
+    @property
+    def is_nobody_out(self) -> bool:
+        """Whether the test leaves all other models open."""
+        return bool((self.first.p > self.first.alpha).all())
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of models."""
+        return len(self.results.models) * (len(self.results.models) - 1) // 2
+
+    @property
+    def who_leads(self) -> str:
+        """Say whether first place is decided, and where only its own test decides it, why ranks say less."""
+        if self.untold:
+            return self.untold
+        first, leader, models = self.first, self.leader, self.results.models
+        p_values = {models[k]: float(p) for k, p in zip(first.others, first.p, strict=True)}
+        test = "test of first place" if first.is_single else "adjusted for all pairs"
+        several = f"{self.several} ".lstrip()
+        if first.decided:
+            shown = f"{test}: P {p_value_clause(float(first.p.max()))}"
+            if first.separated.all():
+                return f"{several}First place is decided: {leader} is first ({shown})."
+            worst = int(rank_bounds(self.level.separation.above)[1][first.leader]) if self.level.separation else 0
+            return (
+                f"{several}{leader} is first if this is the only question ({shown}); its rank in the table, 1-{worst}, "
+                f"allows for questions about all {self.n_pairs:,} pairs of models at once."
+            )
+        equal = [models[k] for k in first.others[first.difference == 0]]
+        leads = f"{leader} leads" + (f", with the same score as {some_of(equal)}" if equal else "")
+        others = "each of the other models" if len(p_values) > 1 else "the other model"
+        who = others if self.is_nobody_out else some_of(self.named)
+        p = max(p_values[name] for name in (p_values if self.is_nobody_out else self.named))
+        shown = f"{test}: P {p_value_clause(p)}"
+        said = f"{several}First place is not decided: {leads}, but {who} may be first, too ({shown})."
+        unknown = [name for name in self.few if name not in self.thin]
+        if unknown and self.named != self.few and not self.is_nobody_out:
+            said += f" {some_of(unknown)} {'has' if len(unknown) == 1 else 'have'} too few prompts to say."
+        if thin := {name: self.thin[name] for name in self.few if name in self.thin}:
+            most, is_one = max(thin.values()), len(thin) == 1
+            votes = f"{'' if is_one else 'at most '}{counted(most, self.results.counts)}{'' if is_one else ' each'}"
+            said += f" With {votes} this stays open for {some_of([*thin])}; "
+            said += f"{_without(self.results, thin)} ranks the others."
+        return said
+
+    @property
+    def order_of_lead(self) -> str:
+        """Say where display order alone may make the lead."""
+        wins = self.results.diagnostics.order_of_lead
+        return (
+            f"Most pairs were shown in one order only: if a model wins {fixed_text(wins, 1)} of 100 when shown first, "
+            f"display order alone makes this lead."
+            if wins
+            else ""
+        )
+
+    @property
+    def by_how_much(self) -> str:
+        """Say by how much the leader is above the best model that may be first as well, or else the second one."""
+        results, first, place = self.results, self.first, self.first.rival
+        leader, rival, confidence = self.leader, self.rival, self.level.confidence
+        gap, ends = float(first.difference[place]), results.inside(np.array([first.low[place], first.high[place]]))
+        digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
+        score = float(results.estimate[first.leader])
+        is_share = results.scale.natural and bool(((results.estimate >= 0) & (results.estimate <= 1)).all())
+        texts = [fixed_text(number, digits) for number in (gap, *ends)]
+        if is_share and results.functional == "borda":
+            digits = max(digits - 2, 0)
+            own, *texts = (fixed_text(100 * number, digits) for number in (score, gap, *np.clip(ends, -1, 1)))
+            opponents = (
+                f"the other model{'s' * (len(results.models) > 2)}" if results.graph.complete else "its opponents"
+            )
+            said = f"wins {own} of 100 comparisons with {opponents}, {texts[0]} more than {rival}"
+        elif results.are_means:
+            more = "more" if results.sign > 0 else "less"
+            own = fixed_text(score, digits)
+            said = f"has a mean {results.description.outcome} of {own}, {texts[0]} {more} than {rival}"
+        elif results.kind.link == "logit":
+            shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
+            texts = [fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares]
+            said = f"would by its score win {texts[0]} of 100 comparisons with {rival}"
+        else:
+            said = f"leads {rival} by {texts[0]}{' Elo points' * (results.scale.name == 'elo')}"
+        # A decision is no contradiction of an interval that contains zero.
+        allows = f", which allows for all {self.n_pairs:,} pairs at once" if first.decided and ends[0] <= 0 else ""
+        return f"{leader} {said} ({confidence} interval {texts[1]} to {texts[2]}{allows})."
+
+    @property
+    def what_would_decide(self) -> tuple[str, str]:
+        """Say how many prompts or votes would decide first place with the leads as estimated, in short and in detail.
+
+        Models with few votes are left aside where the others need less. Both are empty where it is decided.
+        """
+        results, first, d = self.results, self.first, self.results.description
+        if first.decided:
+            return "", ""
+        if results.looks:
+            return "A later look may decide it.", ""
+        is_few = np.isin(np.array(results.models)[first.others], self.few)
+        is_short, times = first.p > first.alpha, first.times_more(POWER)
+        aside, are_too_few = "", _are_too_few(results)
+        if not are_too_few and 0 < (of_others := first.times_more(POWER, ~is_few)) < times:
+            names = [results.models[k] for k in first.others[is_short & is_few]]
+            aside = f"; this leaves aside {some_of(names)}, on which more votes are missing"
+            is_short, times = is_short & ~is_few, of_others
+        wanted = data_wanted(results, times)
+        if not wanted:
+            return "", ""
+        smaller = "If the leads are smaller than estimated, it takes more" if "would decide it with" in wanted else ""
+        supposed = "" if are_too_few else " if leads are as estimated"
+        rivals = [first.leader, *first.others[is_short]]
+        # Votes on pairs of other models say next to nothing about the difference of two such scores.
+        votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
+        involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
+        # Of two kinds of clusters it is not known how their numbers would grow together.
+        is_targeted = times <= _MOST_TIMES and not are_too_few and len(d.clusters) < (1 if results.are_means else 2)
+        if results.are_means and is_targeted and len(rivals) < len(results.models):
+            named = [results.models[k] for k in rivals]
+            who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
+            return f"{wanted}{supposed}; only {who} need scores on them.", f"{smaller}."
+        drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
+        if not is_targeted or not 0 < 2 * involved < n_used:
+            return f"{wanted}{supposed}{drawn}{aside}.", f"{smaller}." if smaller else ""
+        closest = results.models[rivals[1]] if len(rivals) == 2 else f"one of its {len(rivals) - 1} closest rivals"
+        further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
+        new, what = ", on new prompts," * bool(d.context and n_used > d.n_contexts), "independent votes"
+        if d.clusters:
+            number = float(f"{np.ceil((times - 1) * results.covariance.n_clusters[0]):.2g}")
+            what, new = "votes", f"{new or ','} from {number:,.15g} further values of the column {d.clusters[0]!r},"
+        return (
+            f"About {further:,} more {what} on pairs with the leader or {closest}{new} would decide it with "
+            f"{100 * POWER:.0f} % chance{supposed}{aside}.",
+            f"{smaller}. With pairs drawn as so far, it takes {wanted[0].lower()}{wanted[1:].partition(' would')[0]}.",
+        )
+
+    @property
+    def all_pairs_at_once(self) -> str:
+        """Say which models tests of all pairs leave open beyond the test of first place."""
+        first, models = self.first, self.results.models
+        further = [models[k] for k in first.others[~first.separated & (first.p <= first.alpha)]]
+        return (
+            f"Ranks and intervals allow for questions about all {self.n_pairs:,} pairs of models at once, which the "
+            f"test of first place need not; they alone leave {some_of(further)} open as first."
+            if further
+            else ""
+        )
+
+    @property
+    def smallest_lead(self) -> str:
+        """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
+        results, first = self.results, self.first
+        error = float(first.std_error[first.rival])
+        if first.decided or results.looks or results.description.prompts == "fixed" or not error > 0:
+            return ""
+        unit, number, remark = _independent_units(results)
+        digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
+        least = smallest_gap(error, first.critical, POWER)
+        present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
+        test = "test of first place" if first.is_single else "test of all pairs"
+        return (
+            f"The smallest true lead of {self.leader} over {self.rival} that the {test} would find with power "
+            f"{POWER:.2f} is {present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with "
+            f"{9 * number:,} more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
+        )
+
+
+def race_of(results: Estimates, level: SummaryLevel) -> Race | None:
+    """Return who may be first; None where there is no test of it."""
+    first, separation, models = level.first, level.separation, results.models
+    if first is None or separation is None:
+        return None
+    leader, others = models[first.leader], [models[k] for k in first.others]
+    tied = {models[k] for k in first.others[~first.separated]}
+    # Models that no test puts below another one may be first.
+    may_lead = {leader, *(models[k] for k in first.others if not separation.above[:, k].any())}
+    thin = {name: n for name, n in models_with_few_votes(results).items() if name in may_lead}
+    is_open = [name for name, p in zip(others, first.p, strict=True) if not p <= first.alpha]
+    few = [name for name in is_open if name in thin or name in results.diagnostics.models_with_few_prompts]
+    alike, several = _models_of_several_names(results)
+    untold = ""
+    if not alike.isdisjoint({leader, *tied}):
+        untold = f"{several} This fit does not say who is first, because one of the first models has several names."
+    elif not first.decided and leader in thin:
+        best = next(models[j] for j in np.argsort(-results.merit, kind="stable") if models[j] not in thin)
+        untold = (
+            f"First place is not decided: the {results.counts}s of {some_of([*thin])} (at most {max(thin.values()):,}) "
+            f"do not show who is first. Of the others {best} has the {results.best_end} score; "
+            f"{_without(results, thin)} ranks them."
+        )
+    named = [name for name in is_open if name not in few] or few
+    return Race(results, level, first, leader, others[first.rival], named, thin, few, several, untold)
+
+
+def _without(results: Estimates, thin: dict[str, int]) -> str:
+    """Return the fit that leaves out the models with few votes."""
+    # Votes against models that are left out counted for min_votes=, too, and are not known here.
+    more = max(thin.values()) + 1 if not results.diagnostics.models_dropped else " of a larger number"
+    return f"a fit with pairs=Pairs(min_votes={more})"
+
+
+def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
+    """Return names that differ only by letter case, inner blanks or Unicode form, and a sentence about them."""
+    if results.diagnostics.outcome_kind in DERIVED_KINDS:
+        return set(), ""
+    ranked = [results.models[j] for j in np.argsort(-results.merit, kind="stable")]
+    groups = similar_names([*ranked, *results.diagnostics.models_dropped])
+    groups = [group for group in groups if not set(ranked).isdisjoint(group)]
+    if not groups:
+        return set(), ""
+    named = "; ".join(" and ".join(map(repr, group)) for group in groups[:2]) + "; ..." * (len(groups) > 2)
+    return {name for group in groups for name in group}, (
+        f"Names that differ only by letter case, inner blanks or Unicode form are probably one model, but are ranked "
+        f"as different models ({named}); write one name for each model in the data."
+    )
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
+def data_wanted(results: Estimates, times: float) -> str:
+    """Say how many prompts would decide a question, a multiple of those that there are; no full stop.
+
+    Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
+    """
+    d = results.description
+    if d.prompts == "fixed" or results.looks:
+        return ""
+    unit, number, _ = _independent_units(results)
+    if _are_too_few(results):
+        return f"{number} {unit} are too few to say how many would decide it"
+    if times > _MOST_TIMES:
+        return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
+    # Two digits, because what is estimated is uncertain.
+    wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
+    votes = ""
+    if d.clusters:
+        each, of_all = (float(f"{n:.2g}") for n in (d.n_votes / number, d.n_votes / number * wanted))
+        votes = f"; about {each:,.6g} {results.counts}s of each, {of_all:,.15g} {results.counts}s"
+    chance = f"with {100 * POWER:.0f} % chance"
+    return f"About {wanted:,} independent {unit} in all ({number:,} so far{votes}) would decide it {chance}"
+
+
+def _are_too_few(results: Estimates) -> bool:
+    """Return whether votes are about so few independent units that no number of further ones can be named."""
+    return not results.are_means and _independent_units(results)[1] <= FEW_CLUSTERS
+
+
+def _independent_units(results: Estimates) -> tuple[str, int, str]:
+    """Return what the precision grows with, its number, and a remark where a second kind of cluster grows, too."""
+    d, n_clusters = results.description, results.covariance.n_clusters
+    if not d.clusters:
+        rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
+        return "prompts" if d.context else rows, d.n_contexts, ""
+    fewest, remark = int(np.argmin(n_clusters)), ""
+    if len(d.clusters) > 1:
+        remark = f" The number of values of the column {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
+    return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest], remark
+
+
+def mean_of_one(results: Estimates, level: SummaryLevel) -> str:
+    """Say the mean of a single model."""
+    digits = decimals(results.std_errors, fewest=fewest_decimals(results.scale.natural))
+    ends = (results.estimate, *results.intervals(level.critical))
+    score, low, high = (fixed_text(float(end[0]), digits) for end in ends)
+    about = f"{results.models[0]} has a mean {results.description.outcome} of {score}"
+    return f"{about} ({level.confidence} interval {low} to {high})."
+
+
+def wins_by_order(results: Estimates, level: SummaryLevel) -> str:
+    """Say how often a model wins when shown first and when second, with an interval of its own in a fit of one look."""
+    effect, z = results.diagnostics.position_effect, results.diagnostics.position_z
+    if not (np.isfinite(effect) and np.isfinite(z)):
+        return "the effect of being shown first cannot be tested"
+    error = effect / z if z else 0.0
+    ends = np.clip(effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]), -1, 1)
+    first, second, low, high = (fixed_text(50 + 50 * number, 1) for number in (effect, -effect, *ends))
+    # An interval of one look does not hold at several.
+    interval = f" ({level.confidence} interval by itself {low} to {high})" if not results.looks else ""
+    return f"a model wins {first} of 100 when shown first{interval}, {second} when second"

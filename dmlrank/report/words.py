@@ -1,0 +1,476 @@
+"""The words in braces of :mod:`dmlrank.report.facts`: what facts are about, and parts of them that are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.outcomes import MEANINGS
+from ..estimation.diagnostics import LARGEST_BIAS
+from ..exceptions import listed
+from ..fit.adjusted_for_style import StyleEstimates
+from ..fit.estimates import Estimates
+from ..inference.simultaneous import PairTests
+from ..inference.wald import two_sided_p_values, z_statistics
+from ..tables.display_text import decimals, fixed_text, p_value_clause
+from .first_place import Race, mean_of_one, race_of, wins_by_order
+from .statements import (
+    AS_MET,
+    AT_EQUAL_STYLE,
+    MET,
+    MODELS_NAMED,
+    SummaryLevel,
+    as_sentence,
+    counted,
+    doubt_note,
+    fewest_opponents,
+    interval_method,
+    neutral_text,
+    percentage,
+    runs_or_prompts,
+    scores_there,
+    some_of,
+    the_others,
+    tie_weight,
+    win_head,
+)
+
+# Clusters that raise standard errors by a factor above this are said to matter.
+_MATTERS = 1.1
+# The difference of log-odds that means 60 wins in 100 comparisons (59.9).
+_LOG_ODDS_OF_60 = 0.4
+# Sources of the propensities in words.
+_PROPENSITIES = {
+    "estimated": "estimated from the features of the prompts",
+    "marginal": "the shares of prompts on which the pairs were {chosen}, the same for all prompts",
+    "given": "those that were given with the data",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What facts are about: estimates at a level of confidence.
+
+    results, level: The estimates, and what is stated at the level.
+    tests: Tests of all pairs, which a page has.
+    on_page: Whether the facts are for a page.
+    """
+
+    results: Estimates
+    level: SummaryLevel
+    tests: PairTests | None = None
+    on_page: bool = False
+
+    def __getitem__(self, word: str) -> object:
+        """Return a word in braces: the estimates, their parts, a function of this module, or what it holds."""
+        e = self.results
+        known = {"e": e, "d": e.description, "g": e.diagnostics, "level": self.level, "race": self.race}
+        if word in known:
+            return known[word]
+        return (WORDS[word] if word in WORDS else globals()[word])(self)
+
+    @cached_property
+    def race(self) -> Race | None:
+        """The test of first place."""
+        return race_of(self.results, self.level)
+
+    @cached_property
+    def modes(self) -> frozenset[str]:
+        """What the result is and has, of which facts say for which of these they hold."""
+        e, level = self.results, self.level
+        d, g, unit = e.description, e.diagnostics, e.scale
+        kind = "labels" if g.outcome_kind == "labels" and not _are_numbers(e) else f"{g.outcome_kind} read"
+        holds = {
+            "page": self.on_page,
+            "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
+            "tests of ranks": self.tests is None and level.separation is not None and level.separation.critical > 0,
+            "rank sets": level.separation is not None,
+            "letters": any(level.letters),
+            "single": e.of_models and len(e.models) == 1,
+            "test": self.race is not None,
+            "race": self.race is not None and not self.race.untold,
+            "bt": e.functional == "bt",
+            "weighted": d.weighted and not d.equal_tasks,
+            "elo": unit.name == "elo",
+            "multiplied": not unit.natural and unit.name not in ("elo", "log-odds"),
+            "anchored": unit.anchor is not None,
+            "centred": unit.anchor is None and unit.mean is not None,
+            "by counts": d.edge_weights == "counts",
+            "half ties": bool(d.tie_share) and not e.part and tie_weight(d.tie_weights) == "1/2",
+            "tested against": e.neutral != 0 and len(e.names) > 1,
+            "met": MET in win_head(e),
+            "lost": bool(what_became_of_rows(self)),
+            "dropped": d.n_dropped > 0,
+            "renamed": d.n_names_changed > 0,
+            "models left out": bool(g.models_dropped),
+            "one fold": d.n_folds == 1,
+            "order tested": bool(g.order_effect_error),
+            "subtracted": bool(g.bias_subtracted),
+            "second order": bool(g.second_order_by_model),
+            "bias in doubt": g.second_order_treatment == "left in"
+            and any(LARGEST_BIAS["left in"] < abs(bias) <= 2 * error for _, bias, error in _largest_bias(e)),
+            "floored": g.mu_entries > 0,
+            "raised": g.means_raised > 0,
+            "effective": bool(np.isfinite(g.effective_contexts)),
+            "untested": bool(e.fixed.any() or not (e.covariance.widened.std_errors > 0).all()),
+            "features of judges": e.judge is not None and e.judge.how != "two-stage",
+        }
+        return e.modes | {"always", kind} | {mode for mode, is_so in holds.items() if is_so}
+
+
+def _are_numbers(e: Estimates) -> bool:
+    """Return whether labels are numbers, whose meaning has to be said."""
+    return any(label in ("0", "1", "True", "False") for label, _ in e.diagnostics.labels)
+
+
+def _largest_bias(e: Estimates) -> list[tuple[str, float, float]]:
+    return [e.diagnostics.largest_second_order] if e.diagnostics.second_order_by_model else []
+
+
+# Words that are a part of a sentence.
+WORDS: dict[str, Callable[[Subject], str]] = {
+    "noun": lambda s: s.results.counts,
+    "nouns": lambda s: f"{s.results.counts}s".capitalize(),
+    "rows": lambda s: "prompts" if s.results.description.context else "rows",
+    "unit": lambda s: "prompts" if s.results.description.context else "votes",
+    "chosen": lambda s: "voted on" if s.results.counts == "vote" else "compared",
+    "shown": lambda s: "shown and voted on" if s.results.counts == "vote" else "compared",
+    "looks": lambda s: f" {s.results.looks}" if s.results.looks else "",
+    "promise": lambda s: s.results.sequence.promise if s.results.sequence else "",
+    "terms": lambda s: s.results.description.formula.split("~", 1)[-1].split("|")[0].strip(),
+    "reason": lambda s: as_sentence(s.results.reason),
+    "in_few_words": lambda s: score_words(s.results),
+    "ties": lambda s: f"{100 * s.results.description.tie_share:.2g} %",
+    "as_met": lambda s: AS_MET,
+    "win_head": lambda s: win_head(s.results),
+    "dash": lambda s: f' ("-": fewer than {fewest})' if (fewest := fewest_opponents(s.results)) else "",
+    "score": lambda s: "a score" if s.results.of_models else "an output",
+    "neutral_text": lambda s: neutral_text(s.results) or "the mean",
+    "runs": lambda s: " ".join(scores_there(s.results)),
+    "doubts": lambda s: " ".join(doubt_note(s.results)),
+    "more_runs": lambda s: " ".join(runs_or_prompts(s.results)),
+    "style": lambda s: listed(s.results.style.columns if s.results.style else ()),
+    "slopes": lambda s: slope_sentences(s.results, s.results.style) if s.results.style else "",
+    "bounds": lambda s: "" if s.results.style else "; sensitivity() bounds the error",
+    "covariance": lambda s: as_sentence(s.results.covariance.note),
+    "sign": lambda s: "number" if any("," in text or text.isdigit() for text in s.level.letters) else "letter",
+    "column": lambda s: "the column “Group”" if s.on_page else "ranks()",
+    "names": lambda s: counted(s.results.description.n_names_changed, "name"),
+    "left_out": lambda s: listed(s.results.diagnostics.models_dropped, MODELS_NAMED),
+    "scale": lambda s: " to ".join(sorted(label for label, _ in s.results.diagnostics.labels)),
+    "grades": lambda s: s.results.kind.meaning_of_grades,
+    "unlabelled": lambda s: f"{s.results.judge.n_unlabelled:,}" if s.results.judge else "",
+    "by_runs": lambda s: ", each with the weight 1 / probability of its run" * ("drawn" in s.results.modes),
+    "repetitions": lambda s: counted(s.results.description.n_rep, "repetition"),
+    "clusters": lambda s: " and of ".join(f"“{name}”" for name in s.results.description.clusters),
+    "n_effective": lambda s: f"{np.floor(s.results.diagnostics.effective_contexts):,.0f}",
+    "reliable": lambda s: f"{LARGEST_BIAS['left in']:g}",
+    "raised": lambda s: counted(s.results.diagnostics.means_raised, "pair"),
+    "wins_by_order": lambda s: as_sentence(wins_by_order(s.results, s.level))[:-1],
+    "order_effect": lambda s: fixed_text(s.results.diagnostics.order_effect, 3),
+    "of_what": lambda s: "share of wins" if s.results.kind.link == "identity" else "log-odds of a win",
+    "order_error": lambda s: fixed_text(s.results.diagnostics.order_effect_error, 3),
+    "mean_of_one": lambda s: mean_of_one(s.results, s.level),
+}
+
+
+def meaning(s: Subject) -> str:
+    """Return what a score is."""
+    e = s.results
+    said = e.kind.meaning.format(n_models=len(e.models), opponents=the_others(e))
+    return said or f"A score is the output of {e.functional_label}."
+
+
+def neutral(s: Subject) -> str:
+    """Return what scores are tested against."""
+    against = neutral_text(s.results) or f"the mean {'score' if s.results.of_models else 'output'}"
+    return against + ", the average of the models" * (s.results.kind.link == "logit" and "mean" not in against)
+
+
+def adjusted(s: Subject) -> str:
+    """Say for how many tests p-values are adjusted, and how they agree with the intervals."""
+    e, n_rows = s.results, len(s.results.names)
+    said = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
+    if e.neutral is None:
+        return f"{said} ({interval_method(e)})."
+    it = "it" if n_rows > 1 else "adj. P"
+    return f"{said}: {it} is below {s.level.alpha:g} exactly where the interval excludes {neutral_text(e)}."
+
+
+def all_intervals(s: Subject) -> str:
+    """Return what contains what at the same time."""
+    e, n_rows = s.results, len(s.results.names)
+    if n_rows == 1:
+        return "the interval contains the true value"
+    return f"all {n_rows} intervals contain the true {'scores' if e.of_models else 'values'} at the same time"
+
+
+def apart(s: Subject) -> str:
+    """Return how many pairs of models are told apart."""
+    n_models, n = len(s.results.models), s.level.separation.n_separated if s.level.separation else 0
+    return f"{n:,} of {n_models * (n_models - 1) // 2:,} pairs"
+
+
+def without_error(s: Subject) -> str:
+    """Name the scores without a standard error."""
+    errors = s.results.covariance.widened.std_errors
+    return ", ".join(name for name, error in zip(s.results.names, errors, strict=True) if not error > 0)
+
+
+def why_no_error(s: Subject) -> str:
+    """Say why scores have no standard error."""
+    fixed = s.results.fixed.any()
+    return "the functional fixes the score" if fixed else "the estimate does not vary in these data"
+
+
+def n_dropped(s: Subject) -> str:
+    """Return the rows, or prompts, that are dropped."""
+    n = s.results.description.n_dropped
+    if s.results.are_means:
+        return f"{counted(n, 'prompt')} without a score of every model {'is' if n == 1 else 'are'}"
+    return f"{counted(n, 'row')} with missing values {'is' if n == 1 else 'are'}"
+
+
+def counts(s: Subject) -> str:
+    """Return what was read."""
+    d, e = s.results.description, s.results
+    what = f"{e.counts} between these models" if e.diagnostics.models_dropped else e.counts
+    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
+    on = counted(d.n_contexts, "prompt" if d.context else "row")
+    return f"{counted(d.n_votes, e.counts)} on {on}{unlabelled}"
+
+
+def meanings(s: Subject) -> str:
+    """Return labels with their meanings."""
+    g, wins = s.results.diagnostics, MEANINGS[:2]
+    return ", ".join(f"{a} = {f'{b} wins' if b in wins else b.replace('_', ' ')}" for a, b in g.labels)
+
+
+def winner(s: Subject) -> str:
+    """Return which score or rank wins, and what is a tie."""
+    (best, _), *tie = s.results.diagnostics.labels
+    return f"the model with the {best} wins" + (f" ({tie[0][0]}: a tie)" if tie else " (no ties)")
+
+
+def verdicts(s: Subject) -> str:
+    """Return the verdicts that a fit uses as the subject of a sentence."""
+    judge = s.results.judge
+    assert judge is not None
+    of = f"judge{'s' * (len(judge.names) > 1)} {', '.join(map(repr, judge.names))}"
+    return f"Verdicts of the {of} on {counted(judge.n_verdicts, 'pair')}"
+
+
+def gain(s: Subject) -> str:
+    """Return how much precision the verdicts add."""
+    judge = s.results.judge
+    assert judge is not None
+    varies = judge.alone_errors > 0
+    ratio = float(np.square(judge.errors[varies] / judge.alone_errors[varies]).mean()) if varies.any() else float("nan")
+    worth = f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
+    return f"{ratio:.2f} times those without verdicts{worth}"
+
+
+def source(s: Subject) -> str:
+    """Return where propensities come from."""
+    given = s.results.description.propensity
+    return _PROPENSITIES.get(given, given).format_map(s)
+
+
+def population(s: Subject) -> str:
+    """Return what a sample is weighted by."""
+    d = s.results.description
+    return ", each task with the same weight" if d.equal_tasks else ", weighted as the data say" * d.weighted
+
+
+def n_clusters(s: Subject) -> str:
+    """Return the numbers of clusters."""
+    numbers = zip(s.results.covariance.n_clusters, s.results.description.clusters, strict=True)
+    return " and ".join(f"{n:,} of “{name}”" for n, name in numbers)
+
+
+def calibration(s: Subject) -> str:
+    """Return the calibration slope after a semicolon."""
+    slope = s.results.diagnostics.calibration
+    return f"; calibration slope {slope:.2f} (1 is right)" if np.isfinite(slope) else ""
+
+
+def bias(s: Subject) -> str:
+    """Return the largest bias of second order with its error, and the model."""
+    name, size, error = s.results.diagnostics.largest_second_order
+    return f"{size:+.2f} standard errors (own error {error:.2f}), for {name}"
+
+
+def floored(s: Subject) -> str:
+    """Return how many predictions were raised to the floor."""
+    g = s.results.diagnostics
+    return f"{g.mu_floored:,} of {g.mu_entries:,} predictions ({percentage(g.mu_floored / g.mu_entries)})"
+
+
+def score_words(results: Estimates) -> str:
+    """Say in a few words what the scores are, their unit and what a difference means."""
+    if not results.of_models:
+        return results.functional_label
+    scale, kind = results.scale, results.kind
+    definition = kind.in_short.format(n_models=len(results.models), opponents=the_others(results))
+    definition = definition or results.functional_label
+    definition += ", from mean preferences" if results.averages_preferences else ""
+    unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"
+    if scale.anchor is not None:
+        unit += f" ({scale.anchor[0]} = {scale.anchor[1]:g})"
+    elif scale.mean is not None:
+        unit += f" (mean {scale.mean:g})"
+    unit += AT_EQUAL_STYLE if results.style else ""
+    if kind.link == "logit":
+        unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
+    return f"{definition}{unit}"
+
+
+def slope_sentences(e: Estimates, style: StyleEstimates) -> str:
+    """Say what scores at equal style are, with the slopes."""
+    unit = "log-odds" if e.kind.link == "logit" else "win share"
+    unit = unit if e.scale.natural else f"score, {e.scale.name}"
+    errors, slopes = style.slope_covariance.std_errors, []
+    p_values = two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance.tails())
+    for name, slope, error, p in zip(style.columns, style.slopes, errors, p_values, strict=True):
+        # The standard error has two digits.
+        digits = decimals(np.array([error]), fewest=2)
+        slopes.append(f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})")
+    return (
+        f"Scores are those of answers that are alike in {listed(style.columns)}: the slopes on these style differences "
+        f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {'; '.join(slopes)}. "
+        f"This is an association, not an effect: style lies between the model and the vote, and better answers may be "
+        f"longer."
+    )
+
+
+def jointly(s: Subject) -> str:
+    """Say under which conditions the intervals of the table hold at the same time."""
+    conditions = [
+        *["the Bradley-Terry model holds"] * ("assumes" in s.modes),
+        *["votes not cast are like those cast"] * ({"learnt", "derived"} & s.modes == {"learnt"}),
+    ]
+    sets, they = (", and so do ranks" if "rank sets" in s.modes else ""), "intervals hold jointly"
+    start = f"If {' and '.join(conditions)}, {they}" if conditions else they.capitalize()
+    return f"{start}{WORDS['looks'](s)} with {confidence(s)}{sets}."
+
+
+def confidence(s: Subject) -> str:
+    """Return the level, and how it allows for few prompts or clusters."""
+    # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
+    allows = "" if s.level.bootstrap == "gaussian" else ", which allows for few clusters"
+    bootstrap = f" ({s.level.bootstrap} bootstrap{allows})" if s.level.bootstrap else few_units_words(s.results)
+    return f"{s.level.confidence} confidence{bootstrap}"
+
+
+def few_units_words(results: Estimates) -> str:
+    """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
+    covariance, d = results.covariance, results.description
+    if results.sequence is not None:
+        return ""
+    rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
+    units = "clusters" if d.clusters else "prompts" if d.context else rows
+    if covariance.means is not None:
+        return f" (each limit allows for one unseen {units.removesuffix('s')})"
+    if not covariance.has_few_units:
+        return ""
+    are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
+    return f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+
+
+def what_became_of_rows(s: Subject) -> str:
+    """Say how many rows are no votes that are used, by cause; nothing where all are, or where this is not known."""
+    e, d = s.results, s.results.description
+    n_rare = e.votes.n_left_out if e.votes else 0
+    lost = [*d.rows_lost, ("with a vote on a pair that is not compared", n_rare)]
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in lost if number)
+    if not (d.rows_lost and reasons) or e.part:
+        return ""
+    return f"{d.n_rows:,} rows: {reasons}; the votes of the other {d.n_votes - n_rare:,} are used."
+
+
+def rows_in_short(s: Subject) -> str:
+    """Say what became of rows where the summary's head, which has the rows without a vote, does not say it."""
+    d, votes = s.results.description, s.results.votes
+    known = sum(number for _, number in d.rows_lost) == d.n_unlabelled and not (votes and votes.n_left_out)
+    return "" if known else what_became_of_rows(s)
+
+
+def pairs_left_out(s: Subject) -> str:
+    """Say which pairs and votes are left out."""
+    n, votes, noun = s.results.diagnostics.pairs_left_out, s.results.votes, s.results.counts
+    n_lost, said = votes.n_left_out if votes else 0, ""
+    if n:
+        with_votes = f" ({counted(n_lost, noun)})" if n_lost else ""
+        said = f"{counted(n, 'pair')} with too few labels{with_votes} {'is' if n == 1 else 'are'} not compared."
+    if votes and n_lost and s.results.of_models:
+        used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
+        said += f' In the column "{noun}s", {used:,}/{total:,} means that {used:,} of {total:,} {noun}s are used.'
+    return said.lstrip()
+
+
+def dependence_of_clusters(s: Subject) -> str:
+    """Say how much clusters change standard errors, by column and for two columns together."""
+    d, factors, noun = s.results.description, s.results.diagnostics.cluster_factors, f"{s.results.counts}s"
+    names = list(map(repr, d.clusters))
+    if not factors:
+        return ""
+    times = f"{factors[-1]:.2f} times those of independent {'prompts' if d.context else noun} (median)"
+    text = f"Standard errors with clusters of {' and '.join(names)} are {times}"
+    if len(names) == 1:
+        return f"{text}: {noun} of the same {names[0]} {'hardly ' * (factors[0] <= _MATTERS)}depend on each other."
+    alone = [f"with {name} alone {factor:.2f} times" for name, factor in zip(names, factors, strict=False)]
+    text = f"{text}, {' and '.join(alone[: len(factors) - 1])}."
+    if len(factors) == 3 and max(factors[:2]) <= _MATTERS < factors[2]:
+        text += " Neither matters by itself, and both together count twice what they share: name one of them."
+    return text
+
+
+def display_order(s: Subject) -> str:
+    """Say how display order is treated, how much it matters, and whether this favours models."""
+    d, g = s.results.description, s.results.diagnostics
+    reason = f", because {d.order_reason}" if d.order_reason else ""
+    ordered, meaning = "modelled" if d.ordered else "ignored", ""
+    # NaN, where the effect cannot be tested, is not below.
+    if not d.ordered and abs(g.position_z) > norm.isf(s.level.alpha / 2):
+        uneven = "" if g.order_effect_error else some_of([name for name, _ in g.uneven_orders])
+        meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
+        if g.order_effect_error:
+            meaning = "; one effect of order for all pairs is taken off the scores"
+        if uneven:
+            meaning = f"; not shown first in about half of their labels, so that scores contain part of this: {uneven}"
+    return f"Display order is {ordered}{reason}; {wins_by_order(s.results, s.level)}{meaning}."
+
+
+def opponents(s: Subject) -> str:
+    """Return over which opponents a win probability is averaged, and how ties count."""
+    e, others = s.results, the_others(s.results, "the models that it is compared with")
+    if fewest := fewest_opponents(e):
+        others += f" (a dash stands for fewer than {fewest})"
+    averaged = f", averaged over {others}, which all count the same" if len(e.models) > 2 else ""
+    # Win probabilities are about the votes, which scores at equal style are not.
+    unadjusted = ", without the adjustment for style" if e.style else ""
+    ties = e.description.tie_weights
+    return f"{averaged}{unadjusted}{f'; a tie counts {tie_weight(ties)}' if ties else ''}"
+
+
+def jointly_by(s: Subject) -> str:
+    """Return how intervals of scores hold at the same time, for statisticians."""
+    return f"{interval_method(s.results)}{s.level.bootstrap_words}, critical value {s.level.critical:.2f}"
+
+
+def tests_of_ranks(s: Subject) -> str:
+    """Name the tests from which rank sets come."""
+    return "Holm's tests at all looks" if s.results.looks else "step-down tests"
+
+
+def tests_of_pairs(s: Subject) -> str:
+    """Name the tests of pairs, and those of rank sets."""
+    method, other = "single-step max-t", "step-down form of the same tests"
+    if s.results.looks:
+        method, other = "Bonferroni's method", "Holm's tests at all looks"
+    critical = s.tests.critical if s.tests else np.nan
+    return f"{method}{s.level.bootstrap_words}, critical value {critical:.2f}); rank sets and groups use the {other}"
