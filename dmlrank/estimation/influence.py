@@ -156,6 +156,11 @@ class CentredValues:
         raise NotImplementedError
 
     @property
+    def centred_correction(self) -> FloatArray:
+        """Corrections by block, (q, d), with mean zero."""
+        raise NotImplementedError
+
+    @property
     def n_contexts(self) -> int:
         """Number of contexts, n."""
         return len(self.centred)
@@ -175,6 +180,11 @@ class CentredValues:
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
         """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
         return unit_sums(self.centred**power, unit)
+
+    def block_sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
+        """Return the sums of powers of corrections over units of blocks, (u, d); a ``unit``, (q,), of -1 is none."""
+        has_unit = unit >= 0
+        return unit_sums(self.centred_correction[has_unit] ** power, unit[has_unit])
 
     def by_context(self: T) -> T:
         """Return this object, which stores the values of every context already."""
@@ -487,16 +497,15 @@ class OneStepResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side, stored for every context.
+    """Influence values that are stored for every context.
 
     centred (n, d): Influence values, with mean zero.
-    centred_correction (q, d), block_context (q,): Corrections by influence block, centred, and the context of each
-        block; a correction is zero in the columns of other estimates.
+    centred_correction (q, d), block_context (q,): Corrections by influence block, centred, and the context of each.
     """
 
     centred: FloatArray = field()
-    centred_correction: FloatArray
-    block_context: IntArray
+    centred_correction: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    block_context: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
     def n_scores(self) -> int:

@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +55,8 @@ _MOST_PATTERNS = 0.2
 class JointInfluence:
     """Vectors of estimates, the targets of a linear map, side by side with their influence values.
 
-    part: Returns the influence of a target from its number, in its own contexts and blocks alone. It is made whenever
-        it is asked for, so that few targets are in memory at a time.
+    part: Returns the influence of a target, with :class:`CentredValues`, from its number, in its own contexts and
+        blocks alone. It is made whenever it is asked for, so that few targets are in memory at a time.
     sizes: Number of estimates of each target, d_p.
     contexts (n_p,): Contexts of each target, in order.
     blocks (q_p,): Influence blocks of each target.
@@ -66,7 +67,7 @@ class JointInfluence:
         over groups are then matrix products. None where the scores of a group are not means of those of its contexts.
     """
 
-    part: Callable[[int], Influence | StackedInfluence]
+    part: Callable[[int], Any]
     sizes: tuple[int, ...]
     contexts: tuple[IntArray, ...]
     blocks: tuple[IntArray, ...]
@@ -95,8 +96,9 @@ class JointInfluence:
 
     def only(self, number: int) -> JointInfluence:
         """Return the influence of one target."""
-        kept = {name: (getattr(self, name)[number],) for name in ("sizes", "contexts", "blocks")}
-        return replace(self, part=lambda _: self.part(number), means=None, whole=None, **kept)
+        sizes, contexts, blocks = (self.sizes[number],), (self.contexts[number],), (self.blocks[number],)
+        n = self.n_contexts, self.n_blocks
+        return JointInfluence(lambda _: self.part(number), sizes, contexts, blocks, *n)
 
     def centred_in(self, number: int) -> FloatArray:
         """Return psi of a target in its contexts, (n_p, d_p)."""
@@ -109,15 +111,18 @@ class JointInfluence:
         """
         if self.whole is not None:
             return self._moment_from_sums(self.whole)
-        if all(contexts is self.contexts[0] for contexts in self.contexts):
-            return self.by_context(with_blocks=False).second_moment()
+        if all(len(contexts) == self.n_contexts for contexts in self.contexts):
+            every = np.empty((self.n_contexts, sum(self.sizes)))
+            for number, (place, contexts) in enumerate(zip(self._places, self.contexts, strict=True)):
+                every[contexts, place] = self.centred_in(number)
+            return StackedInfluence(every).second_moment()
         centred = [self.centred_in(number) for number in range(len(self.contexts))]
         table = [[np.empty(0)] * len(centred) for _ in centred]
         for g, own in enumerate(centred):
-            place = np.full(self.n_contexts, -1, dtype=np.intp)
-            place[self.contexts[g]] = np.arange(len(own))
+            row = np.full(self.n_contexts, -1, dtype=np.intp)
+            row[self.contexts[g]] = np.arange(len(own))
             for h, other in enumerate(centred[g:], g):
-                in_first = place[self.contexts[h]]
+                in_first = row[self.contexts[h]]
                 is_shared = in_first >= 0
                 product = own[in_first[is_shared]].T @ other[is_shared]
                 table[g][h], table[h][g] = product, product.T
@@ -129,7 +134,8 @@ class JointInfluence:
         The psi of a group are linear combinations of the same d + 1 numbers of a context, z, whose coefficients are
         the group's. The sum over the contexts in two groups needs only the sum of z z' over these contexts.
         """
-        assert self.members is not None and self.means is not None
+        assert self.members is not None
+        assert self.means is not None
         n_groups, size, weight = len(self.contexts), whole.n_scores, whole.weight[:, None]
         plugin, correction = (of_all.reshape(n_groups, size) for of_all in self.means)
         # Less its mean over all contexts, so that no digits are lost where scores are far from zero.
@@ -154,18 +160,26 @@ class JointInfluence:
             np.add.at(sums[:, place], unit[contexts], self.centred_in(number) ** power)
         return sums
 
-    def by_context(self, *, with_blocks: bool = True) -> StackedInfluence:
-        """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a part."""
-        n_blocks = self.n_blocks if with_blocks else 0
-        centred, correction = (np.zeros((n, sum(self.sizes))) for n in (self.n_contexts, n_blocks))
-        block_context = np.zeros(n_blocks, dtype=np.intp)
+    def block_sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
+        """Return the sums of powers of corrections over units of blocks, (u, d); a ``unit``, (q,), of -1 is none."""
+        sums = np.zeros((int(unit.max()) + 1, sum(self.sizes)))
         for number, (place, contexts, blocks) in enumerate(zip(self._places, self.contexts, self.blocks, strict=True)):
-            part, factor = self.part(number), self.n_contexts / len(contexts)
-            centred[contexts, place] = part.centred * factor
-            if n_blocks:
-                correction[blocks, place] = part.centred_correction * factor
-                block_context[blocks] = contexts[part.block_context]
-        return StackedInfluence(centred, correction, block_context)
+            own, has_unit = unit[blocks], unit[blocks] >= 0
+            rows = self.part(number).centred_correction[has_unit] * (self.n_contexts / len(contexts))
+            np.add.at(sums[:, place], own[has_unit], rows**power)
+        return sums
+
+    @property
+    def block_context(self) -> IntArray:
+        """The context of each block, (q,)."""
+        context = np.zeros(self.n_blocks, dtype=np.intp)
+        for number, (contexts, blocks) in enumerate(zip(self.contexts, self.blocks, strict=True)):
+            context[blocks] = contexts[self.part(number).block_context]
+        return context
+
+    def by_context(self) -> JointInfluence:
+        """Return this object, whose parts have the values of every context already."""
+        return self
 
     @property
     def _places(self) -> list[slice]:
@@ -230,7 +244,8 @@ def on_functions(influence: Influence, design: FloatArray, *, with_blocks: bool)
     def part(column: int) -> StackedInfluence:
         return StackedInfluence(w[:, [column]] * centred, w[context][:, [column]] * of_blocks, context)
 
-    n_targets, n_blocks, means = design.shape[1], len(of_blocks), (plugin.ravel(), of_correction.ravel())
+    n_targets, n_blocks = design.shape[1], len(of_blocks)
+    means = np.ravel(plugin), np.ravel(of_correction)
     everywhere = (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets
     return JointInfluence(part, (influence.n_scores,) * n_targets, *everywhere, n, n_blocks, means)
 

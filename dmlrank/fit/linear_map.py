@@ -164,6 +164,8 @@ def linear_map(
 
 def in_unit(influence: Influence, scale: Scale) -> Influence:
     """Return the influence of scores in another unit."""
+    if scale.factor == 1 and not scale.shift:
+        return influence
     value, correction, square = scale.of(influence.value), influence.correction, influence.variance_correction
     square = None if square is None else square * scale.factor**2
     return replace(influence, value=value, correction=scale.factor * correction, variance_correction=square)
@@ -190,7 +192,9 @@ def _with_corrections(
         value[joint.contexts[number]] += joint.centred_in(number)
         return replace(influence, value=value, correction=corrections[:, of_target])
 
-    return JointInfluence(part, joint.sizes, (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets, n, n_blocks)
+    return JointInfluence(
+        part, joint.sizes, (np.arange(n),) * n_targets, (np.arange(n_blocks),) * n_targets, n, n_blocks
+    )
 
 
 def _likelihood_unanimous_covariance(derivative: FloatArray, state: FitState) -> FloatArray | None:

@@ -78,10 +78,7 @@ def scores_by_group(
     is_weighted = steps.influence.weight > 0
     _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
     scale, scores = estimates.scale, scores_in_groups(steps, groups.members)
-    by_repetition = [
-        repetition.influence if scale.natural else repetition.influence.changed(lambda part: in_unit(part, scale))
-        for repetition in scores
-    ]
+    by_repetition = [repetition.influence.changed(lambda part: in_unit(part, scale)) for repetition in scores]
     influence, covariance = linear_map(steps, Groups(groups.members), scale, by_repetition)
     plugin = influence.plugin
     if scores:

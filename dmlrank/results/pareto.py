@@ -15,13 +15,15 @@ from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
 from ..estimation.influence import Influence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
 from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
+from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import differences
-from ..inference.covariance import Covariance, cluster_sums, match_blocks, stack_influences
+from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import STATUSES, front_chart
@@ -304,9 +306,8 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
         of_costs = covariance_of(steps, influence, none)
         parts = [steps.influence.by_context(), influence]
         parts = parts if units.task is None else [part.within(units.task) for part in parts]
-        centred = [parts[0].centred * e.scale.factor, parts[1].centred]
         joint = clustered_covariance(
-            stack_influences(centred, [none, none], [np.arange(0)] * 2),
+            side_by_side([in_unit(parts[0], e.scale), parts[1]]),
             block_diag(steps.setup.functional.gauge(data.n_items).basis, none),
             units.clusters,
             None,
