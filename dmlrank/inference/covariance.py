@@ -424,10 +424,10 @@ def two_way(
     codes = block_first[has_second] * (second.max() + 1) + second[has_second]
     both[has_second] = np.unique(codes, return_inverse=True)[1]
     counts = _count_clusters([first, second[has_second]], of_votes=not of_contexts)
-    sums = influence.sums_by(first), sums_of_blocks(second), sums_of_blocks(both)
-    of_first, of_second, of_both = (total.T @ total for total in sums)
-    total = of_first + of_second
-    matrix = total - of_both
+    sums, in_both = (influence.sums_by(first), sums_of_blocks(second)), sums_of_blocks(both)
+    total = sums[0].T @ sums[0] + sums[1].T @ sums[1]
+    matrix = total - in_both.T @ in_both
+    del in_both
     basis = free_basis(gauge, len(matrix))
     note = ""
     if _is_negative(basis.T @ matrix @ basis):
