@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from .._utils.argument_checks import check_alpha, place_of
+from .._utils.laws import normal_critical
 from ..exceptions import OptionError
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
@@ -190,7 +190,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     else:
         limits = f"above {shown_low} and below {shown_high}"
         text = f"is {candidate} at least {least}? {about}, {limits}, each {confidence}{looks}"
-        wanted = (above.alternative.critical(alpha) + float(scipy.stats.norm.ppf(POWER))) * std_error
+        wanted = (above.alternative.critical(alpha) + float(normal_critical(1 - POWER))) * std_error
         more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""
         if e.covariance.means is not None and margin and not looks:

@@ -53,8 +53,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
 
+from .._utils.laws import normal_critical, normal_tail
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences
@@ -110,7 +110,7 @@ def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]
 def power_of(difference: float, std_error: float, critical: float) -> float:
     """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
     z = difference / std_error
-    return float(norm.cdf(z - critical) + norm.cdf(-z - critical))
+    return float(normal_tail(critical - z) + normal_tail(z + critical))
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
@@ -252,7 +252,7 @@ class FirstPlace:
         if not len(short) or not ((lead > 0) & (error > 0)).all():
             return np.inf if len(short) else 0.0
         if len(short) == 1:
-            return float(np.square((self.critical + norm.ppf(power)) * error / lead).item())
+            return float(np.square((self.critical + normal_critical(1 - power)) * error / lead).item())
         # Beside the differences that need most data, the others need next to nothing.
         hardest = np.argsort(-error / lead, kind="stable")[:_HARDEST]
         matrix = np.zeros((len(hardest), len(self.others) + 1))
