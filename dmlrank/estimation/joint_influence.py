@@ -41,8 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import transposed_product
-from ..data.arrays import row_slices
-from ..data.preferences import FloatArray, IntArray
+from ..data.arrays import FloatArray, IntArray, row_slices
 from .influence import Influence, StackedInfluence, mean_influence
 
 # Products of numbers of contexts that are in memory at a time.

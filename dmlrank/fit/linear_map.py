@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, current, in_order
-from ..data.preferences import FloatArray
+from ..data.arrays import FloatArray
 from ..estimation.influence import Influence, mean_influence
 from ..estimation.joint_influence import JointInfluence, in_groups, mean_over_repetitions, on_functions
 from ..estimation.unanimous_pairs import find_unanimous_pairs
