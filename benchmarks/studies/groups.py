@@ -17,7 +17,8 @@ import pandas as pd
 from scipy.stats import chi2, f
 
 import dmlrank as dr
-from dmlrank.estimation.influence import Influence, project_influence
+from dmlrank.estimation.influence import Influence
+from dmlrank.estimation.joint_influence import on_functions
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.inference.covariance import robust
 from dmlrank.inference.wald import f_law_of_groups
@@ -40,7 +41,7 @@ def equality(n_items: int, n_groups: int, size: int, rng: np.random.Generator) -
     correction[np.arange(n), first] += gap
     correction[np.arange(n), second] -= gap
     influence = Influence(np.full((n, n_items), 0.5), correction, np.arange(n), np.ones(n), np.ones(n))
-    projected = project_influence(influence, np.eye(n_groups)[np.repeat(np.arange(n_groups), size)], with_blocks=False)
+    projected = on_functions(influence, np.eye(n_groups)[np.repeat(np.arange(n_groups), size)], with_blocks=False)
     gauge = np.full((1, n_items), n_items**-0.5)
     covariance = robust(projected, np.kron(np.eye(n_groups), gauge))
     free = np.linalg.qr(np.vstack([gauge, np.eye(n_items)]).T)[0][:, 1:].T

@@ -7,17 +7,16 @@ depend on each other, the votes of one annotator on one context (:mod:`dmlrank.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.computation import in_order, threads_of_fit, transposed_product
+from .._utils.computation import in_order, threads_of_fit
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional
@@ -157,6 +156,11 @@ class CentredValues:
         raise NotImplementedError
 
     @property
+    def centred_correction(self) -> FloatArray:
+        """Corrections by block, (q, d), with mean zero."""
+        raise NotImplementedError
+
+    @property
     def n_contexts(self) -> int:
         """Number of contexts, n."""
         return len(self.centred)
@@ -176,6 +180,11 @@ class CentredValues:
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
         """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
         return unit_sums(self.centred**power, unit)
+
+    def block_sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
+        """Return the sums of powers of corrections over units of blocks, (u, d); a ``unit``, (q,), of -1 is none."""
+        has_unit = unit >= 0
+        return unit_sums(self.centred_correction[has_unit] ** power, unit[has_unit])
 
     def by_context(self: T) -> T:
         """Return this object, which stores the values of every context already."""
@@ -488,313 +497,17 @@ class OneStepResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedInfluence(CentredValues):
-    """Influence values of several estimates side by side, stored for every context.
+    """Influence values that are stored for every context.
 
     centred (n, d): Influence values, with mean zero.
-    centred_correction (q, d), block_context (q,): Corrections by influence block, centred, and the context of each
-        block; a correction is zero in the columns of other estimates.
+    centred_correction (q, d), block_context (q,): Corrections by influence block, centred, and the context of each.
     """
 
     centred: FloatArray = field()
-    centred_correction: FloatArray
-    block_context: IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ProjectedInfluence(StackedInfluence):
-    """P coefficients of each of K scores with their influence values.
-
-    estimate (P K,): Debiased coefficients; coordinate p K + k is coefficient p of score k.
-    """
-
-    estimate: FloatArray
-
-
-def project_influence(
-    influence: Influence, design: FloatArray, fixed_prompts: bool = False, *, with_blocks: bool
-) -> ProjectedInfluence:
-    """Regress the values F(mu(x)) + correction of the contexts, phi_raw, on functions v of the context.
-
-    The regression is by weighted least squares.
-
-    The coefficients are beta = E[w v v']^-1 E[w v phi_raw'], and their influence is E[w v v']^-1 w v (phi_raw -
-    beta'v)'. With indicators of groups G in v, the coefficients are the scores theta_g of each group, with influence
-    1(G = g) (phi_raw - theta_g) / p_g. With a constant as the only function they are the scores of the fit.
-
-    Shapes: design (n, P).
-
-    Notes
-    -----
-    Corrections by block are centred as for the scores themselves (:attr:`Influence.centred_correction`). The projection
-    of the corrections on v is minus the estimated bias of F(mu). This bias is subtracted from the blocks in proportion
-    to their labelled cells.
-    """
-    weight, n = influence.weight, len(design)
-    correction = influence.correction_by_context
-    # Rows E[w v v']^-1 v of the contexts.
-    scaled_design: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
-    value_coefficients = np.linalg.solve(_gram(design, weight), design.T @ (weight[:, None] * influence.value))
-    correction_coefficients = scaled_design.T @ (weight[:, None] * correction) / n
-    residual = weight[:, None] * (correction - design @ correction_coefficients)
-    if not fixed_prompts:
-        residual = residual + weight[:, None] * (influence.value - design @ value_coefficients)
-    centred = _row_products(scaled_design, residual)
-    estimate = np.asarray(value_coefficients + correction_coefficients, dtype=float).ravel()
-    if not with_blocks:
-        no_blocks = np.empty((0, centred.shape[1]))
-        return ProjectedInfluence(centred, no_blocks, np.empty(0, dtype=np.intp), estimate)
-    context, n_cells = influence.block_context, influence.block_weight[:, None]
-    weighted = weight[context, None] * influence.correction
-    bias = np.linalg.lstsq(_gram(design[context], n_cells[:, 0]), design[context].T @ weighted, rcond=None)[0]
-    blocks = _row_products(scaled_design[context], weighted - n_cells * (design[context] @ bias))
-    return ProjectedInfluence(centred, blocks, context, estimate)
-
-
-def column_units(design: FloatArray) -> FloatArray:
-    """Return the power of two next to the largest absolute value of each column, (P,); 1 for a column of zeros.
-
-    Division by a power of two is exact.
-    """
-    return np.asarray(2.0 ** np.frexp(np.abs(design).max(axis=0))[1], dtype=float)
-
-
-def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the sum of w v v', (P, P)."""
-    return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
-
-
-def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the products of all entries of ``design``, (n, P), and ``values``, (n, K), row by row: (n, P K)."""
-    return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
-
-
-# Products of numbers of contexts that are in memory at a time.
-_MOMENT_ENTRIES = 2_000_000
-# Patterns of groups for each context above which adding up by pattern saves nothing.
-_MOST_PATTERNS = 0.2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InfluenceInGroups:
-    """Scores of G groups of contexts with their influence values; d scores in each group.
-
-    Coordinate g d + k of the estimate is score k of group g.
-
-    part: Returns the influence of a group's scores from its number, with the contexts and blocks of the group alone. It
-        is made whenever it is asked for, so that few groups are in memory at a time.
-    contexts (n_g,): Contexts of each group, in order.
-    blocks (q_g,): Influence blocks of each group.
-    n_contexts: Number of all contexts, n.
-    n_blocks: Number of all influence blocks, q.
-    whole: The influence of all contexts, where every part consists of its rows: sums over groups are then matrix
-        products. None where the scores of a group are not means of the scores of its contexts.
-    """
-
-    part: Callable[[int], Influence]
-    contexts: tuple[IntArray, ...]
-    blocks: tuple[IntArray, ...]
-    n_contexts: int
-    n_blocks: int
-    whole: Influence | None = None
-
-    @property
-    def parts(self) -> Iterator[Influence]:
-        """The influence of one group after another."""
-        return (self.part(group) for group in range(len(self.contexts)))
-
-    @property
-    def estimate(self) -> FloatArray:
-        """The debiased scores, (G d,)."""
-        if self.whole is None:
-            return np.concatenate([part.estimate for part in self.parts])
-        plugin, correction = self._means(self.whole)
-        return (plugin + correction).ravel()
-
-    @property
-    def plugin(self) -> FloatArray:
-        """The scores without bias correction, (G d,)."""
-        if self.whole is None:
-            return np.concatenate([part.plugin for part in self.parts])
-        return self._means(self.whole)[0].ravel()
+    centred_correction: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    block_context: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @property
     def n_scores(self) -> int:
-        """Number of scores of a group, d."""
-        return self.part(0).n_scores if self.whole is None else self.whole.n_scores
-
-    @property
-    def members(self) -> NDArray[np.bool_]:
-        """The contexts of each group, (G, n)."""
-        members = np.zeros((len(self.contexts), self.n_contexts), dtype=bool)
-        for inside, contexts in zip(members, self.contexts, strict=True):
-            inside[contexts] = True
-        return members
-
-    def _means(self, whole: Influence) -> tuple[FloatArray, FloatArray]:
-        """Return the weighted means of F(mu) and of the corrections in groups, (G, d) each."""
-        of_context, weight = self.members.T.astype(float), whole.weight
-        total = (weight @ of_context)[:, None]
-        plugin = transposed_product(of_context, weight[:, None] * whole.value)
-        correction = transposed_product(of_context, weight[:, None] * whole.correction_by_context)
-        return plugin / total, correction / total
-
-    def changed(self, change: Callable[[Influence], Influence]) -> InfluenceInGroups:
-        """Return the influence after a change of every group, which is made whenever a group is asked for."""
-        whole = None if self.whole is None else change(self.whole)
-        return replace(self, part=lambda group: change(self.part(group)), whole=whole)
-
-    def only(self, group: int) -> InfluenceInGroups:
-        """Return the influence of one group's scores."""
-        contexts, blocks = (self.contexts[group],), (self.blocks[group],)
-        return replace(self, part=lambda _: self.part(group), contexts=contexts, blocks=blocks)
-
-    def centred_in(self, group: int) -> FloatArray:
-        """Return phi_g in the contexts of a group, (n_g, d)."""
-        return self.part(group).centred * (self.n_contexts / len(self.contexts[group]))
-
-    def second_moment(self) -> FloatArray:
-        """Return the sum of phi phi' over all contexts, (G d, G d).
-
-        For two groups only the contexts in both groups contribute.
-        """
-        n_groups, size = len(self.contexts), self.n_scores
-        if self.whole is not None:
-            return self._moment_from_sums(self.whole)
-        total = np.zeros((n_groups, size, n_groups, size))
-        centred = [self.centred_in(group) for group in range(n_groups)]
-        for g in range(n_groups):
-            place = np.full(self.n_contexts, -1, dtype=np.intp)
-            place[self.contexts[g]] = np.arange(len(self.contexts[g]))
-            for h in range(g, n_groups):
-                in_first = place[self.contexts[h]]
-                is_shared = in_first >= 0
-                product = centred[g][in_first[is_shared]].T @ centred[h][is_shared]
-                total[g, :, h, :], total[h, :, g, :] = product, product.T
-        return total.reshape(n_groups * size, n_groups * size)
-
-    def _moment_from_sums(self, whole: Influence) -> FloatArray:
-        """Return the sum of phi phi', (G d, G d), from one pass over the contexts.
-
-        The phi of a group are linear combinations of the same d + 1 numbers of a context, z, whose coefficients are
-        the group's. The sum over the contexts in two groups needs only the sum of z z' over these contexts.
-        """
-        plugin, correction = self._means(whole)
-        n_groups, size = len(self.contexts), self.n_scores
-        weight = whole.weight[:, None]
-        # Less its mean over all contexts, so that no digits are lost where scores are far from zero.
-        mean = whole.plugin
-        z = weight * whole.correction_by_context
-        z += weight * (whole.value - mean)
-        table = self._moments_of_pairs(np.hstack([z, weight]))
-        g, h = np.triu_indices(n_groups)
-        maps = np.zeros((n_groups, size, size + 1))
-        maps[:, range(size), range(size)] = 1.0
-        maps[:, :, size] = mean - plugin - correction
-        maps *= (self.n_contexts / (self.members @ whole.weight))[:, None, None]
-        total = np.empty((n_groups, size, n_groups, size))
-        of_pairs = maps[g] @ table @ maps[h].transpose(0, 2, 1)
-        total[g, :, h, :], total[h, :, g, :] = of_pairs, of_pairs.transpose(0, 2, 1)
-        return total.reshape(n_groups * size, n_groups * size)
-
-    def _moments_of_pairs(self, z: FloatArray) -> FloatArray:
-        """Return the sum of z z' over the contexts in both of two groups, for all pairs g <= h of groups, (p, s, s).
-
-        Shapes: z (n, s).
-        """
-        members = self.members
-        # Contexts in the same groups, a pattern, count together.
-        bits, pattern, n_rows = np.unique(
-            np.packbits(members, axis=0).T, axis=0, return_inverse=True, return_counts=True
-        )
-        if len(bits) > _MOST_PATTERNS * len(z):
-            return _moments_by_pair(members, z)
-        # Patterns with as many contexts stand together, so that their products are computed at once.
-        pattern, by_count = pattern.reshape(-1), np.argsort(n_rows, kind="stable")
-        inside = np.unpackbits(bits[by_count].T, axis=0, count=len(members)).astype(bool)
-        z, n_rows = z[np.lexsort((pattern, n_rows[pattern]))], n_rows[by_count]
-        size, (g, h), (j, k) = z.shape[1], np.triu_indices(len(inside)), np.triu_indices(z.shape[1])
-        moments, upper, bounds = np.zeros((len(g), len(j))), j * size + k, np.append(0, np.cumsum(n_rows))
-        for block in row_slices(len(bits), max(len(g), len(j)), _MOMENT_ENTRIES):
-            products = np.empty((block.stop - block.start, len(j)))
-            for count in np.unique(n_rows[block]):
-                first, last = block.start + np.searchsorted(n_rows[block], [count, count + 1])
-                rows = z[bounds[first] : bounds[last]].reshape(-1, count, size)
-                squares = (rows.transpose(0, 2, 1) @ rows).reshape(len(rows), -1)
-                products[first - block.start : last - block.start] = squares[:, upper]
-            moments += (inside[g, block] & inside[h, block]).astype(float) @ products
-        table = np.empty((len(g), size, size))
-        table[:, j, k] = table[:, k, j] = moments
-        return table
-
-    def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
-        """Return the sums of powers of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""
-        sums = np.zeros((int(unit.max()) + 1, len(self.contexts), self.n_scores))
-        for group, contexts in enumerate(self.contexts):
-            np.add.at(sums[:, group], unit[contexts], self.centred_in(group) ** power)
-        return sums.reshape(len(sums), -1)
-
-    def by_context(self) -> StackedInfluence:
-        """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""
-        n_groups, size = len(self.contexts), self.n_scores
-        centred, correction = np.zeros((self.n_contexts, n_groups, size)), np.zeros((self.n_blocks, n_groups, size))
-        block_context = np.zeros(self.n_blocks, dtype=np.intp)
-        for group, (part, contexts, blocks) in enumerate(zip(self.parts, self.contexts, self.blocks, strict=True)):
-            centred[contexts, group] = self.centred_in(group)
-            correction[blocks, group] = part.centred_correction * (self.n_contexts / len(contexts))
-            block_context[blocks] = contexts[part.block_context]
-        of_blocks = correction.reshape(self.n_blocks, -1)
-        return StackedInfluence(centred.reshape(self.n_contexts, -1), of_blocks, block_context)
-
-
-def _moments_by_pair(members: NDArray[np.bool_], z: FloatArray) -> FloatArray:
-    """Return the sum of z z' over the contexts in both of two groups, for all pairs g <= h of groups, (p, s, s).
-
-    Where a group is large, its complement counts: the indicator of the group is one less that of the rest.
-
-    Shapes: members (G, n), z (n, s).
-    """
-    g, h = np.triu_indices(len(members))
-    is_large = (members.sum(axis=1) > len(z) / 2)[:, None, None]
-    small, sign = members ^ is_large[:, 0], 1.0 - 2.0 * is_large
-    table, memory = np.zeros((len(g), z.shape[1], z.shape[1])), np.empty_like(z)
-    for group, inside in enumerate(small):
-        contexts = np.flatnonzero(inside)
-        rows, others = z.take(contexts, axis=0), small[group:].take(contexts, axis=1)
-        for pair, shared in zip(np.flatnonzero(g == group), others, strict=True):
-            places = np.flatnonzero(shared)
-            both = rows.take(places, axis=0, out=memory[: len(places)], mode="clip")
-            table[pair] = both.T @ both
-    of_group = table[g == h]
-    table *= sign[g] * sign[h]
-    table += is_large[g] * sign[h] * of_group[h] + is_large[h] * sign[g] * of_group[g]
-    return np.asarray(table + is_large[g] * is_large[h] * (z.T @ z))
-
-
-def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:
-    """Return the influence of the mean scores of groups of contexts.
-
-    Shapes: members (G, n).
-    """
-    contexts = tuple(np.flatnonzero(inside) for inside in members)
-    blocks = tuple(np.flatnonzero(inside[influence.block_context]) for inside in members)
-
-    def part(group: int) -> Influence:
-        inside, kept = contexts[group], blocks[group]
-        weight = influence.weight[inside]
-        return Influence(
-            value=influence.value[inside],
-            correction=influence.correction[kept],
-            block_context=np.searchsorted(inside, influence.block_context[kept]),
-            block_weight=influence.block_weight[kept],
-            weight=weight / weight.mean(),
-        )
-
-    return InfluenceInGroups(part, contexts, blocks, influence.n_contexts, len(influence.block_context), influence)
-
-
-def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> InfluenceInGroups:
-    """Average the influence in groups over repetitions with other folds."""
-    if len(repetitions) == 1:
-        return repetitions[0]
-    part = lambda group: mean_influence([one.part(group) for one in repetitions])  # noqa: E731
-    return replace(repetitions[0], part=part, whole=None)
+        """Number of estimates, d."""
+        return self.centred.shape[1]

@@ -18,11 +18,10 @@ from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
 from .influence import (
     Influence,
     InfluenceBlocks,
-    InfluenceInGroups,
     NuisanceEstimates,
     add_to_rows,
-    influence_in_groups,
 )
+from .joint_influence import JointInfluence, in_groups
 from .one_step import CHUNK, Residuals
 
 
@@ -131,14 +130,14 @@ def mean_preference_influence(
     weight: FloatArray,
     *,
     members: NDArray[np.bool_],
-) -> InfluenceInGroups:
+) -> JointInfluence:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
 
     Shapes: weight (n,), members (G, n).
     """
     # The groups of contexts and blocks, without values.
     empty = np.empty((data.n_contexts, 0)), np.empty((len(blocks.context), 0))
-    groups = influence_in_groups(Influence(*empty, blocks.context, blocks.weight, weight), members)
+    groups = in_groups(Influence(*empty, blocks.context, blocks.weight, weight), members)
     contexts = groups.contexts
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
     size, needed = contexts_at_a_time(data, CHUNK), np.asarray(members.any(axis=0))
@@ -160,7 +159,7 @@ def mean_preference_influence(
         add_to_rows(correction, place[residuals.block[rows]], residuals.derivatives(scores[group], rows, data))
         return replace(groups.part(group), value=values[group], correction=correction)
 
-    return replace(groups, part=part_of, whole=None)
+    return replace(groups, part=part_of, sizes=tuple(len(score.scores) for score in scores), means=None, whole=None)
 
 
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
 from ..data.columns import similar_names
@@ -17,7 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
-from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
+from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..inference.bootstrap_and_max_t import BOOTSTRAP_DRAWS, MultiplierBootstrap
 from ..inference.covariance import (
@@ -197,42 +196,6 @@ def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray
     annotator = np.full(len(data.cells), clusters.of_vote.max(), dtype=np.intp)
     np.minimum.at(annotator, data.vote_cell, clusters.of_vote)
     return annotator
-
-
-def unanimous_covariance_by_column(state: FitState, design: FloatArray) -> FloatArray | None:
-    """Return the covariance of a projection's coefficients, (P K, P K), that is added for unanimous pairs."""
-    if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return unanimous_covariance_by_group(state, design.T > 0)
-    if state.unanimous is None:
-        return None
-    errors = label_errors(state.data, state.repetitions, state.units)
-    gram = design.T @ (state.influence.weight[:, None] * design) / len(design)
-    factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
-    cell_factor = factor[errors.cells.context] * errors.weight[:, None]
-    cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-    return np.kron(cell_moment, state.unanimous.covariance(state.setup.functional, state.first.floor))
-
-
-def unanimous_covariance_by_group(state: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
-    """Return the covariance of the scores by group, (G K, G K), that is added for unanimous pairs: one block per group.
-
-    Where groups overlap, a unanimous pair of their common contexts also moves the scores of both groups together. This
-    part is left out, so that differences between overlapping groups have errors that are not too small.
-    """
-    if not state.repetitions:
-        return None
-    errors = label_errors(state.data, state.repetitions, state.units)
-    n_groups, size = len(members), len(state.influence.estimate)
-    total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
-    for g, inside in enumerate(members):
-        factor = 1 / float((state.influence.weight * inside).mean())
-        group_errors = errors.only(inside[errors.cells.context], factor)
-        group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-        pairs = find_unanimous_pairs(group_errors, state.data, state.setup.weights, state.setup.graph.edges)
-        if pairs is not None:
-            any_unanimous = True
-            total[g, :, g, :] = pairs.covariance(state.setup.functional, state.first.floor)
-    return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None
 
 
 # The calibration of mu does not matter where the factor with which its error enters the estimate has a variance of at

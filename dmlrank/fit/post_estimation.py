@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,14 +18,11 @@ from ..estimation.influence import (
     Influence,
     InfluenceBlocks,
     InfluenceFunction,
-    InfluenceInGroups,
     NuisanceEstimates,
     OneStepResult,
-    ProjectedInfluence,
     blocks_by_context,
-    influence_in_groups,
-    project_influence,
 )
+from ..estimation.joint_influence import JointInfluence, in_groups
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from ..estimation.one_step import one_step
 from ..estimation.unanimous_pairs import find_unanimous_pairs
@@ -36,12 +32,10 @@ from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .compared_pairs import mean_targets
 from .direct_fits import win_probability_influence
-from .estimators import MEANS
 from .fit_covariance import covariance_of, label_errors
 from .state import FitState, Repetition, Units
 
 if TYPE_CHECKING:
-    from ..estimation.bt_mle import BradleyTerryFit
     from ..estimation.equal_style import EqualStyleTerms
     from ..nuisance.verdicts import Verdicts
 
@@ -146,134 +140,55 @@ class GroupScores(NamedTuple):
         slopes; otherwise None.
     """
 
-    influence: InfluenceInGroups
+    influence: JointInfluence
     plugin: FloatArray
-    style: InfluenceInGroups | None = None
+    style: JointInfluence | None = None
 
 
 def scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> list[GroupScores]:
-    """Return the scores of groups of contexts in each repetition; no first stage is fitted again.
+    """Return the scores of groups of contexts in each repetition where they are no means of scores of contexts.
 
-    With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
-    are the functional at the mean preferences of the group, F(E[mu(X) | G]).
+    With ``average="preferences"`` they are the functional at the mean preferences of the group, F(E[mu(X) | G]); at
+    equal style, each group has slopes of its own. No first stage is fitted again.
 
     Shapes: members (G, n).
     """
     data, blocks, by_repetition = state.data, state.units.blocks, list[GroupScores]()
-    if state.estimator is MEANS:
-        influence = influence_in_groups(state.influence.by_context(), members)
-        return [GroupScores(influence, influence.plugin.reshape(len(members), -1))]
     for r in state.repetitions:
-        target, plugin, style = r.one_step_result.target.by_context(), None, None
         if r.style_terms is not None:
-            influence, style = _at_equal_style(r.style_terms, target, members)
-        elif r.mean is None:
-            influence = influence_in_groups(target, members)
-        else:
+            influence, style = _at_equal_style(r.style_terms, r.one_step_result.target.by_context(), members)
+            by_repetition.append(GroupScores(influence, influence.plugin.reshape(len(members), -1), style))
+        elif r.mean is not None:
             nuisances, weight = r.nuisances, state.units.weights(data)
             means = mean_preferences(data, nuisances, blocks, weight, members=members)
             targets = mean_targets(means, data, state.setup, state.options)
             scores = [one.score for one in targets]
             influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
-            plugin = np.stack([one.plugin for one in targets])
-        if plugin is None:
-            plugin = influence.plugin.reshape(len(members), -1)
-        by_repetition.append(GroupScores(influence, plugin, style))
+            by_repetition.append(GroupScores(influence, np.stack([one.plugin for one in targets])))
     return by_repetition
 
 
 def _at_equal_style(
     terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]
-) -> tuple[InfluenceInGroups, InfluenceInGroups]:
+) -> tuple[JointInfluence, JointInfluence]:
     """Return scores at equal style in groups, with the slopes of each group, alone and beside all other scores."""
     from .adjusted_for_style import side_by_side
 
-    equal, every = list[InfluenceInGroups](), list[InfluenceInGroups]()
+    equal, every = list[JointInfluence](), list[JointInfluence]()
     for inside in members:
         influence = terms.influence(inside.astype(float))
         parts = (influence.equal, side_by_side((raw, influence.averaged, influence.equal, influence.slopes)))
         for groups, part in zip((equal, every), parts, strict=True):
-            groups.append(influence_in_groups(part, inside[None]))
+            groups.append(in_groups(part, inside[None]))
 
-    def joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
-        contexts, blocks = tuple(one.contexts[0] for one in groups), tuple(one.blocks[0] for one in groups)
+    def joined(groups: list[JointInfluence]) -> JointInfluence:
+        sizes, contexts, blocks = (
+            tuple(getattr(one, name)[0] for one in groups) for name in ("sizes", "contexts", "blocks")
+        )
         n_contexts, n_blocks = groups[0].n_contexts, groups[0].n_blocks
-        return InfluenceInGroups(lambda group: groups[group].part(0), contexts, blocks, n_contexts, n_blocks)
+        return JointInfluence(lambda group: groups[group].part(0), sizes, contexts, blocks, n_contexts, n_blocks)
 
     return joined(equal), joined(every)
-
-
-def likelihood_scores_in_groups(state: FitState, members: NDArray[np.bool_]) -> GroupScores:
-    """Return the scores of groups of contexts, (G, n), the means of r(x) over the contexts of each group."""
-    influence, n = state.influence.by_context(), state.data.n_contexts
-    derivative = _likelihood(state).mean_derivative(rows_of_groups(state, members))
-    corrections = _corrections(state, derivative).reshape(len(influence.block_context), len(members), -1)
-
-    # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. In an average
-    # over all contexts, the others have the mean of the group, and distances from it count n / n_g times.
-    def part_of(group: int) -> Influence:
-        inside = members[group]
-        mean = influence.value[inside].mean(axis=0)
-        value = mean + (inside * (n / inside.sum()))[:, None] * (influence.value - mean)
-        return replace(influence, value=value, correction=corrections[:, group])
-
-    contexts, blocks = np.arange(n), np.arange(len(influence.block_context))
-    in_groups = InfluenceInGroups(
-        part_of, (contexts,) * len(members), (blocks,) * len(members), n, len(influence.block_context)
-    )
-    return GroupScores(in_groups, in_groups.plugin.reshape(len(members), -1))
-
-
-def project_likelihood(
-    state: FitState, influence: Influence, design: FloatArray, *, fixed_prompts: bool, factor: float
-) -> ProjectedInfluence:
-    """Regress the scores r(x) on functions v of the context, (n, P): beta = E[v v']^-1 E[v r(X)']."""
-    of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
-    derivative = _likelihood(state).mean_derivative(rows_of_design(state, design))
-    correction = factor * _corrections(state, derivative)
-    centred = of_prompts.centred.copy()
-    np.add.at(centred, state.units.blocks.context, correction)
-    return replace(of_prompts, centred=centred, centred_correction=correction, block_context=state.units.blocks.context)
-
-
-def rows_of_groups(state: FitState, members: NDArray[np.bool_]) -> FloatArray:
-    """Return the mean in each group, (G, p + 1), of the constant and the scaled features."""
-    z = _likelihood(state).z(state.data.x)
-    return np.asarray(members @ z / members.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
-def rows_of_design(state: FitState, design: FloatArray) -> FloatArray:
-    """Return the coefficients of the constant and the scaled features on functions of the context, (P, p + 1)."""
-    z = _likelihood(state).z(state.data.x)
-    return np.asarray(np.linalg.solve(design.T @ design, design.T @ z), dtype=np.float64)
-
-
-def likelihood_unanimous_covariance_of_rows(state: FitState, rows: FloatArray) -> FloatArray | None:
-    """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (unanimous pairs).
-
-    Without such pairs the function returns None. The scores are those at several values of z, one in each row.
-
-    Shapes: rows (P, p + 1).
-    """
-    if state.unanimous is None:
-        return None
-    fitted = _likelihood(state)
-    return state.unanimous.covariance_along(
-        partial(fitted.changes, fitted.mean_derivative(rows), state.setup.weights.first)
-    )
-
-
-def _likelihood(state: FitState) -> BradleyTerryFit:
-    """Return the model of a fit by maximum likelihood."""
-    assert state.likelihood is not None
-    return state.likelihood
-
-
-def _corrections(state: FitState, derivative: FloatArray) -> FloatArray:
-    """Return the influence values of targets that come from the labels, (q, d)."""
-    return _likelihood(state).corrections(
-        derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=state.units.blocks
-    )
 
 
 # Shares that differ by less than this are equal.

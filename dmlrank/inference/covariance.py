@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -19,10 +18,10 @@ from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..estimation.influence import (
     CompressedInfluence,
     Influence,
-    InfluenceInGroups,
     StackedInfluence,
     unit_sums,
 )
+from ..estimation.joint_influence import JointInfluence
 from ..exceptions import DataError, IntervalWarning
 from .score_limits import FEW_UNITS, CombinedMeans, ContrastLaw, ContrastMatrix, Sides, Tails, WinShares
 
@@ -44,7 +43,7 @@ _MAX_RATIO = 1e6
 
 # Influence values of every context, and those that may be stored by group of contexts.
 CentredInfluence: TypeAlias = Influence | StackedInfluence
-CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | InfluenceInGroups
+CentredSums: TypeAlias = CentredInfluence | CompressedInfluence | JointInfluence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -390,11 +389,6 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     return df, 1 / float(np.sqrt(np.clip(shown, _SMALLEST_REST, 1.0)))
 
 
-def _power_sums(rows: FloatArray, group: IntArray, power: int) -> FloatArray:
-    """Return sums of powers of the rows, (n, d), by group, (g, d)."""
-    return unit_sums(rows**power, group)
-
-
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
     """Return the contributions of independent units to the error of the estimate, (g, d), and a small-sample factor.
 
@@ -408,7 +402,7 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
 
 
 def two_way(
-    influence: CentredInfluence,
+    influence: CentredInfluence | JointInfluence,
     first: IntArray,
     second: IntArray,
     gauge: FloatArray,
@@ -426,16 +420,17 @@ def two_way(
     ----------
     Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering.
     """
-    phi = influence.centred
-    blocks, block_first = phi, first
+    block_first, sums_of_blocks = first, influence.sums_by
     if not of_contexts:
-        labelled = second >= 0
-        blocks, second = influence.centred_correction[labelled], second[labelled]
-        block_first = first[influence.block_context[labelled]]
-    counts = _count_clusters([first, second], of_votes=not of_contexts)
-    intersection = np.unique(block_first * (second.max() + 1) + second, return_inverse=True)[1]
-    total = _group_products(phi, first) + _group_products(blocks, second)
-    matrix = total - _group_products(blocks, intersection)
+        block_first, sums_of_blocks = first[influence.block_context], influence.block_sums_by
+    has_second, both = second >= 0, np.full(len(second), -1)
+    codes = block_first[has_second] * (second.max() + 1) + second[has_second]
+    both[has_second] = np.unique(codes, return_inverse=True)[1]
+    counts = _count_clusters([first, second[has_second]], of_votes=not of_contexts)
+    sums, in_both = (influence.sums_by(first), sums_of_blocks(second)), sums_of_blocks(both)
+    total = sums[0].T @ sums[0] + sums[1].T @ sums[1]
+    matrix = total - in_both.T @ in_both
+    del in_both
     basis = free_basis(gauge, len(matrix))
     note = ""
     if _is_negative(basis.T @ matrix @ basis):
@@ -450,12 +445,16 @@ def two_way(
             "" if not n_twice else note if n_parts == 1 else f"for {n_twice} of {n_parts} groups or coefficients {note}"
         )
     fewest = min(counts)
-    covariance = _with_free_directions(matrix * fewest / (fewest - 1) / len(phi) ** 2, gauge, counts, note)
-    of_both = [
-        _effective_df(partial(_power_sums, rows, group), count)
-        for rows, group, count in zip((phi, blocks), (first, second), counts, strict=True)
-    ]
-    (df, scale), (other_df, other_scale) = of_both
+    covariance = _with_free_directions(matrix * fewest / (fewest - 1) / influence.n_contexts**2, gauge, counts, note)
+
+    def law(unit: IntArray, sums_by: Callable[..., FloatArray], total: FloatArray, n: int) -> tuple[FloatArray, float]:
+        # All contexts, or blocks, count as rows, also for estimates of other ones.
+        rows = np.repeat(np.bincount(unit[unit >= 0]).astype(float)[:, None], total.shape[1], axis=1)
+        known = {0: rows, 1: total}
+        return _effective_df(lambda power: known[power] if power in known else sums_by(unit, power), n)
+
+    df, scale = law(first, influence.sums_by, sums[0], counts[0])
+    other_df, other_scale = law(second, sums_of_blocks, sums[1], counts[1])
     return replace(covariance, scale=max(scale, other_scale)).with_df(np.minimum(df, other_df))
 
 
@@ -485,12 +484,6 @@ def _valid_by_part(matrix: FloatArray, total: FloatArray, gauge: FloatArray, n_p
     in_free = Covariance(total, free_basis(gauge, len(total)))
     positive = in_free._in_own_units(mended, lambda ratios: np.maximum(ratios, 0.0))
     return match_blocks(np.zeros_like(total) if positive is None else positive, parts), n_twice
-
-
-def _group_products(rows: FloatArray, group: IntArray) -> FloatArray:
-    """Add up the rows, (r, d), of each group and return the sum of the products of these sums, (d, d)."""
-    total = unit_sums(rows, group)
-    return total.T @ total
 
 
 def _count_clusters(groups: list[NDArray[np.intp]], *, of_votes: bool = False) -> tuple[int, ...]:
@@ -544,13 +537,6 @@ def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
     is_fixed = np.square(basis).sum(axis=1) < 1e-9
     projected[is_fixed] = projected[:, is_fixed] = 0.0
     return np.asarray((projected + projected.T) / 2)
-
-
-def stack_influences(
-    centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]
-) -> StackedInfluence:
-    """Put the influence values of several estimates side by side."""
-    return StackedInfluence(np.hstack(centred), block_diag(*corrections), np.concatenate(contexts))
 
 
 def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:

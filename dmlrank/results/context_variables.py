@@ -21,7 +21,7 @@ from ..data.graph import Graph
 from ..data.pairs_from_scores import further_scores
 from ..data.preferences import FloatArray
 from ..data.read_votes import with_columns
-from ..estimation.influence import column_units
+from ..estimation.joint_influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from ..fit.estimators import MEANS
 from ..fit.state import FitState

@@ -17,7 +17,7 @@ from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
-from ..estimation.influence import InfluenceInGroups, influence_in_groups
+from ..estimation.joint_influence import JointInfluence, in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.direct_fits import share_with_score, win_share
@@ -734,7 +734,7 @@ def equality_test(
 
 
 def group_facts(
-    steps: FitState, groups: ContextGroups, influence: InfluenceInGroups, plugin: FloatArray
+    steps: FitState, groups: ContextGroups, influence: JointInfluence, plugin: FloatArray
 ) -> tuple[GroupFacts, ...]:
     """Return the facts on every group; raise for groups without labels, warn of small ones. Shapes: plugin (G, K)."""
     data, edges, units, weight = steps.data, steps.setup.graph.edges, steps.units, steps.influence.weight
@@ -743,7 +743,7 @@ def group_facts(
     elif steps.estimator is MEANS:
         shares = [steps.win_share] * len(groups.members)
     else:
-        wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
+        wins = in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
     block_context = None if units.annotator is None else steps.influence.by_context().block_context
 
@@ -794,7 +794,7 @@ def group_facts(
         )
 
     # Every thread has the influence values of a group in memory.
-    n_threads = min(current().n_threads, max(1, _MOST_VALUES // (influence.n_contexts * influence.n_scores)))
+    n_threads = min(current().n_threads, max(1, _MOST_VALUES // (influence.n_contexts * plugin.shape[1])))
     facts = [*in_order(facts_of, range(len(groups.members)), n_threads, boosts=False)]
     _check_sizes(groups, facts)
     return tuple(facts)

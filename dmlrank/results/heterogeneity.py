@@ -4,47 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, current, in_order, one_thread
+from .._utils.computation import collected_warnings, one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..data.vote_columns import Clusters
-from ..estimation.influence import (
-    Influence,
-    InfluenceInGroups,
-    ProjectedInfluence,
-    column_units,
-    influence_in_groups,
-    mean_influence,
-    mean_over_repetitions,
-    project_influence,
-    unit_sums,
-)
+from ..estimation.influence import Influence, unit_sums
+from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
-from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score, widening_of
+from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
-from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
-from ..fit.post_estimation import (
-    GroupScores,
-    likelihood_scores_in_groups,
-    likelihood_unanimous_covariance_of_rows,
-    project_likelihood,
-    rows_of_design,
-    rows_of_groups,
-    scores_at,
-    scores_in_groups,
-    scores_of_contexts,
-)
+from ..fit.fit_covariance import clustered_covariance
+from ..fit.linear_map import Functions, Groups, in_unit, linear_map
+from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scores_of_contexts
 from ..fit.state import FitState
-from ..inference.covariance import CentredSums, Covariance, clip_to_limits, transport_map
+from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
 from .context_variables import read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Projection, Result, group_facts
@@ -95,35 +77,16 @@ def scores_by_group(
         )
     is_weighted = steps.influence.weight > 0
     _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
-    if steps.likelihood:
-        scores = [likelihood_scores_in_groups(steps, groups.members)]
-        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
-    else:
-        scores = scores_in_groups(steps, groups.members)
-        unanimous_covariance = unanimous_covariance_by_group(steps, groups.members)
-    scale = estimates.scale
-    by_repetition = [
-        repetition.influence if scale.natural else repetition.influence.changed(lambda part: _in_unit(part, scale))
-        for repetition in scores
-    ]
-    influence = mean_over_repetitions(by_repetition)
-
-    def in_groups(part: Influence | None, fixed: bool) -> InfluenceInGroups:
-        scores = influence if part is None else influence_in_groups(part, groups.members)
-        return scores.changed(Influence.given_prompts) if fixed else scores
-
-    covariance = _joint_covariance(
-        steps,
-        in_groups,
-        n_columns=len(groups.names),
-        scale=scale,
-        unanimous_covariance=unanimous_covariance,
-        repeated=[repetition.estimate for repetition in by_repetition],
-    )
-    facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
+    scale, scores = estimates.scale, scores_in_groups(steps, groups.members)
+    by_repetition = [repetition.influence.changed(lambda part: in_unit(part, scale)) for repetition in scores]
+    influence, covariance = linear_map(steps, Groups(groups.members), scale, by_repetition)
+    plugin = influence.plugin
+    if scores:
+        plugin = scale.of(np.mean([one.plugin for one in scores], axis=0))
+    facts = group_facts(steps, groups, influence, plugin.reshape(len(groups.names), -1))
     df, means = float(min(fact.n_units for fact in facts) - 1), None
     if steps.estimator is MEANS:
-        parts = _means_by_group(steps, scores[0].influence)
+        parts = _means_by_group(steps, groups.members)
         means = CombinedMeans(parts, scale.factor * np.eye(len(influence.estimate)))
     covariance = replace(covariance, df=df, means=means)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
@@ -155,7 +118,7 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
             # The fit has warned of few clusters already.
             covariance = clustered_covariance(
                 single.changed(Influence.given_prompts) if fixed else single,
-                style_gauge(steps.setup, len(estimates.style.columns), influence.n_scores),
+                style_gauge(steps.setup, len(estimates.style.columns), influence.sizes[place]),
                 steps.units.clusters,
                 steps.units.annotator,
             )
@@ -185,35 +148,12 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     scaled = design.matrix / unit
     weighted = np.sqrt(steps.influence.weight)[:, None] * scaled / np.sqrt(np.square(scaled).mean(axis=0))
     _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
-    influence = _in_unit(steps.influence.by_context(), scale)
-
-    def projection(part: Influence | None, fixed: bool) -> ProjectedInfluence:
-        part = influence if part is None else part
-        if steps.likelihood:
-            return project_likelihood(steps, part, scaled, fixed_prompts=fixed, factor=scale.factor)
-        return project_influence(part, scaled, fixed, with_blocks=steps.units.annotator is not None)
-
-    if steps.likelihood:
-        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, scaled))
-    else:
-        unanimous_covariance = unanimous_covariance_by_column(steps, scaled)
-    targets = [repetition.one_step_result.target for repetition in steps.repetitions]
-    by_repetition = (_in_unit(target.by_context(), scale) for target in targets)
-    covariance = _joint_covariance(
-        steps,
-        projection,
-        n_columns=scaled.shape[1],
-        scale=scale,
-        unanimous_covariance=unanimous_covariance,
-        repeated=[project_influence(values, scaled, with_blocks=False).estimate for values in by_repetition],
-    )
-    projected = projection(None, steps.options.prompts == "fixed")
+    projected, covariance = linear_map(steps, Functions(scaled), scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     both, means = np.outer(per_unit, per_unit), None
     if steps.covariance.means is not None:
-        in_unit = replace(projected, estimate=per_unit * projected.estimate, centred=per_unit * projected.centred)
         weights = np.linalg.solve(scaled.T @ scaled, scaled.T).T * len(scaled) / unit
-        parts = _means_of_projection(steps, in_unit, weights, scale, steps.covariance.means.parts[0])
+        parts = _means_of_projection(steps, projected, unit, weights, scale, steps.covariance.means.parts[0])
         means = CombinedMeans(parts, scale.factor * np.eye(len(per_unit)))
     df = min(covariance.df, steps.covariance.df, _effective_units(scaled, steps.units.clusters) - 1)
     covariance = replace(covariance, matrix=both * covariance.matrix, df=df, means=means)
@@ -246,7 +186,12 @@ def _effective_units(design: FloatArray, clusters: Clusters | None) -> float:
 
 
 def _means_of_projection(
-    steps: FitState, projected: ProjectedInfluence, weights: FloatArray, scale: Scale, of_fit: MeanScores
+    steps: FitState,
+    projected: JointInfluence,
+    unit: FloatArray,
+    weights: FloatArray,
+    scale: Scale,
+    of_fit: MeanScores,
 ) -> tuple[MeanScores, ...]:
     """Return what limits of coefficients of means of scores need, a part for each of the P columns, with K means.
 
@@ -261,8 +206,8 @@ def _means_of_projection(
     for column, weight in enumerate(weights.T):
         place = slice(column * n_models, (column + 1) * n_models)
         largest, inside = np.abs(weight).max(), np.abs(weight) > 1e-9 * np.abs(weight).max()
-        sums = unit_sums(projected.centred[inside][:, place], np.unique(codes[inside], return_inverse=True)[1])
-        values = (projected.estimate[place] + sums * (len(sums) / n)) / scale.factor
+        sums = unit_sums(projected.centred_in(column)[inside], np.unique(codes[inside], return_inverse=True)[1])
+        values = (projected.estimate[place] + sums * (len(sums) / n)) / (scale.factor * unit[column])
         is_mean = bool((weight[inside] > 0).all() and np.isclose(weight.mean(), 1))
         # The largest weight of a prompt, relative to a mean of one over those inside.
         reach = largest * inside.mean()
@@ -279,73 +224,17 @@ def _means_of_projection(
     return tuple(parts)
 
 
-def _means_by_group(steps: FitState, influence: InfluenceInGroups) -> tuple[MeanScores, ...]:
+def _means_by_group(steps: FitState, members: NDArray[np.bool_]) -> tuple[MeanScores, ...]:
     """Return what limits of means of scores in groups need."""
     cluster, parts, scores = steps.units.clusters, [], steps.data.scores
+    influence = in_groups(steps.influence.by_context(), members)
     assert scores is not None
     bounds = bounds_of(scores.mean, steps.options.bounds)
-    for part, contexts in zip(influence.parts, influence.contexts, strict=True):
+    for number, contexts in enumerate(influence.contexts):
         codes = None if cluster is None else cluster.of_context[contexts]
         share = share_with_score(steps, contexts)
-        parts.append(limits_of_means(part, bounds, codes, share=share))
+        parts.append(limits_of_means(influence.part(number), bounds, codes, share=share))
     return tuple(parts)
-
-
-def _joint_covariance(
-    steps: FitState,
-    coefficients: Callable[[Influence | None, bool], CentredSums],
-    *,
-    n_columns: int,
-    scale: Scale,
-    unanimous_covariance: FloatArray | None,
-    repeated: Sequence[FloatArray],
-) -> Covariance:
-    """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
-
-    ``coefficients`` returns their influence values: from the scores of the fit (None) or others, and for fixed prompts
-    or new ones. As in the fit, variances are at least those before the second-order bias was removed plus those of its
-    estimate.
-    """
-    of_fit, clusters, annotator = steps.influence.by_context(), steps.units.clusters, steps.units.annotator
-    gauge = steps.setup.functional.gauge(of_fit.n_scores).basis
-    gauges = np.asarray(np.kron(np.eye(n_columns), gauge), dtype=np.float64)
-
-    def covariance(part: Influence | None, fixed: bool) -> Covariance:
-        overall = _in_unit(of_fit, scale) if part is None else part
-        overall = overall.given_prompts() if fixed else overall
-        joint = clustered_covariance(coefficients(part, fixed), gauges, clusters, annotator, n_parts=n_columns)
-        if unanimous_covariance is not None:
-            joint = joint.plus(unanimous_covariance * scale.factor**2)
-        if overall.variance_correction is not None:
-            of_scores = clustered_covariance(overall, gauge, clusters, annotator)
-            corrected = of_scores.with_variance_correction(overall.variance_correction / overall.n_contexts)
-            inflation = transport_map(of_scores.matrix, corrected)
-            blocks = joint.matrix.reshape(n_columns, len(inflation), n_columns, len(inflation))
-            inflated = np.einsum("ab,pbqc,dc->paqd", inflation, blocks, inflation, optimize=True)
-            joint = replace(joint, matrix=inflated.reshape(joint.matrix.shape))
-        # With fixed prompts the covariance is never larger than that for new prompts, as in the fit.
-        return joint.at_most(covariance(part, False).matrix) if fixed else joint
-
-    fixed = steps.options.prompts == "fixed"
-    tasks: list[Callable[[], Covariance]] = [partial(covariance, None, fixed)]
-    changes = [_in_unit(r.change, scale) for r in steps.repetitions if r.change is not None]
-    if changes and steps.options.learning.second_order:
-        before = [_in_unit(r.before_change.target.by_context(), scale) for r in steps.repetitions]
-        tasks.append(partial(covariance, mean_influence(before), fixed))
-        tasks.append(
-            lambda: clustered_covariance(
-                coefficients(mean_influence(changes), False), gauges, clusters, annotator, n_parts=n_columns
-            )
-        )
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        joint, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
-    if others:
-        joint = joint.at_least(np.add(*(other.matrix for other in others)))
-    if (widening := widening_of(steps)) is not None:
-        both = np.tile(widening, n_columns)
-        joint = replace(joint, matrix=joint.matrix * np.outer(both, both))
-    return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 
 def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
@@ -355,10 +244,3 @@ def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
             f"{n_missing} of {len(names)} {what} have no weight: weights= is zero in all of their prompts; change "
             f"weights=, or leave these {what} out"
         )
-
-
-def _in_unit(influence: Influence, scale: Scale) -> Influence:
-    """Return the influence of scores in another unit."""
-    value, correction, square = scale.of(influence.value), influence.correction, influence.variance_correction
-    square = None if square is None else square * scale.factor**2
-    return replace(influence, value=value, correction=scale.factor * correction, variance_correction=square)

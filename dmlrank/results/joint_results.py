@@ -16,9 +16,12 @@ from ..data.columns import beside
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
+from ..estimation.influence import Influence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
+from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..inference.covariance import (
     Covariance,
@@ -27,7 +30,6 @@ from ..inference.covariance import (
     joint_means,
     joint_shares,
     match_blocks,
-    stack_influences,
 )
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import WaldTestResults, wald_test
@@ -355,19 +357,10 @@ def _covariance_by_influence(
     estimates: Sequence[Estimates], steps: Sequence[FitState], shared: SharedContexts
 ) -> Covariance:
     """Return the covariance of the scores of all results from influence values, with the results' own blocks."""
-    centred, corrections, contexts, annotators = [], [], [], list[str]()
-    by_annotator = steps[0].units.annotator is not None
-    for e, fit, places in zip(estimates, steps, shared.places, strict=True):
-        influence = fit.influence.by_context()
-        influence = influence.given_prompts() if fit.options.prompts == "fixed" else influence
-        factor = e.scale.factor * shared.n_contexts / len(places)
-        values = np.zeros((shared.n_contexts, influence.centred.shape[1]))
-        values[places] = influence.centred * factor
-        centred.append(values)
-        # Influence blocks matter for clusters of annotators only.
-        blocks = slice(None) if by_annotator else slice(0)
-        corrections.append(influence.centred_correction[blocks] * factor)
-        contexts.append(places[influence.block_context[blocks]])
+    influences, annotators = list[Influence](), list[str]()
+    for e, fit in zip(estimates, steps, strict=True):
+        influence = in_unit(fit.influence.by_context(), e.scale)
+        influences.append(influence.given_prompts() if fit.options.prompts == "fixed" else influence)
         annotators += _annotators(fit)
     # An annotator has the same number in all results.
     all_names, annotator = np.unique(annotators, return_inverse=True)
@@ -375,10 +368,10 @@ def _covariance_by_influence(
     with collected_warnings():
         # The fits have warned of few clusters already.
         joint = clustered_covariance(
-            stack_influences(centred, corrections, contexts),
+            side_by_side(influences, shared.places, shared.n_contexts),
             gauge,
             shared.clusters,
-            np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if by_annotator else None,
+            np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if len(annotators) else None,
         )
     # The covariance between repetitions is joint for results with the same folds, otherwise by result.
     repetitions = []

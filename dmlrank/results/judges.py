@@ -16,12 +16,13 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray
 from ..data.style_columns import read_style_differences
+from ..estimation.influence import StackedInfluence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, HypothesisError, JudgeError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_winners
 from ..fit.state import FitState
-from ..inference.covariance import stack_influences
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
@@ -472,8 +473,7 @@ def audit_judges(
         influences.append(influence)
         rows += [(name, effect) for effect in (_AGREEMENT, *columns)]
         counts[name] = len(both)
-    none = [np.empty((0, part.shape[1])) for part in influences]
-    stacked = stack_influences(influences, none, [np.arange(0)] * len(none))
+    stacked = side_by_side([StackedInfluence(influence) for influence in influences])
     clusters = steps.units.clusters
     if clusters is not None and clusters.of_vote is not None:
         clusters = replace(clusters, names=clusters.names[:1], of_vote=None)

@@ -14,13 +14,15 @@ from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
 from ..data.arrays import BoolArray, FloatArray
 from ..estimation.influence import Influence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
 from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
+from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..inference.bootstrap_and_max_t import differences
-from ..inference.covariance import Covariance, cluster_sums, match_blocks, stack_influences
+from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import front_chart
@@ -287,9 +289,8 @@ def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArra
         of_costs = covariance_of(state, influence, none)
         parts = [state.influence.by_context(), influence]
         parts = parts if units.task is None else [part.within(units.task) for part in parts]
-        centred = [parts[0].centred * e.scale.factor, parts[1].centred]
         gauge = block_diag(state.setup.functional.gauge(state.data.n_items).basis, none)
-        rows = stack_influences(centred, [none, none], [np.arange(0)] * 2)
+        rows = side_by_side([in_unit(parts[0], e.scale), parts[1]])
         joint = clustered_covariance(rows, gauge, units.clusters, None)
     matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
     basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))

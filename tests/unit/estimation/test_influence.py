@@ -1,7 +1,5 @@
 """Influence values: their blocks, chunks and floor, and errors of the propensity."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ from dmlrank.estimation.influence import (
     NuisanceEstimates,
     blocks_by_context,
     blocks_by_group,
-    influence_in_groups,
 )
 from dmlrank.estimation.one_step import evaluate_contexts, one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
@@ -216,22 +213,3 @@ def test_second_moments_are_added_up_over_parts_of_the_contexts_in_threads(monke
             moments.append(influence.second_moment())
     np.testing.assert_array_equal(*moments)
     np.testing.assert_allclose(moments[0], influence.centred.T @ influence.centred, rtol=1e-12)
-
-
-@pytest.mark.parametrize("most_patterns", [0.0, 1.0])
-def test_sums_over_groups_are_those_of_the_groups_one_by_one(most_patterns, monkeypatch):
-    rng = np.random.default_rng(0)
-    n, q, d = 300, 400, 3
-    weight, context = rng.uniform(0.5, 2, size=n), np.sort(rng.integers(n, size=q))
-    value = 1000 + rng.normal(size=(n, d))
-    of_blocks = rng.normal(size=(q, d)), context, np.ones(q)
-    influence = Influence(value, *of_blocks, weight / weight.mean())
-    members = rng.random((9, n)) < rng.uniform(0.2, 0.9, size=(9, 1))
-    monkeypatch.setattr(module, "_MOMENT_ENTRIES", 500)
-    monkeypatch.setattr(module, "_MOST_PATTERNS", most_patterns)
-    groups = influence_in_groups(influence, members)
-    one_by_one = replace(groups, whole=None)
-    np.testing.assert_allclose(groups.plugin, one_by_one.plugin, rtol=1e-12)
-    np.testing.assert_allclose(groups.estimate, one_by_one.estimate, rtol=1e-12)
-    moment = one_by_one.second_moment()
-    np.testing.assert_allclose(groups.second_moment(), moment, atol=1e-12 * np.abs(moment).max())

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import sqrtm
 
-from dmlrank.inference.covariance import Covariance, free_basis, match_blocks, stack_influences, transport_map
+from dmlrank.inference.covariance import Covariance, free_basis, match_blocks, transport_map
 
 
 def test_what_a_result_adds_stretches_its_errors_by_optimal_transport():
@@ -38,13 +38,3 @@ def test_where_nothing_was_added_nothing_moves():
     singular = joint[2:, 2:] - np.linalg.eigvalsh(joint[2:, 2:])[0] * np.eye(4)
     moved = transport_map(singular, Covariance(singular, np.eye(4)))
     np.testing.assert_allclose(moved @ singular @ moved.T, singular, atol=1e-12)
-
-
-def test_estimates_are_stacked_with_zeros_in_the_others_pieces():
-    one, two = np.ones((3, 2)), np.full((3, 1), 2.0)
-    stacked = stack_influences(
-        [one, two], [np.ones((4, 2)), np.full((2, 1), 3.0)], [np.array([0, 0, 1, 2]), np.array([1, 2])]
-    )
-    np.testing.assert_array_equal(stacked.centred, [[1, 1, 2]] * 3)
-    np.testing.assert_array_equal(stacked.centred_correction, [[1, 1, 0]] * 4 + [[0, 0, 3]] * 2)
-    np.testing.assert_array_equal(stacked.block_context, [0, 0, 1, 2, 1, 2])
