@@ -23,6 +23,7 @@ from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..exceptions import OptionError
+from ..functionals import of_scores
 from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
@@ -479,7 +480,7 @@ def _fitted(request: Request, given: argparse.Namespace, models: Sequence[str] =
         choose_models(request.models, range(len(request.models)), given.models)
     # Scores of other models predict those that were not drawn.
     is_complete = "propensity" not in options and not isinstance(options.get("missing"), float)
-    is_of_means = not parts.second and options.get("functional") in (None, "mean")
+    is_of_means = not parts.second and getattr(of_scores(options.get("functional", "mean")), "of_scores", False)
     if models and is_complete and is_of_means and isinstance(rows, pd.DataFrame) and set(models) <= set(request.models):
         # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
         is_other = ~rows[parts.first].astype(str).isin(models)

@@ -237,7 +237,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"{few} has scores on fewer than two prompts, and a standard error needs at least two; run it on more "
             f"prompts, or leave it out of the table"
         )
-    setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
+    assert isinstance(options.functional, MeanScore)
+    setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight

@@ -129,6 +129,8 @@ class Functional(ABC):
         The compared pairs; None means every pair. :meth:`bind` sets it.
     edge_weights : ndarray, shape (K, K), or None
         Weights of the pairs, for functionals that take them.
+    of_scores : bool
+        Whether it is a mean of scores, and no functional of preferences.
     takes_edge_weights : bool
         Whether pairs can be weighted.
     link : {None, "identity", "logit"}
@@ -173,6 +175,7 @@ class Functional(ABC):
     weights: CategoryWeights | None = None
     graph: Graph | None = None
     edge_weights: FloatArray | None = None
+    of_scores: ClassVar[bool] = False
     takes_edge_weights: ClassVar[bool] = False
     link: ClassVar[Literal["identity", "logit"] | None] = None
     limits: ClassVar[tuple[float, float]] = (-np.inf, np.inf)

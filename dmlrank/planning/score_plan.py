@@ -243,7 +243,7 @@ def score_problem(
         return found
 
     # The square of the residual of one run, less that of the mean of all runs, in expectation.
-    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)[:, like]
+    further = np.nan_to_num(scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)))[:, like]
     variance, correlation = variances(np.zeros(squares.shape)), residual_correlations(residual, is_complete)
     cost = read_run_costs(limits.costs, n, len(names))
     problem = ScoreProblem(

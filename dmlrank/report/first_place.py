@@ -122,7 +122,7 @@ class Race:
         elif results.are_means:
             more = "more" if results.sign > 0 else "less"
             own = fixed_text(score, digits)
-            said = f"has a mean {results.description.outcome} of {own}, {texts[0]} {more} than {rival}"
+            said = f"has a {results.quantity} of {own}, {texts[0]} {more} than {rival}"
         elif results.kind.link == "logit":
             shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
             texts = [fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares]
@@ -310,7 +310,7 @@ def mean_of_one(results: Estimates, level: SummaryLevel) -> str:
     digits = decimals(results.std_errors, fewest=fewest_decimals(results.scale.natural))
     ends = (results.estimate, *results.intervals(level.critical))
     score, low, high = (fixed_text(float(end[0]), digits) for end in ends)
-    about = f"{results.models[0]} has a mean {results.description.outcome} of {score}"
+    about = f"{results.models[0]} has a {results.quantity} of {score}"
     return f"{about} ({level.confidence} interval {low} to {high})."
 
 

@@ -181,8 +181,14 @@ WORDS: dict[str, Callable[[Subject], str]] = {
 def meaning(s: Subject) -> str:
     """Return what a score is."""
     e = s.results
-    said = e.kind.meaning.format(n_models=len(e.models), opponents=the_others(e))
+    said = e.kind.meaning.format(**_of_kind(e))
     return said or f"A score is the output of {e.functional_label}."
+
+
+def _of_kind(e: Estimates) -> dict[str, object]:
+    """Return the words in braces of the descriptions of a functional."""
+    runs = e.functional.lstrip("pas@^")
+    return {"n_models": len(e.models), "opponents": the_others(e), "name": e.functional, "k": runs}
 
 
 def neutral(s: Subject) -> str:
@@ -315,7 +321,7 @@ def score_words(results: Estimates) -> str:
     if not results.of_models:
         return results.functional_label
     scale, kind = results.scale, results.kind
-    definition = kind.in_short.format(n_models=len(results.models), opponents=the_others(results))
+    definition = kind.in_short.format(**_of_kind(results))
     definition = definition or results.functional_label
     definition += ", from mean preferences" if results.averages_preferences else ""
     unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"
