@@ -32,7 +32,6 @@ from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_m
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
-from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import cluster_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
 from .compared_pairs import (
@@ -237,7 +236,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"{few} has scores on fewer than two prompts, and a standard error needs at least two; run it on more "
             f"prompts, or leave it out of the table"
         )
-    assert isinstance(options.functional, MeanScore)
     setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts

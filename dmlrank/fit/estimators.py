@@ -221,7 +221,7 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
         is_mean = is_table and options.estimator == DEBIASED.name
         options = replace(options, functional=MeanScore.name if is_mean else Borda.name)
     options = replace(options, functional=of_scores(options.functional))
-    if isinstance(options.functional, MeanScore):
+    if options.of_scores:
         name = options.functional.name
         if derived is None or derived.kind != "scores":
             what = "votes" if derived is None else "ranks"
