@@ -24,7 +24,7 @@ LOG_OPTIONS = {
 # Options of a fit that are options of the command line, too; of these, the subcommand check has the first four.
 _NAMED = (
     *("context", "missing", "run", "position_bias"),
-    *("functional", "estimator", "average", "adjust", "weights", "judge", "propensity", "alpha", "rng"),
+    *("functional", "estimator", "adjust", "weights", "judge", "propensity", "alpha", "rng"),
 )
 _CHECKED = _NAMED[:4]
 # Keywords of pairs_from_scores() that --set knows where --scores is given, and the columns that are models.

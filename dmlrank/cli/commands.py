@@ -178,6 +178,8 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
         "error. Further options of a plan, such as costs and one_pair, are given by --set"
     )
     words.add_option(command, "budget", budget, "B", type=float)
+    detect = "no plan, but the data that it takes to find a lead of D of the first model, and the lead that these find"
+    words.add_option(command, "detect", detect, "D", type=float)
     top = "plan for the differences among the N best models, and those that decide which these are; 1: who is first"
     words.add_option(command, "top", top, "N", type=int)
     candidate = "of scores: a model without a score that is to be run, by default to compare it with the best one"
@@ -195,6 +197,8 @@ def _design(given: argparse.Namespace) -> Said:
     request = read_request(given, further=[*limits, *_OF_PLAN])
     own, costs = request.own, request.own.get("costs", 1)
     std_error, against = own.pop("std_error", None), own.pop("against", None)
+    if given.detect is not None:
+        return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
         raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
     if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from .._utils.argument_checks import check_alpha, place_of
 from ..exceptions import OptionError
@@ -147,6 +146,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     1 - level at most.
     """
     from ..inference.bootstrap_and_max_t import differences
+    from ..inference.ranks import multiple_needed
     from ..inference.score_limits import fewest_units
     from ..report.first_place import POWER, data_wanted
     from ..report.statements import functional_unit, scores_there
@@ -190,8 +190,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     else:
         limits = f"above {shown_low} and below {shown_high}"
         text = f"is {candidate} at least {least}? {about}, {limits}, each {confidence}{looks}"
-        wanted = (above.alternative.critical(alpha) + float(scipy.stats.norm.ppf(POWER))) * std_error
-        more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
+        more = data_wanted(e, multiple_needed(gap + margin, std_error, above.alternative.critical(alpha), POWER))
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""
         if e.covariance.means is not None and margin and not looks:
             unit, n_units = "clusters" if e.description.clusters else "prompts", e.covariance.means.parts[0].n

@@ -1031,6 +1031,54 @@ class RankResults(Summarised):
 
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
+    @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
+    def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
+        """Say how many prompts would show a difference, and which difference these data can show.
+
+        Parameters
+        ----------
+        difference : float, optional
+            The true lead of the first model over every other one; the estimated leads when None.
+        power : float
+            Probability that the test of first place finds it.
+
+        Returns
+        -------
+        DataFrame
+            A row for the first model minus every other model, and one to decide first place, which needs all at once:
+            the ``difference``; its ``std_error``; the ``smallest`` difference that these data find with the power; how
+            many ``times`` the data it needs, and so many prompts (or clusters) and scores (votes) in all. Of means of
+            several runs also ``times_runs``, how many times the runs it needs on the same prompts (infinite where no
+            number is enough), and ``prompts_many_runs``, the prompts that it needs with unlimited runs of each.
+
+        Raises
+        ------
+        OptionError
+            If the result is about its own prompts alone, or power or difference is no such number.
+
+        Notes
+        -----
+        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> votes = dr.datasets.simulate_arena(n=1000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, rng=0)
+        >>> sizes = res.sample_size(difference=0.1)
+        >>> bool((sizes["times"].iloc[-1] >= sizes["times"].iloc[:-1]).all())
+        True
+        """
+        from .sample_size import table_of_sizes
+
+        return table_of_sizes(
+            self.estimates,
+            self.steps,
+            summary_level(self.estimates, self.simultaneous, self.estimates.alpha),
+            difference,
+            power,
+        )
+
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None) -> Pareto:
         """Set scores against costs: which models are dominated, which are on the front, and which are open.
