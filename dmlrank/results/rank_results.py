@@ -1031,6 +1031,49 @@ class RankResults(Summarised):
 
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
+    @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
+    def per_success(self, cost: str, alpha: float | None = None) -> pd.DataFrame:
+        """Divide mean costs by mean scores: what a solved prompt costs, in money, tokens or seconds.
+
+        Parameters
+        ----------
+        cost : str
+            The column of the table of scores that holds the cost of each run. Runs that failed or were lost count with
+            what they cost.
+        alpha : float, optional
+            Probability that an interval of any model is wrong; the fit's alpha when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: mean ``score`` and ``cost``, their ratio ``per_success``, its ``std_error`` by the delta
+            method, and limits ``lower`` and ``upper`` that hold jointly for all models (Fieller's: without an upper
+            limit where the score is not shown to be above zero).
+
+        Raises
+        ------
+        DataError
+            If a model has a mean score of zero.
+        MissingDataError
+            If a model has no cost on a prompt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import dmlrank as dr
+        >>> task, model = (index.ravel() for index in np.indices((200, 2)))
+        >>> solved = (task + model) % 4 > 0
+        >>> table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "solved": solved * 1.0})
+        >>> table["tokens"] = 300 + 10 * (task % 3)
+        >>> res = dr.dml_rank("solved ~ 1 | model", table, context="task", rng=0)
+        >>> res.per_success("tokens")["per_success"].round(1).to_dict()
+        {'a': 413.3, 'b': 413.3}
+        """
+        from .per_success import table_per_success
+
+        return table_per_success(self.estimates, self._fit, cost, self._alpha(alpha))
+
     @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
     def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
         """Say how many prompts would show a difference, and which difference these data can show.
