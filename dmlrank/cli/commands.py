@@ -384,6 +384,7 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     lost = "what lost runs of the two count: bounds (a decision holds with any score; default), left-out, or lowest"
     words.add_option(command, "lost", lost, choices=gate.LOST)
     words.add_option(command, "json", "print the decision and its figures as JSON")
+    words.add_outputs(command, "comment", title=False)
 
 
 def _gate(given: argparse.Namespace) -> Said:
@@ -391,6 +392,7 @@ def _gate(given: argparse.Namespace) -> Said:
     level = 0.95 if given.level is None else given.level
     question = (given.candidate, given.baseline, given.margin, level)
     gate.check_gate(*question)
+    _check_outputs(given, "comment")
     _check_shown(given)
     request = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
@@ -437,9 +439,11 @@ def _gate(given: argparse.Namespace) -> Said:
         decision = {**decision, "text": f"{decision['text']}; lost runs {counted}", "lost_runs": lost}
     if request is not None and (gaps := gate.gaps_of_scores(every, question[:2])):
         decision = {**decision, "text": f"{decision['text']}; {gaps}"}
-    return Said(
-        json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
-    )
+    formats: dict[str, files.Write] = {
+        ".md": lambda path: write_file(path, gate.comment_on(results, decision, question[:2]).as_markdown()),
+    }
+    said = files.write_all(json.dumps(decision) if given.json else decision["text"], given.out, formats, [])
+    return replace(said, status=gate.EXIT_CODES[str(decision["decision"])])
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value
 if TYPE_CHECKING:
     from ..fit.estimates import Estimates
     from ..results.rank_results import RankResults
+    from ..tables.summary_table import Summary
 
 # Decisions with their exit codes; 1 and 2 are those of errors.
 EXIT_CODES = {"pass": 0, "worse": 3, "not decided": 4}
@@ -199,7 +200,26 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
             if fewest > n_units:
                 text += f"; this margin needs {fewest:,} {unit}, even if none of them is lost ({n_units:,.0f} so far)"
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
-    unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
+    unit = "" if e.functional == "mean" else f"; scores are {functional_unit(e)}"
     of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""
     gaps = "".join(f"; {of_all}{sentence.rstrip('.')}" for sentence in scores_there(e))
     return figures | {"decision": decision, "text": f"{decision}: {text}{unit}{gaps}"}
+
+
+def comment_on(results: RankResults, decision: Mapping[str, object], models: Sequence[str]) -> Summary:
+    """Return what a pull request is told: the decision, both scores, what was counted, and the warnings of the fit."""
+    from ..report.statements import functional_unit
+    from ..tables.summary_table import Summary
+
+    e, shown = results.estimates, results.conf_int()
+    digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
+    rows = []
+    for name in models:
+        numbers = (results.params[name], shown.loc[name, "lower"], shown.loc[name, "upper"])
+        score, low, high = (fixed_text(float(number), digits) for number in numbers)
+        rows.append((name, score, f"{low} to {high}"))
+    said = str(decision["text"]).splitlines()
+    counted = f"{e.description.n_votes:,} {e.counts}s on {e.description.n_contexts:,} prompts were counted."
+    heads = ((functional_unit(e), 1), (f"{100 * (1 - e.alpha):.4g} % joint interval", 1))
+    notes = (*said, counted, *(f"Warning: {warning}" for warning in e.diagnostics.warnings))
+    return Summary(f"Gate: {decision['decision']}", (), heads, tuple(rows), notes, row_head="model")
