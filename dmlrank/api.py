@@ -130,8 +130,8 @@ def dml_rank(
         worth of a grade for the first item, a number in [0, 1]; ``{column: meaning}`` of columns of probabilities.
     missing : {"raise", "drop", "keep", "common", "model"} or float
         What happens to rows with missing values: an error, left out, or features that LightGBM takes as missing. For
-        scores also: only prompts with scores of all models ("common"), means corrected by what features say of scores
-        and of which are missing ("model"), or the number that a missing score counts as.
+        scores also: only prompts with scores of all models ("common"), means in which features and other models' scores
+        predict missing ones ("model"), or the number that a missing score counts as.
     run : str, optional
         In a table of scores, the column that tells the runs of a prompt and model apart, so that duplicates are found.
     lower_is_better : bool
@@ -146,11 +146,12 @@ def dml_rank(
     judge : str, sequence of str or frame, optional
         Verdicts of automatic judges: a column of labels for each judge, the probability columns of one judge, or a long
         frame with prompt, items and verdict. A judge that errs adds no bias, because human votes correct it;
-        ``res.judge`` has ``table()``, ``audit()`` and what the verdicts add.
+        ``res.judge`` has ``table()``, ``audit()`` and what the verdicts add. Of a table of scores: columns of judges'
+        scores of all answers, of which people graded a few.
     propensity : {"estimate", "marginal"}, str, array, callable or plan
         P(the pair is labelled | x): estimated from the features of the formula or those of ``"~ features"``, the
         frequencies of the pairs, or known: a column, an array (n, K, K), a function of (contexts, models), a plan. For
-        scores the probability that a model was run on a prompt.
+        scores the probability that a model was run on a prompt, or an answer graded ("marginal": drawn at random).
     learner : {"auto", "lightgbm"}, classifier or callable
         Learner of mu. "auto" fits smooth main effects, a contextual Bradley-Terry model with ties, and lets LightGBM
         continue where this lowers the held-out log-loss. A classifier has ``fit`` and ``predict_proba`` and gets
@@ -236,6 +237,7 @@ def check(
     missing: Missing = "raise",
     run: str | None = None,
     weights: str | EqualTasks | ArrayLike | None = None,
+    judge: str | Sequence[str] | None = None,
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     position_bias: bool | str = "auto",
     pairs: Pairs = Pairs(),  # noqa: B008 (it is frozen)
@@ -263,6 +265,8 @@ def check(
         Column that tells the runs of a prompt and model apart.
     weights : str, EqualTasks or array, optional
         Weights of the prompts; means of the check are over the tasks of :class:`EqualTasks`.
+    judge : str or sequence of str, optional
+        Columns of judges' scores in a table of grades, whose missing grades then stop no fit.
     cov_kwds : mapping, optional
         ``{"groups": column}``: the clusters of prompts that are counted.
     position_bias : bool or "auto"

@@ -534,8 +534,8 @@ class Options:
     missing: str | float = _option(
         "raise",
         "raise an error for rows with missing values (default), drop them, or keep them; for scores also common (the "
-        "prompts with scores of all models), model (features say which are missing), or the number that counts as a "
-        "missing score",
+        "prompts with scores of all models), model (features and other models predict them), or the number that counts "
+        "as a missing score",
         check=must_be(
             lambda value: (
                 value in _MISSING
@@ -590,9 +590,10 @@ class Options:
     )
     judge: Any = _option(
         None,
-        "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
+        "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge; for scores "
+        "columns of judges' scores of all answers, graded or not",
         convert=as_judge,
-        used_by=_WITH_JUDGES,
+        used_by=(*_WITH_JUDGES, "means"),
         metavar="COLUMN",
         several=True,
     )

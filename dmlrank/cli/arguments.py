@@ -21,12 +21,12 @@ LOG_OPTIONS = {
     "filter": "the filter of lm_eval",
     "scorer": "the scorer of inspect; NAME.KEY for a scorer that gives several values",
 }
-# Options of a fit that are options of the command line, too; of these, the subcommand check has the first four.
+# Options of a fit that are options of the command line, too; of these, the subcommand check has the first five.
 _NAMED = (
-    *("context", "missing", "run", "position_bias"),
-    *("functional", "estimator", "adjust", "weights", "judge", "propensity", "alpha", "rng"),
+    *("context", "missing", "run", "position_bias", "judge"),
+    *("functional", "estimator", "adjust", "weights", "propensity", "alpha", "rng"),
 )
-_CHECKED = _NAMED[:4]
+_CHECKED = _NAMED[:5]
 # Keywords of pairs_from_scores() that --set knows where --scores is given, and the columns that are models.
 SCORE_OPTIONS = ("margin", "lower_is_better", "models")
 # Keywords of read_log() that --set knows.

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import scipy
 
 import dmlrank as dr
 
 from .._utils.argument_checks import check_whole
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
+from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -230,7 +230,7 @@ def _design(given: argparse.Namespace) -> Said:
     )
     if std_error is not None:
         try:
-            plan = plan.for_width(2 * float(scipy.stats.norm.isf(0.025)) * std_error, 0.05, "none")
+            plan = plan.for_width(2 * float(normal_critical(0.025)) * std_error, 0.05, "none")
         except OptionError as error:
             gain = " ".join(runs_or_prompts(results.estimates))
             text = f"{error} (with std_error={std_error:g} an interval of 95 % has this width). {gain}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import scipy
 
+from .._utils.laws import normal_critical
 from .arrays import BoolArray, FloatArray, IntArray
 
 
@@ -304,7 +304,7 @@ class DerivedPairs:
         share, n_models = lost.sum(axis=0) / expected, len(self.models)
         best = int(np.argmin(share))
         by_prompt = lost / expected - (lost / expected)[:, [best]]
-        least = scipy.stats.norm.isf(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
+        least = normal_critical(_LEVEL_OF_GAPS / (n_models * (n_models - 1))) * np.sqrt((by_prompt**2).sum(axis=0))
         is_worse = share - share[best] > np.maximum(least, _MATERIAL_GAPS)
         if not is_worse.any():
             return ""

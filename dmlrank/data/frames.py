@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
-from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, failing_as, listed, nearest
@@ -26,6 +24,7 @@ from .arrays import arrow_module, arrow_to_series, plain_column, unequal_vectors
 from .derived_pairs import DerivedPairs
 
 if TYPE_CHECKING:
+    import narwhals as nw
     import pyarrow as pa
 
 
@@ -308,14 +307,21 @@ def _repeated_names_error(names: pd.Index, what: str = "the frame") -> DataError
     return DataError(f"{what} has several columns named {repeated}; rename or drop all but one of them")
 
 
-def _read_eagerly(data: object) -> nw.DataFrame[Any]:
-    """Return a narwhals frame of a frame that holds its rows; raise :class:`FrameTypeError` for anything else."""
+def _read_eagerly(data: object) -> pd.DataFrame | nw.DataFrame[Any]:
+    """Return a frame that holds its rows, by narwhals if it is not of pandas; raise an error for anything else."""
     data = data.table if isinstance(data, DerivedPairs) else data
+    if isinstance(data, pd.DataFrame):
+        if not data.columns.is_unique:
+            raise _repeated_names_error(data.columns)
+        return data
+    # Narwhals takes time to load, and most frames are those of pandas.
+    import narwhals as nw
+    from narwhals.exceptions import DuplicateError
+
     try:
         return nw.from_native(data, eager_only=True)
     except DuplicateError:
-        names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", [])
-        raise _repeated_names_error(pd.Index(names)) from None
+        raise _repeated_names_error(pd.Index(getattr(data, "column_names", []))) from None
     except TypeError:
         hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
         for method in ("compute", "collect"):
@@ -331,6 +337,10 @@ def _eager_columns(data: object, names: Sequence[str]) -> tuple[list[pd.Series],
     frame = _read_eagerly(data)
     all_names = [str(name) for name in frame.columns]
     places = [all_names.index(name) for name in names]
+    if isinstance(frame, pd.DataFrame):
+        return [frame.iloc[:, place] for place in places], len(frame)
+    import narwhals as nw
+
     is_polars = frame.implementation.is_polars()
     if places and (is_polars or frame.implementation.is_pyarrow()):
         arrow_module(f"a {frame.implementation.value} frame")

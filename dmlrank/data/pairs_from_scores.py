@@ -420,13 +420,18 @@ def _derive(
         run=run,
         model=model,
     )
-    # One model alone has a mean.
-    if not derived.has_comparison.any() and not (runs and len(names) == 1 and np.isfinite(by_model).any()):
-        raise DataError(
-            f"no two models have a {number!r} on one prompt ({len(first_row)} prompts, {len(names)} models); models "
-            f"are compared on the prompts that they share"
-        )
+    if not runs:
+        require_comparison(derived)
     return derived
+
+
+def require_comparison(derived: DerivedPairs) -> None:
+    """Raise where no two models have a number on the same prompt."""
+    if not derived.has_comparison.any():
+        raise DataError(
+            f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
+            f"{len(derived.models)} models); models are compared on the prompts that they share"
+        )
 
 
 def _refuse_missing(missing: dict[str, int]) -> None:

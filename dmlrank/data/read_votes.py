@@ -257,6 +257,7 @@ def _warn_of_few(models: Sequence[str], number: IntArray, min_votes: int, lost: 
 def warn_of_unequal_gaps(data: object, options: Options) -> None:
     """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
     is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
+    is_unexplained &= options.judge is None
     fewest = options.pairs.min_votes if options.of_scores else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(

@@ -12,7 +12,6 @@ from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import IntervalWarning
-from ..nuisance.smooth import minimise
 from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction
 
@@ -74,6 +73,8 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
     The slope is NaN where mu does not vary. The spread is the root mean square, over the categories, of the standard
     deviation of log mu over the cells, less its mean over the categories of the cell.
     """
+    from ..nuisance.smooth import minimise
+
     log_mu = np.log(np.maximum(np.ascontiguousarray(labels.mu.T), _TINY))
     log_mu -= log_mu.mean(axis=0)
     mean = np.average(log_mu, axis=1, weights=labels.count)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.style_columns import StyleDifferences
-from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import Influence, mean_influence
 from ..exceptions import DataError, IntervalWarning
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
-from ..nuisance.style import StyleRows, fit_style_stages
 from .compared_pairs import Setup
 from .fit_covariance import make_covariance
 from .state import Inputs, Repetition, StyleFit
+
+if TYPE_CHECKING:
+    from ..estimation.equal_style import EqualStyleTerms
 
 # Log-odds that are hardly learnt, and shares of the variation of a style column in votes with larger ones: of slopes
 # that may be infinite, and of slopes that are too small. Smallest share of the variation left by models and features.
@@ -30,6 +32,9 @@ def equal_style_terms(
     inputs: Inputs, differences: StyleDifferences, propensity: FloatArray, fold: IntArray
 ) -> EqualStyleTerms:
     """Fit the first stages of scores at equal style on rows of votes; return terms of the one-step estimates."""
+    from ..estimation.equal_style import EqualStyleTerms
+    from ..nuisance.style import StyleRows, fit_style_stages
+
     data, units, cells, style = inputs.data, inputs.units, inputs.data.cells, differences.values
     link = LinkedScore(inputs.setup.functional, data.n_items, data.ordered)
     y, cell, context = link.preference(data.vote_y), data.vote_cell, cells.context[data.vote_cell]

@@ -1,13 +1,13 @@
 """Fits without the first stages mu and pi: Bradley-Terry by maximum likelihood, and means of scores.
 
-Means with missing scores have models of their own (:mod:`dmlrank.estimation.missing_scores`).
+Means with missing scores have a predictor of their own (:mod:`dmlrank.estimation.predicted_scores`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,15 +24,13 @@ from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import FEW_CLUSTERS
-from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
-from ..inference.covariance import cluster_sums
+from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
 from .compared_pairs import (
     OrderChoice,
@@ -51,8 +49,13 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
+from .score_judges import Judges, grade_figures, read_judges, require_comparable, require_enough, warn_without_overlap
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
+
+if TYPE_CHECKING:
+    from ..estimation.bt_mle import BradleyTerryFit
+    from ..estimation.predicted_scores import CorrectedMeans, ScoreCells
 
 
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
@@ -64,6 +67,8 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
 
     First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
     """
+    from ..estimation.bt_mle import fit_bradley_terry, fit_contextual_bradley_terry, votes_by_order
+
     options, estimator = stages.options, stages.estimator
     if estimator.uses_features and options.weights is not None:
         raise OptionError(
@@ -195,8 +200,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
 
     The score of model j is the mean over prompts of Y_ij, the mean score of its runs on prompt i. Its influence value
     is Y_ij less the score, so that the covariance of all scores, and of their differences, is that of paired data.
-    Where scores are missing, m_ij + S_ij / pi_ij (Y_ij - m_ij) takes the place of Y_ij
-    (:mod:`dmlrank.estimation.missing_scores`).
+    Where scores are missing, m_ij + W_ij (Y_ij - m_ij) takes the place of Y_ij
+    (:mod:`dmlrank.estimation.predicted_scores`).
 
     First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
@@ -211,53 +216,67 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             f"propensity= corrects for. Leave missing= out; a run that failed has this score if you write it in the "
             f"table"
         )
-    lost = np.zeros(data.n_items) if propensity is None or source.runs is None else source.runs.n_lost.sum(axis=0)
+    if options.judge is not None and options.missing not in ("raise", "model"):
+        raise OptionError(
+            f"missing={options.missing!r} was given with judge=, which means missing='model': a judge's scores stand "
+            f"in for grades that nobody gave; leave missing= out"
+        )
+    is_drawn = propensity is not None and options.judge is None
+    lost = np.zeros(data.n_items) if not is_drawn or source.runs is None else source.runs.n_lost.sum(axis=0)
     if lost.any():
         by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
         raise MissingDataError(
             f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
             f"propensity= does not correct for them. Write the score that a failed run has, such as 0, in the table"
         )
-    is_modelled = propensity is not None or (options.missing == "model" and bool(np.isnan(scores.mean).any()))
+    judges = read_judges(data, source, options.judge)
+    has_judge, grades = judges is not None, None
+    has_gaps = np.asarray(np.isnan(scores.mean).any(axis=0))
+    is_modelled = propensity is not None or has_judge or (options.missing == "model" and bool(has_gaps.any()))
     if not is_modelled:
         _require_complete(scores, data)
-    if is_modelled and propensity is None and not data.x.shape[1]:
+    if is_modelled and propensity is None and not data.x.shape[1] and not has_judge:
         warn(
-            "missing='model' without features: scores are means of those that are there, each model over its own "
-            "prompts. They can be compared only if scores are missing for reasons that have nothing to do with them; "
+            "missing='model' without features or a judge: scores of other models on the prompt stand in for missing "
+            "ones. Models can be compared only if scores are missing for reasons that have nothing to do with them; "
             "name features that say which scores are missing, or use missing='common'",
             kind=IntervalWarning,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     n_scores = np.isfinite(scores.mean).sum(axis=0)
-    if n_scores.min() < 2:
-        few = listed([name for name, count in zip(data.items, n_scores, strict=True) if count < 2])
-        raise MissingDataError(
-            f"{few} has scores on fewer than two prompts, and a standard error needs at least two; run it on more "
-            f"prompts, or leave it out of the table"
-        )
+    require_enough(data.items, n_scores, has_gaps & is_modelled, has_judge=has_judge)
     setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
     value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
+    cluster = units.clusters.of_context if units.clusters else None
     if is_modelled:
-        means = modelled_means(stages, data, scores, units, propensity)
+        if propensity is None:
+            require_comparable(data, units, has_judge=has_judge)
+        means, cells = modelled_means(stages, data, units, propensity, judges)
         value, correction = means.fitted, means.correction
-        share = effective_share(means.inverse * weight[:, None])
+        share = effective_share(means.inverse * weight[:, None], cluster)
+        if has_judge and propensity is None:
+            warn_without_overlap(data.items, means.propensity, np.isfinite(scores.mean))
     influence = Influence(
         value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
     warn_of_covariance(covariance, data, options)
+    n_units = n if cluster is None else len(np.unique(cluster))
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
-        covariance = replace(covariance, df=min(covariance.df, n * float(share.min()) - 1))
-    cluster = units.clusters.of_context if units.clusters else None
+        widening = few_scores_widening(n_units * share, has_gaps)
+        df = min(covariance.df, n_units * float(share.min()) - 1)
+        covariance = replace(covariance, matrix=covariance.matrix * np.outer(widening, widening), df=df)
+        if judges is not None:
+            known = propensity is not None
+            grades = grade_figures(data, units, influence, judges, means, cells, widening=widening, is_known=known)
     of_means = limits_of_means(influence, bounds_of(scores.mean, options.bounds), cluster, share=share, task=units.task)
     covariance = replace(covariance, means=CombinedMeans((of_means,), np.eye(data.n_items)))
     # Some models have too few prompts for reliable intervals, and others have many more.
-    n_effective = n * (np.ones(data.n_items) if share is None else share)
+    n_effective = n_units * (np.ones(data.n_items) if share is None else share)
     is_uneven = (n_effective < _UNEVEN * n_scores) & (propensity is not None)
     if is_uneven.any():
         _warn_of_uneven_draws(data.items, n_scores, n_effective, is_uneven)
@@ -286,6 +305,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         win_share=np.full(data.n_items, np.nan),
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
+        grades=grades,
     )
 
 
@@ -381,44 +401,105 @@ def limits_of_means(
     )
 
 
-def effective_share(weight: FloatArray) -> FloatArray:
+def effective_share(weight: FloatArray, cluster: IntArray | None = None) -> FloatArray:
     """Return Kish's (1965) effective number of prompts with a score, as a share of all, (K,); 1 for a model without.
 
-    ``weight``, (n, K), is that of each score, S / pi times the weight of the prompt.
+    ``weight``, (n, K), is that of each score, W times the weight of the prompt. With clusters, (n,), they are counted.
     """
+    if cluster is not None:
+        weight = unit_sums(weight, np.unique(cluster, return_inverse=True)[1])
     total, squares = weight.sum(axis=0), np.square(weight).sum(axis=0)
     return np.divide(np.square(total), squares * len(weight), out=np.ones(len(total)), where=squares > 0)
 
 
+def few_scores_widening(number: FloatArray, has_gaps: NDArray[np.bool_]) -> FloatArray:
+    """Return by what standard errors grow, (K,), because m and the mean are learnt from the same effective number."""
+    return np.sqrt(np.where(has_gaps, number / np.maximum(number - 2, 1), 1.0))
+
+
 def share_with_score(state: FitState, contexts: IntArray) -> FloatArray | None:
     """Return the effective share of some prompts that have a score of each model, (K,); None for complete tables."""
-    scores, given = state.data.scores, state.options.propensity
-    is_complete = scores is None or not np.isnan(scores.mean).any()
-    if is_complete and isinstance(given, str) and given == "estimate":
+    if (predictor := predictor_of(state)) is None:
         return None
-    inverse = state.kept[_MODELLED].result.inverse[contexts]
-    return effective_share(inverse * state.influence.weight[contexts, None])
+    inverse, clusters = predictor[0].inverse[contexts], state.units.clusters
+    weight = inverse * state.influence.weight[contexts, None]
+    return effective_share(weight, None if clusters is None else clusters.of_context[contexts])
 
 
 def modelled_means(
-    stages: FirstStages, data: PreferenceData, scores: ScoreTable, units: Units, propensity: FloatArray | None
-) -> CorrectedMeans:
-    """Return the means corrected for missing scores, from propensities or from what features say of scores and gaps."""
+    stages: FirstStages, data: PreferenceData, units: Units, propensity: FloatArray | None, judges: Judges | None
+) -> tuple[CorrectedMeans, ScoreCells]:
+    """Return the means corrected for missing scores, with known propensities or estimated ones, and what predicts."""
+    from ..estimation.predicted_scores import corrected_means
+
     n_folds, fold_units = stages.fold_units(data, units, None, None)
-    given = stages.options.propensity
-    key = (data, scores, units.context_weight, fold_units, stages.options.seed, given)
+    options = stages.options
+    key = (data, units.context_weight, fold_units, options.seed, options.propensity, options.judge)
 
-    def learn() -> CorrectedMeans:
-        fold = np.zeros(data.n_contexts, np.intp)
-        if n_folds > 1:
-            fold = assign_folds(fold_units, n_folds, fold_key(stages.options.seed, 0)).fold
-        weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
-        arguments = (scores.mean, data.x, data.seed_order)
-        if propensity is None:
-            return corrected_means(*arguments, fold=fold, n_folds=n_folds, weight=weight)
-        return drawn_means(*arguments, propensity, fold=fold, n_folds=n_folds, weight=weight)
+    def learn() -> tuple[CorrectedMeans, ScoreCells]:
+        cells = score_cells(data, units, judges, assign_folds(fold_units, n_folds, fold_key(options.seed, 0)).fold)
+        return corrected_means(cells, propensity), cells
 
-    return stages.keep(_MODELLED, key, learn)
+    found: tuple[CorrectedMeans, ScoreCells] = stages.keep(_MODELLED, key, learn)
+    return found
+
+
+def widening_of(state: FitState) -> FloatArray | None:
+    """Return :func:`few_scores_widening` of a fit; None where no score is missing."""
+    share, clusters = share_with_score(state, np.arange(state.data.n_contexts)), state.units.clusters
+    if share is None or state.data.scores is None:
+        return None
+    n_units = state.data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
+    return few_scores_widening(n_units * share, np.asarray(np.isnan(state.data.scores.mean).any(axis=0)))
+
+
+def score_cells(data: PreferenceData, units: Units, judges: Judges | None, fold: IntArray) -> ScoreCells:
+    """Return the scores with what predicts them: judges and smooth features."""
+    from ..estimation.predicted_scores import ScoreCells, answer_columns
+    from ..nuisance.style import context_design
+
+    assert data.scores is not None
+    scores, features = data.scores.mean, np.empty((data.n_contexts, 0))
+    if data.x.shape[1]:
+        features = context_design(data.x[np.argsort(data.seed_order)], data.x, data.n_items)[:, 1:]
+    columns = answer_columns(np.empty((*scores.shape, 0)) if judges is None else judges.scores, features)
+    cluster = units.clusters.of_context if units.clusters else None
+    return ScoreCells(scores, columns, fold, units.weights(data), cluster)
+
+
+def predictor_of(state: FitState) -> tuple[CorrectedMeans, ScoreCells] | None:
+    """Return how a fit predicted missing scores, and from what; None where none was missing."""
+    kept = state.kept.get(_MODELLED)
+    # An update may have kept what an earlier fit to other data has learnt.
+    return kept.result if kept is not None and kept.key[0] is state.data else None
+
+
+def placebo(state: FitState, item: int) -> tuple[int, float, float] | None:
+    """Leave out the latest fifth of the clusters on which a model was run, in the order of the data, and predict them.
+
+    Returns their number, how much better the model does there than predicted, and the standard error of this; None
+    where nothing is predicted, or there are few clusters.
+    """
+    from ..estimation.predicted_scores import corrected_means
+
+    clusters = state.units.clusters
+    if (predictor := predictor_of(state)) is None or clusters is None:
+        return None
+    cells = predictor[1]
+    cluster, is_run = clusters.of_context, cells.is_there[:, item]
+    run = list(dict.fromkeys(cluster[is_run].tolist()))
+    latest = run[len(run) - len(run) // 5 :]
+    if len(latest) < 2:
+        return None
+    left_out = is_run & np.isin(cluster, latest)
+    scores = cells.scores.copy()
+    scores[left_out, item] = np.nan
+    predicted = corrected_means(replace(cells, scores=scores), None).predicted
+    error = np.where(left_out, cells.scores[:, item] - predicted[:, item], 0.0)
+    weight = cells.weight * left_out
+    mean = float(weight @ error / weight.sum())
+    sums = np.bincount(cluster, weight * (error - mean)) / weight.sum()
+    return len(latest), mean, float(np.sqrt(np.square(sums).sum() * len(latest) / (len(latest) - 1)))
 
 
 def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
@@ -430,7 +511,9 @@ def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatA
         return None
     assert data.scores is not None
     is_there, shape = np.isfinite(data.scores.mean), data.scores.mean.shape
-    if isinstance(given, str):
+    if isinstance(given, str) and given == "marginal":
+        table = np.broadcast_to(np.maximum(is_there.mean(axis=0), 1 / len(is_there)), shape)
+    elif isinstance(given, str):
         table = _propensity_of_column(given, data, source)
     else:
         table, rows, columns = given, None, None
@@ -497,8 +580,8 @@ def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> 
     advice = "; missing='model' estimates propensities from features"
     require_columns([column], [] if rows is None else list(map(str, rows)), "propensity= of a table of scores", advice)
     assert rows is not None
-    has_score = rows[formula.outcome].notna() & rows[formula.first].map(name_of).isin(data.items)
-    rows = rows[has_score]
+    is_known = rows[formula.outcome].notna() | pd.to_numeric(rows[column], errors="coerce").notna()
+    rows = rows[is_known & rows[formula.first].map(name_of, na_action="ignore").isin(data.items)]
     ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))
     prompt = pd.Index(list(data.context_ids), tupleize_cols=False).get_indexer(pd.Index(ids, tupleize_cols=False))
     model = pd.Index(data.items).get_indexer(pd.Index([name_of(name) for name in rows[formula.first]]))

@@ -41,7 +41,8 @@ from .fit_covariance import (
     uneven_orders,
 )
 from .post_estimation import JudgeFigures, judge_figures
-from .state import FitState
+from .score_judges import modelled_shares
+from .state import FitState, GradeFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,7 @@ class FitDescription:
     lower_is_better: Whether the model with the lowest mean score is the best.
     tie_share: Share of the votes that are ties.
     rows_lost: Numbers of rows that are no votes on these models, with the reason; empty where a row has no vote itself.
+    share_modelled: By model, the share of prompts in clusters on which it was never run; empty where none is modelled.
     """
 
     formula: str
@@ -272,6 +274,7 @@ class FitDescription:
     lower_is_better: bool = False
     tie_share: float = 0.0
     rows_lost: tuple[tuple[str, int], ...] = ()
+    share_modelled: tuple[float, ...] = ()
 
 
 # Right sides of formulas without features.
@@ -333,6 +336,7 @@ class Estimates:
     outputs: Names of the estimates where these are not the models' scores; empty where they are.
     part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
     judge, style: Figures of the judges on the scale of the functional, and of the style on that of ``estimate``.
+    grades: Figures of the judges of a table of scores, on the scale of the functional.
     votes: Votes of each model; None in results stored by versions that did not count them.
     sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
         they hold for one look.
@@ -357,6 +361,7 @@ class Estimates:
     scale: Scale = Scale()
     part: str = ""
     judge: JudgeFigures | None = None
+    grades: GradeFigures | None = None
     outputs: tuple[str, ...] = ()
     extrapolation: str = ""
     votes: VoteCounts | None = None
@@ -600,6 +605,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         diagnostics=replace(_diagnostics(state, fit_warnings), **shared),
         outputs=() if names == data.items else names,
         judge=None if state.verdicts is None else judge_figures(state, state.verdicts),
+        grades=state.grades,
         extrapolation=state.extrapolation.reason,
         votes=votes,
         style=style_estimates(state),
@@ -655,7 +661,7 @@ def _description(state: FitState) -> FitDescription:
             is_used = np.isin(np.arange(len(derived.values)), data.row_index)
             derived = derived.with_enough(options.pairs.min_votes).only(is_used)
         n_filled = 0 if isinstance(options.missing, str) else int(derived.n_missing.sum())
-        runs_there = derived.runs_there if isinstance(options.missing, str) else ""
+        runs_there = derived.runs_there if isinstance(options.missing, str) and state.grades is None else ""
         if runs_there:
             lost_by_model = dict(zip(derived.models, derived.n_missing.tolist(), strict=True))
             runs_lost = tuple(lost_by_model[name] for name in data.items)
@@ -706,14 +712,20 @@ def _description(state: FitState) -> FitDescription:
         lower_is_better=options.lower_is_better and state.estimator is MEANS,
         tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
+        share_modelled=_share_modelled(state),
     )
+
+
+def _share_modelled(state: FitState) -> tuple[float, ...]:
+    """Return the share of prompts in clusters on which each model was never run; empty where none is modelled."""
+    if state.estimator is not MEANS or state.units.clusters is None or not state.options.estimates_propensity:
+        return ()
+    shares, _ = modelled_shares(state.data, state.units)
+    return tuple(shares.tolist()) if shares.any() else ()
 
 
 def _learner(state: FitState) -> str:
     """Return the learner of mu in words, such as "smooth effects + lightgbm"."""
-    from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
-    from ..nuisance.outcome_model.user_learners import learner_name
-
     if not state.repetitions:
         return "none"
     if state.options.learning.mu is not None:
@@ -724,6 +736,9 @@ def _learner(state: FitState) -> str:
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if n_constant == len(models):
         return "pair frequencies" if state.data.x.shape[1] == 0 else "category shares"
+    from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
+    from ..nuisance.outcome_model.user_learners import learner_name
+
     has_trees = [model.trees is not None for model in models if isinstance(model, SmoothBoostedMu)]
     if has_trees:
         return "smooth effects + lightgbm" if any(has_trees) else "smooth effects"

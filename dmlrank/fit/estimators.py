@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import SHAPE_OF_SCORES
+from ..data.pairs_from_scores import require_comparison
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed, shown
@@ -257,7 +258,8 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
     """Return the options of a fit to derived pairs, after a check of the options that have no meaning for them."""
     for name, reason in _VOTE_OPTIONS.items():
         value = getattr(options, name)
-        if not OPTIONS[name].is_default(value):
+        has_grades = name == "judge" and data.runs is not None and options.functional in ("auto", MeanScore.name)
+        if not OPTIONS[name].is_default(value) and not has_grades:
             raise OptionError(
                 f"{name}={shown(value)} has no meaning for pairs that are derived from scores or rankings: {reason}; "
                 f"leave {name} out"
@@ -267,6 +269,9 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
             f"context= names {listed(options.context)}, which differs from the prompts that the pairs were derived for "
             f"({', '.join(data.prompt)}); leave context= out"
         )
+    # One model alone has a mean, and a judge compares models on different prompts.
+    if options.judge is None and not (len(data.models) == 1 and np.isfinite(data.values).any()):
+        require_comparison(data)
     if options.run != data.run:
         raise OptionError(
             f"run={options.run!r} differs from the column of runs of the table as it was read ({data.run!r}); fit the "

@@ -100,7 +100,6 @@ from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
-from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options
 from .adjusted_for_style import joint_style_fit
@@ -130,6 +129,8 @@ def run(options: Options, source: Source, previous: FitState | None = None) -> F
     if estimator_of(options) is not MEANS:
         check_propensity(options.propensity)
     if not isinstance(options.learner, str):
+        from ..nuisance.outcome_model.user_learners import check_learner
+
         check_learner(options.learner, options.learning.tune, estimates_propensity=options.estimates_propensity)
     state = _fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     warn_of_unequal_gaps(source.data, options)
@@ -221,6 +222,8 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     units = stages.keep("units", key, lambda: read_units(data, stages.source, options, verdicts))
     mu = None
     if options.learning.mu is not None:
+        from ..nuisance.outcome_model.user_learners import checked_mu
+
         mu = stages.keep(
             "supplied mu", (data, options.learning.mu), lambda: SuppliedMu(checked_mu(options.learning.mu, data))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from .._utils.computation import computing_with
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, clip_and_renormalise, select_floor
-from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
     Influence,
     InfluenceBlocks,
@@ -36,14 +34,16 @@ from ..functionals import Functional
 from ..functionals.linear_scores import WinShare
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
-from ..nuisance.outcome_model.cross_fit import fit_all
-from ..nuisance.verdicts import Verdicts
-from .adjusted_for_style import side_by_side
 from .compared_pairs import mean_targets
 from .direct_fits import win_probability_influence
 from .estimators import MEANS
 from .fit_covariance import covariance_of, label_errors
 from .state import FitState, Repetition, Units
+
+if TYPE_CHECKING:
+    from ..estimation.bt_mle import BradleyTerryFit
+    from ..estimation.equal_style import EqualStyleTerms
+    from ..nuisance.verdicts import Verdicts
 
 # The restriction test has the seed [seed of the fit, this number], so that its draws differ from those of the fit.
 _NULL_SEED = 20
@@ -186,6 +186,8 @@ def _at_equal_style(
     terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]
 ) -> tuple[InfluenceInGroups, InfluenceInGroups]:
     """Return scores at equal style in groups, with the slopes of each group, alone and beside all other scores."""
+    from .adjusted_for_style import side_by_side
+
     equal, every = list[InfluenceInGroups](), list[InfluenceInGroups]()
     for inside in members:
         influence = terms.influence(inside.astype(float))
@@ -385,6 +387,8 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
 
 def estimate_from_verdicts(state: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
     """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
+    from ..nuisance.outcome_model.cross_fit import fit_all
+
     data, options, functional = verdicts.as_votes(state.data), state.options, state.setup.functional
     blocks, repetitions = blocks_by_context(data), []
     clusters = None if state.units.clusters is None else replace(state.units.clusters, of_vote=None)

@@ -53,7 +53,6 @@ from ..estimation.influence import (
     blocks_by_context,
     blocks_by_group,
 )
-from ..estimation.judge import judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
@@ -231,9 +230,8 @@ class FirstStages:
         """Return the number of folds and the units that are dealt to them."""
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
-        # Scores that were drawn with known propensities may be predicted by scores of other models.
-        draws_scores = self.estimator is MEANS and not o.estimates_propensity
-        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or draws_scores
+        # Missing scores may be predicted by scores of judges and of other models.
+        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or self.estimator is MEANS
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
         key, clusters = (data, o.clusters, o.context, o.learning.n_folds, are_used, mu), units.clusters
 
@@ -293,8 +291,6 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
-        from ..estimation.judge import fit_with_features
-
         if current().workers and inputs.verdicts is None and self.options.estimates_propensity:
             # On the user's workers both are learnt at the same time, because neither needs the other.
             (propensity, _), mu = at_the_same_time(
@@ -306,6 +302,8 @@ class FirstStages:
         data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
+        from ..estimation.judge import fit_with_features, judge_correction
+
         if o.learning.judge_as == "features":
             with_verdicts = self.keep(
                 f"mu with verdicts {seed.repetition}",
@@ -535,8 +533,6 @@ class FirstStages:
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates with u added to the scores, and u; None without an estimate of u."""
-        from ..estimation.second_order import second_order
-
         o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
         if functional.linear or functional.category_weights.total != 1:
             return one_step_result, None
@@ -546,6 +542,8 @@ class FirstStages:
             return one_step_result, None
 
         def estimate() -> SecondOrder | None:
+            from ..estimation.second_order import second_order
+
             target, of_blocks = one_step_result.target.by_context(), units.of_blocks(data)
             return second_order(functional, data, mu, floor, blocks=units.blocks, target=target, units=of_blocks)
 

@@ -189,6 +189,40 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GradeFigures:
+    """How judges of L columns compare with the grades of K models, on the scale of the grades.
+
+    names: The columns of the judges.
+    answers, graded, judged (K,): Number of answers, of those with a grade, and of those with a score of every judge.
+    alone, alone_errors (K,): Means of the grades alone, and their standard errors.
+    judge, judge_errors (K,): Means of a + b J, the line through all graded answers; errors are about the judge.
+    favour (K,): ``judge`` less the estimate, less the mean of this over models; favour_covariance (K, K).
+    correlation (K,): Of grades and a + b J.
+    worth (K,): Number of grades that would be as precise without a judge; NaN with few grades.
+    explained (L + 1,): Share of the variance of grades within models that each judge explains out of fold, and all
+        together with what else predicts grades.
+    unlike (L,): By how much the judge's scores of graded answers are above those of the others; unlike_p: P value of
+        the joint test that graded answers were drawn as the propensities say, or at random where they are estimated.
+    """
+
+    names: tuple[str, ...]
+    answers: IntArray
+    graded: IntArray
+    judged: IntArray
+    alone: FloatArray
+    alone_errors: FloatArray
+    judge: FloatArray
+    judge_errors: FloatArray
+    favour: FloatArray
+    favour_covariance: FloatArray
+    correlation: FloatArray
+    worth: FloatArray
+    explained: FloatArray
+    unlike: FloatArray
+    unlike_p: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FitState:
     """The results of a fit, from the data to the covariance of the scores.
 
@@ -206,6 +240,7 @@ class FitState:
     extrapolation: Pairs that the scores use although they have no label.
     unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
+    grades: How judges compare with the grades of a table of scores; None without a judge.
     """
 
     options: Options
@@ -227,6 +262,7 @@ class FitState:
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     unanimous: UnanimousPairs | None = None
     style: StyleFit | None = None
+    grades: GradeFigures | None = None
 
     @property
     def estimator(self) -> Estimator:

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from .._utils.computation import current, in_order, one_thread, threads_of_fit
+from .._utils.laws import normal_critical
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS
@@ -319,10 +319,10 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
     the draws is clipped to these limits. Where fewer than ten draws lie beyond the quantile, the critical value is
     Bonferroni's. With draws of a bootstrap there is no upper limit.
     """
-    single_test_value = float(scipy.stats.norm.isf(tail))
+    single_test_value = float(normal_critical(tail))
     if not normal:
         return max(float(np.quantile(maxima, 1 - alpha)), single_test_value)
-    bonferroni_value = float(scipy.stats.norm.isf(tail / n_tests))
+    bonferroni_value = float(normal_critical(tail / n_tests))
     if alpha * len(maxima) < _FEWEST_BEYOND:
         return bonferroni_value
     return float(np.clip(np.quantile(maxima, 1 - alpha), single_test_value, bonferroni_value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from .._utils.computation import warn
+from .._utils.laws import WaldLaw
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..estimation.influence import (
@@ -169,16 +170,16 @@ class Covariance:
         """Return the number that a typical t statistic exceeds as often as a normal variable exceeds z, above zero."""
         return float(self._tails(self._typical_df).from_normal(z))
 
-    def wald_law(self, rank: int) -> Any:
+    def wald_law(self, rank: int) -> WaldLaw:
         """Return the law, one of scipy's, of Wald statistics of typical combinations: Hotelling's, or chi-squared.
 
         A Wald statistic needs many units for each of its restrictions: with 170 clusters and 33 restrictions, a test at
         5 % by chi-squared would reject in 27 % of normal data without differences.
         """
         if self.df + 1 >= FEW_UNITS * rank:
-            return scipy.stats.chi2(rank)
+            return WaldLaw(rank)
         second = max(self.df - rank + 1, 1)
-        return scipy.stats.f(rank, second, scale=self._scale(self.df) ** 2 * rank * self.df / second)
+        return WaldLaw(rank, second, self._scale(self.df) ** 2 * rank * self.df / second)
 
     def _scale(self, df: FloatArray | float) -> float:
         # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.

@@ -53,8 +53,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
 
+from .._utils.laws import normal_tail
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences
@@ -110,7 +110,7 @@ def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]
 def power_of(difference: float, std_error: float, critical: float) -> float:
     """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
     z = difference / std_error
-    return float(norm.cdf(z - critical) + norm.cdf(-z - critical))
+    return float(normal_tail(critical - z) + normal_tail(z + critical))
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:

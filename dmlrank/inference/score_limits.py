@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array, issparse
 from scipy.special import betainc, betaincinv
-from scipy.stats import norm
-from scipy.stats import t as student
 
+from .._utils.laws import normal_critical, normal_tail, student_critical, student_tail
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.unanimous_pairs import RULE_OF_THREE
 from ..exceptions import DataNotStoredError
@@ -121,7 +120,7 @@ class Side:
         """Return the lower limits at z, a normal quantile."""
         spread = self.right > self.left
         a, b = np.where(spread, self.a, 1.0), np.where(spread, self.b, 1.0)
-        limit = self.left + (self.right - self.left) * betaincinv(a, b, norm.sf(z))
+        limit = self.left + (self.right - self.left) * betaincinv(a, b, normal_tail(z))
         return np.maximum(np.minimum(limit, self.most - np.maximum(z, 0) * self.error), self.least)
 
     def evidence(self, delta: FloatArray | float) -> FloatArray:
@@ -129,10 +128,10 @@ class Side:
         spread = self.right > self.left
         unit = np.clip((delta - self.left) / np.where(spread, self.right - self.left, 1.0), 0.0, 1.0)
         below = np.where(spread, betainc(self.a, self.b, unit), np.asarray(delta) >= self.left)
-        z = norm.isf(np.clip(below, *_TAILS))
+        z = normal_critical(np.clip(below, *_TAILS))
         most = np.divide(self.most - delta, self.error, out=np.full(z.shape, np.inf), where=self.error > 0)
         z = np.minimum(z, most)
-        z = np.where(np.asarray(delta) < self.least, norm.isf(_TAILS[0]), z)
+        z = np.where(np.asarray(delta) < self.least, normal_critical(_TAILS[0]), z)
         return np.where(np.asarray(delta) >= self.most, np.minimum(z, 0.0), z)
 
 
@@ -166,7 +165,7 @@ class Sides:
         """Return the z at which limits are delta; of sums it is found by bisection, and is 0 beyond the estimate."""
         if len(sides) == 1:
             return sides[0].evidence(delta)
-        low, high = np.zeros(len(self.rows)), np.full(len(self.rows), norm.isf(_TAILS[0]))
+        low, high = np.zeros(len(self.rows)), np.full(len(self.rows), normal_critical(_TAILS[0]))
         for _ in range(50):
             z = (low + high) / 2
             excludes = self.limit(sides, z) > delta
@@ -193,12 +192,16 @@ class Tails:
         """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t, (J,)."""
         if not self.few.any():
             return t
-        z = norm.isf(np.maximum(student.sf(np.abs(t) / self.scale, self.df), _TAILS[0]))
+        z = normal_critical(np.maximum(student_tail(np.abs(t) / self.scale, self.df), _TAILS[0]))
         return np.where(self.few, np.sign(t) * z, t)
 
     def from_normal(self, z: float | FloatArray) -> FloatArray:
         """Return the numbers above zero that t statistics exceed as often as a normal variable exceeds z."""
-        return np.where(self.few, self.scale * student.isf(norm.sf(z), self.df), z) if self.few.any() else np.asarray(z)
+        return (
+            np.where(self.few, self.scale * student_critical(normal_tail(z), self.df), z)
+            if self.few.any()
+            else np.asarray(z)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

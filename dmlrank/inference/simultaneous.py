@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from .._utils.computation import computing_with, one_thread
+from .._utils.laws import normal_critical, normal_tail
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
 from ..options import METHODS
@@ -93,7 +94,7 @@ class Family:
     @one_thread()
     def critical(self, alpha: float) -> float:
         """Return the half-width of simultaneous intervals, in standard errors."""
-        critical = float(scipy.stats.norm.isf(alpha / 2))
+        critical = float(normal_critical(alpha / 2))
         if self._maxima is not None:
             critical = max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
         return self._covariance.from_normal(critical)
@@ -107,7 +108,7 @@ class Family:
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
             t = self._covariance.tails(self._contrasts).to_normal(np.abs(z))[tested]
-            p = 2 * scipy.stats.norm.sf(t)
+            p = 2 * normal_tail(t)
             adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
         return adjusted
 
@@ -206,7 +207,7 @@ class MaxT:
             with computing_with(self.n_jobs):
                 return self._scores.critical(alpha)
         n_tests = int((self.widened.std_errors > 0).sum()) if method == "bonferroni" else 1
-        return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
+        return self.covariance.from_normal(float(normal_critical(alpha / (2 * max(n_tests, 1)))))
 
     def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
         """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
@@ -236,7 +237,7 @@ class MaxT:
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
             n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
-            critical = float(scipy.stats.norm.isf(tail / n_adjusted))
+            critical = float(normal_critical(tail / n_adjusted))
             return p, _BY_P_VALUES[method](p), self.covariance.from_normal(critical)
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
@@ -264,7 +265,7 @@ class MaxT:
         else:
             first, second, t = contrasts.first, contrasts.second, np.abs(z)
             above = Contrasts(np.where(z < 0, second, first), np.where(z < 0, first, second), contrasts.std_error)
-            tested, p = t > 0, scipy.stats.norm.sf(t)
+            tested, p = t > 0, normal_tail(t)
             with computing_with(self.n_jobs):
                 results = step_down(self.draws, above, t, families=families, sides="opposites", p=p, is_tested=tested)
             if families is None:

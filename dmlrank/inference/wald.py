@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-import scipy
 
 from .._utils.argument_checks import real_number
 from .._utils.computation import one_thread
+from .._utils.laws import WaldLaw, normal_critical, normal_tail
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown
@@ -30,7 +30,7 @@ def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
 
 def two_sided_p_values(z: FloatArray, tails: Tails) -> FloatArray:
     """Return the two-sided p-values, (d,), of z statistics with tails."""
-    return 2 * scipy.stats.norm.sf(np.abs(tails.to_normal(z)))
+    return 2 * normal_tail(np.abs(tails.to_normal(z)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Alternative:
         """Return the unadjusted p-values, (J,), for one look, or at a look of a confidence sequence."""
         evidence, is_two_sided = self.evidence(z), self.side == "two-sided"
         if boundary is None:
-            return scipy.stats.norm.sf(evidence) * (2 if is_two_sided else 1)
+            return normal_tail(evidence) * (2 if is_two_sided else 1)
         return boundary.p_values(evidence) if is_two_sided else boundary.one_sided_p_values(evidence)
 
     def critical(self, alpha: float, boundary: Boundary | None = None) -> float:
         """Return the half-width of intervals of level 1 - alpha, in standard errors."""
         if boundary is None:
-            return float(scipy.stats.norm.isf(self.tail(alpha)))
+            return float(normal_critical(self.tail(alpha)))
         return boundary.critical(alpha) if self.side == "two-sided" else boundary.one_sided_critical(alpha)
 
     def limits(self, law: ContrastLaw, critical: float) -> tuple[FloatArray, FloatArray]:
@@ -327,14 +327,14 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis, n_units: 
     statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
     if n_units:
         factor, df = f_law_of_groups(restrictions, covariance.matrix, n_units)
-        p = float(scipy.stats.f.sf(statistic / factor, rank, df))
+        p = float(WaldLaw(rank, df).tail(statistic / factor))
         return WaldTestResults(statistic / factor, p, df, law="F", df_num=rank)
     if sequence is None:
         law = covariance.of_combinations((axes / np.sqrt(spectrum)).T @ restrictions).wald_law(rank)
-        p = float(law.sf(statistic))
-        if "scale" not in law.kwds:
+        p = float(law.tail(statistic))
+        if not law.is_f:
             return WaldTestResults(statistic, p, rank)
-        return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
+        return WaldTestResults(statistic / law.scale, p, law.second, law="F", df_num=rank)
     p = float(sequence.boundary(1, rank).joint_p_values(statistic, rank))
     return WaldTestResults(statistic, p, rank, sequence)
 
@@ -406,7 +406,7 @@ def wald_test_of_difference(
     coordinates = directions.T @ estimated_difference
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
     std_errors = (difference if unanimous_covariance is None else difference.plus(unanimous_covariance)).std_errors
-    pvalue, n_draws = float(scipy.stats.chi2.sf(statistic, df)), 0
+    pvalue, n_draws = float(WaldLaw(df).tail(statistic)), 0
     if null is not None:
         draws = null(directions, rng)
         n_draws = len(draws)

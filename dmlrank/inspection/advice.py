@@ -175,7 +175,10 @@ class Found:
         }
         if scores is not None:
             n_cells = max(int(scores.models["prompts"].sum()), 1)
-            holds |= {"gaps": bool((scores.models["missing"] > 0).any()), "lost runs": scores.n_lost > 0}
+            holds |= {
+                "gaps": bool((scores.models["missing"] > 0).any()) and not scores.grades,
+                "lost runs": scores.n_lost > 0,
+            }
             holds |= {"many runs": scores.n_scores > _MANY_RUNS * n_cells}
         return frozenset(mode for mode, is_so in holds.items() if is_so)
 

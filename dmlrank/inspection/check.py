@@ -125,6 +125,8 @@ class ScoreCheck:
     smallest_margin : float or None
         The smallest margin with which these prompts can pass a gate at level 0.95, where no prompt is lost; None unless
         scores are 0 and 1.
+    grades : tuple of tuple of str
+        With a judge: what is graded and judged, whether graded answers are like the others, what grades are worth.
     """
 
     n_prompts: int
@@ -138,6 +140,7 @@ class ScoreCheck:
     tasks: pd.DataFrame
     equal_tasks: str | None = None
     smallest_margin: float | None = None
+    grades: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, scores: DerivedPairs, formula: Formula, equal_tasks: str | None = None) -> ScoreCheck:
@@ -208,7 +211,7 @@ class ScoreCheck:
             ("Scores:", f"{self.runs_there or f'{self.n_scores:,}'}{runs}{errors}"),
             ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else missing),
             ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
-            *gate,
+            *(self.grades or gate),
         ]
 
 

@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings
+from .._utils.laws import WaldLaw, normal_tail
 from ..data.arrays import name_of
 from ..data.columns import similar_names
 from ..data.contexts import Rows, readable_rows, repeated_values
@@ -25,6 +26,7 @@ from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of
 from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import DataError, GraphError, OptionError
 from ..fit.compared_pairs import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
+from ..fit.score_judges import grade_facts, read_judges
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import EqualTasks, Options
@@ -66,6 +68,9 @@ def inspect_data(source: Source, options: Options) -> Check:
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
         fewest = options.pairs.min_votes if options.of_scores else 1
         scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
+        judges = read_judges(data, source.data.with_enough(fewest), options.judge)
+        if judges is not None and data.scores is not None:
+            scores = replace(scores, grades=tuple(grade_facts(judges, data.scores.mean)))
     order = choose_pairs(data, options)
     counts, min_labels = data.pair_counts(), order.min_labels
     of_fit = data if order.matters else data.unordered()
@@ -268,7 +273,7 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
     n_first, n_second = counts[first, second], counts[second, first]
     statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
     n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
-    return OrderTest(statistic, df, float(scipy.stats.chi2.sf(statistic, df)), n_one_order)
+    return OrderTest(statistic, df, float(WaldLaw(df).tail(statistic)), n_one_order)
 
 
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
@@ -285,7 +290,7 @@ def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatA
     variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
     error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
     adjusted = float((weight * mean.mean(axis=0)).sum())
-    p_value = float(2 * scipy.stats.norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
+    p_value = float(2 * normal_tail(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
     return FirstPositionWins(share, adjusted, error, p_value)
 
 

@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from .._utils.computation import one_thread
+from .._utils.laws import normal_critical
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
@@ -67,7 +68,7 @@ def pair_critical_value(solution: Solution, alpha: float, method: str) -> float:
     n_scores = len(solution.specification.scores)
     if method != "max-t":
         n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
-        return float(scipy.stats.norm.ppf(1 - alpha / (2 * n_pairs)))
+        return float(normal_critical(alpha / (2 * n_pairs)))
     covariance = covariance_of(solution.specification, solution.sigma, np.eye(n_scores))
     return MaxT(covariance, solution.specification.goal.seed).critical_of_pairs(alpha)
 

@@ -42,7 +42,7 @@ inference.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -55,9 +55,9 @@ from ..data.formula.parse import parse_formula
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
-from ..estimation.missing_scores import closest, ridge_out_of_fold, score_regressors
+from ..estimation.predicted_scores import predicted_scores
 from ..exceptions import OptionError, listed
-from ..fit.direct_fits import known_propensity
+from ..fit.direct_fits import known_propensity, predictor_of, score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
@@ -71,8 +71,6 @@ from .specify import of_eigenvalues
 _LEAST_VARIANCE = 0.05
 # Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
 _PRIOR_SCORES = 20.0
-# Number of a model's own scores that the variances of complete models with close scores count as.
-_PRIOR_ALIKE = 60.0
 _LARGEST_CORRELATION = 0.95
 
 
@@ -199,27 +197,24 @@ def score_problem(
     before, influence, names = _propensities_so_far(steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
     is_complete, sigma = np.asarray((before >= 1).all(axis=0)), estimates.covariance.matrix * n
-    fitted, predicted = influence.value, cache(partial(predicted_by_others, steps, is_complete))
+    predicted = _predictions(steps, from_scratch=from_scratch)
     # The columns of the arrays below are models; the candidate has the column of the model that stands for it.
     like = np.arange(len(names))
     if candidate is not None:
         proxy, goal = _stand_in(candidate, goal, estimates, is_complete)
-        of_proxy = predicted(proxy) if is_complete[proxy] else fitted[:, proxy]
-        like, fitted, names = np.append(like, proxy), np.column_stack([fitted, of_proxy]), [*names, candidate]
+        like, names = np.append(like, proxy), [*names, candidate]
     if from_scratch:
         if candidate is not None or not is_complete.all():
             raise OptionError(
                 "from_scratch=True needs the scores of all models on all prompts (such as missing='common'); leave "
                 "candidate= out, or from_scratch="
             )
-        fitted = np.stack([predicted_by_others(steps, np.zeros(len(names), dtype=bool), int(j)) for j in like], axis=1)
         if steps.options.prompts != "fixed":
             goal = replace(goal, earlier=sigma, share=0.5)
     is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
-    mean, before = scores.mean[:, like], np.where(is_new, 0.0, before[:, like])
+    mean, predicted, before = scores.mean[:, like], predicted[:, like], np.where(is_new, 0.0, before[:, like])
     is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
-    residual, estimate = mean - fitted, estimates.estimate[like]
-    goal = replace(goal, estimate=estimate)
+    residual, goal = mean - predicted, replace(goal, estimate=estimates.estimate[like])
     if is_complete.all():
         raise OptionError(
             "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
@@ -227,24 +222,12 @@ def score_problem(
         )
     group = _groups(steps, goal, names, is_complete)
     # Without a score, or in a round of its own, a residual stands for one that is there.
-    drawn, complete, squares = np.where(is_there, before, 1.0), np.flatnonzero(is_complete), np.square(residual)
-
-    def variances(more: FloatArray) -> FloatArray:
-        if len(complete) < 2:
-            return residual_variances(squares + more, fitted, drawn, is_complete)
-        found = np.zeros(squares.shape)
-        for j in np.flatnonzero(~is_complete):
-            alike = complete[closest(estimate[complete] - estimate[j])]
-            m = np.stack([*(predicted(int(k)) for k in alike), fitted[:, j]], axis=1)
-            of_alike = np.square(mean[:, alike] - m[:, :-1]) + more[:, alike]
-            own = np.where(is_there[:, j], squares[:, j] + more[:, j], np.nan)
-            so_far = np.column_stack([np.ones(of_alike.shape), drawn[:, j]])
-            found[:, j] = variances_with_alike(np.column_stack([of_alike, own]), m, so_far)
-        return found
-
+    drawn, squares = np.where(is_there, before, 1.0), np.square(residual)
     # The square of the residual of one run, less that of the mean of all runs, in expectation.
     further = np.nan_to_num(scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)))[:, like]
-    variance, correlation = variances(np.zeros(squares.shape)), residual_correlations(residual, is_complete)
+    variance = residual_variances(squares, predicted, drawn, is_complete)
+    of_single_runs = residual_variances(squares + further, predicted, drawn, is_complete) if further.any() else variance
+    correlation, fitted = residual_correlations(residual, is_complete), np.where(is_complete, mean, predicted)
     cost = read_run_costs(limits.costs, n, len(names))
     problem = ScoreProblem(
         functional=steps.setup.functional,
@@ -259,7 +242,7 @@ def score_problem(
         between=_between(np.sqrt(variance), before, correlation, sigma, fitted),
         group=group,
         correlation=correlation,
-        single_run=np.maximum(variances(further) - variance, 0.0) if further.any() else np.zeros(variance.shape),
+        single_run=np.maximum(of_single_runs - variance, 0.0),
         before=before,
         is_there=is_there,
         cost_of_run=cost,
@@ -282,16 +265,18 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
     )
 
 
-def predicted_by_others(steps: FitState, is_complete: NDArray[np.bool_], item: int) -> FloatArray:
-    """Return what features and the scores of other complete models say of a model's scores, out of fold, (n,)."""
-    data, others = steps.data, is_complete.copy()
-    assert data.scores is not None
-    scores, others[item] = data.scores.mean, False
+def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
+    """Return what predicts every score out of fold, (n, K); other models' scores do not where all are drawn anew."""
+    kept, data = predictor_of(steps), steps.data
+    if kept is not None and not from_scratch:
+        means, _ = kept
+        return means.predicted
     n_folds = min(steps.options.learning.n_folds, data.n_contexts)
     units = fold_units(data, steps.units.clusters, n_folds=n_folds)
     fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
-    regressors = score_regressors(scores[:, others], data.x, data.seed_order)
-    return ridge_out_of_fold(scores[:, item], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
+    cells = score_cells(data, steps.units, None, fold) if kept is None else kept[1]
+    every = np.ones(cells.scores.shape)
+    return predicted_scores(cells, every, np.full((data.n_items,) * 2, not from_scratch))
 
 
 def _propensities_so_far(steps: FitState) -> FloatArray:
@@ -304,7 +289,8 @@ def _propensities_so_far(steps: FitState) -> FloatArray:
     if known is None and not is_there.all():
         raise OptionError(
             "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
-            "were drawn (propensity=), or leave out the models that have gaps"
+            "were drawn (propensity=; propensity='marginal' where they were drawn at random), or leave out the models "
+            "that have gaps"
         )
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():
@@ -339,18 +325,6 @@ def _rows_of_samples(steps: FitState) -> pd.DataFrame:
     return rows_of_samples(data.context_ids, steps.options.context, carried)
 
 
-def variances_with_alike(squares: FloatArray, fitted: FloatArray, before: FloatArray) -> FloatArray:
-    """Return the variances of the residuals of the last model, (n,), to which those of models like it add.
-
-    Shapes: as for :func:`residual_variances`.
-    """
-    by_model = residual_variances(squares, fitted, before, np.zeros(squares.shape[1], dtype=bool))
-    inverse = np.where(np.isfinite(squares[:, -1]), 1 / before[:, -1], 0.0)
-    n_own = inverse.sum() ** 2 / max(float(np.square(inverse).sum()), 1e-12)
-    means = [by_model[:, :-1].mean(axis=1), by_model[:, -1]]
-    return np.asarray(np.average(means, axis=0, weights=[_PRIOR_ALIKE, n_own]))
-
-
 def residual_variances(
     squares: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
 ) -> FloatArray:
@@ -361,7 +335,7 @@ def residual_variances(
     has_residual, is_open = np.isfinite(squares), ~is_complete
     inverse = np.where(has_residual, 1 / before, 0.0)
     squares = np.where(has_residual, squares, 0.0)
-    cells = np.nonzero(has_residual & is_open)
+    cells = np.nonzero(has_residual)
     mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
     # In units of a residual, so that predictions that hardly differ hardly tell residuals apart, given the penalty.
     z = (fitted - fitted[cells].mean()) / np.sqrt(mean)

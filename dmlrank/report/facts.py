@@ -28,6 +28,7 @@ race: {race.what_would_decide[0]}
 race: | {race.what_would_decide[1]}
 race: | {race.all_pairs_at_once}
 test: | {race.smallest_lead}
+always: {rests_on_people}
 = Why there are no intervals
 -intervals: These are estimates without intervals: {e.why_no_intervals}.
 -intervals, models: The models are in the order of their scores; no test supports this order.
@@ -114,6 +115,8 @@ labels read: | Labels: {meanings}.
 derived, -means: | Comparisons are those of the {g.outcome_kind} on a prompt: {winner}. Comparisons on one prompt depend
   on each other, and the standard errors allow for that.
 clusters: {dependence_of_clusters} |
+always: {modelled}
+always: {grades_and_judges}
 always: {more_runs} |
 judge, -intervals: {verdicts} are used; see .judge. | {verdicts} are used in the estimate.
 judge, intervals: {verdicts} are used; see .judge. | {verdicts}, {unlabelled} of them without a human label, are used.
@@ -122,10 +125,10 @@ judge, features of judges, intervals: | Verdicts are features of the outcome mod
   measure.
 = Method
 means, gaps: | The scores are means over all prompts, although some models have no score on some of them. Features of
-  the formula, and models with a score on every prompt, predict the scores that are not there, out of fold, and the
-  scores that are there correct the predictions{by_runs}; where nothing predicts them, a score is the mean of those that
-  are there. Standard errors come from the variance between prompts. Differences of models are paired on the prompts
-  that both have.
+  the formula, judges, and other models whose scores are not missing together with these, predict the scores that are
+  not there, out of fold, and the scores that are there correct the predictions{by_runs}; where nothing predicts them, a
+  score is the mean of those that are there. Standard errors come from the variance between prompts. Differences of
+  models are paired on the prompts that both have.
 means, -gaps: | The scores are plain means, and nothing is learnt. Standard errors come from the variance between
   prompts, which contains that between runs. All models were scored on the same prompts, so that differences of models
   are paired: what makes a prompt hard for all of them cancels.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 
+from .._utils.laws import normal_critical
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.vote_columns import FEW_CLUSTERS
@@ -320,7 +320,7 @@ def wins_by_order(results: Estimates, level: SummaryLevel) -> str:
     if not (np.isfinite(effect) and np.isfinite(z)):
         return "the effect of being shown first cannot be tested"
     error = effect / z if z else 0.0
-    ends = np.clip(effect + norm.isf(level.alpha / 2) * error * np.array([-1, 1]), -1, 1)
+    ends = np.clip(effect + normal_critical(level.alpha / 2) * error * np.array([-1, 1]), -1, 1)
     first, second, low, high = (fixed_text(50 + 50 * number, 1) for number in (effect, -effect, *ends))
     # An interval of one look does not hold at several.
     interval = f" ({level.confidence} interval by itself {low} to {high})" if not results.looks else ""

@@ -20,6 +20,8 @@ _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _SMALLEST_PERCENTAGE = 0.05
 MODELS_NAMED = 10
 _NAMED_IN_VERDICT = 6
+# Share of prompts on tasks without a run of a model from which the summary says so.
+_LEAST_MODELLED = 0.05
 # A model with less than this share of the median votes has few.
 _THIN = 0.2
 AT_EQUAL_STYLE = ", at equal style"
@@ -154,8 +156,9 @@ def scores_there(results: Estimates) -> list[str]:
     d = results.description
     if results.are_means and d.propensity == "given":
         there, possible = d.n_comparisons, d.n_contexts * len(results.models)
+        what = "runs of a model on a prompt were made" if results.grades is None else "answers were graded"
         return [
-            f"{there:,} of {possible:,} runs of a model on a prompt were made ({percentage(there / possible)}), drawn "
+            f"{there:,} of {possible:,} {what} ({percentage(there / possible)}), drawn "
             f"with known probabilities of at least {results.diagnostics.min_propensity:.2g}."
         ]
     if d.n_filled:
@@ -264,3 +267,52 @@ def unseen_note(results: Estimates) -> list[str]:
 def sequential_note(results: Estimates) -> list[str]:
     """Say that statements hold at all looks and what had to be fixed in advance; nothing outside sequential views."""
     return [] if results.sequence is None else [results.sequence.promise]
+
+
+def modelled_sentence(results: Estimates) -> str:
+    """Say which model's score rests most on tasks on which it was never run; empty where none does."""
+    d = results.description
+    if max(d.share_modelled, default=0.0) <= _LEAST_MODELLED:
+        return ""
+    j = int(np.argmax(d.share_modelled))
+    name, unit = results.models[j], d.clusters[0]
+    return (
+        f"{100 * d.share_modelled[j]:.0f} of 100 prompts of {name} are on {unit}s on which it was never run: there its "
+        f"score rests on the other models' scores and on features, and on {name} being as far from them as on the "
+        f"{unit}s it was run on; see sensitivity()."
+    )
+
+
+def grades_sentences(results: Estimates) -> list[str]:
+    """Say what judges of scores add, what rests on people, and whether graded answers are like the others."""
+    g = results.grades
+    if g is None:
+        return []
+    judges, n = f"judge{'s' * (len(g.names) > 1)} {listed(g.names)}", int(g.graded.sum())
+    few, many = int(g.graded.min()), int(g.graded.max())
+    text = f"People graded {n:,} of {int(g.answers.sum()):,} answers, and the {judges} scored {int(g.judged.sum()):,}"
+    is_known = np.isfinite(g.worth) & (g.graded < g.answers)
+    if is_known.any():
+        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+        worth = float(np.median(g.worth[is_known]))
+        most = float(np.median(g.graded[is_known])) / max(1 - float(g.explained[-1]), 1e-3)
+        further = f"; with any number of further judged prompts at most {most:,.0f}" if most > worth else ""
+        text += f": the {each} grades of a model are worth about {worth:,.0f}{further}"
+    sentences = [f"{text}."]
+    half = results.covariance.from_normal(2.0) * np.sqrt(np.diag(g.favour_covariance))
+    place = int(np.argmax(np.abs(g.favour) - half)) if len(g.favour) > 1 else 0
+    if len(g.favour) > 1 and abs(g.favour[place]) > 1.5 * half[place]:
+        way = "higher" if g.favour[place] > 0 else "lower"
+        sentences.append(
+            f"The {judges} place{'s' * (len(g.names) == 1)} {results.names[place]} "
+            f"{fixed_text(abs(g.favour[place]), 3)} {way} than people do, compared with the other models; see .judge."
+        )
+    if g.unlike_p < 0.01:
+        ways = enumerated([f"{fixed_text(abs(d), 2)} {'above' if d > 0 else 'below'}" for d in g.unlike])
+        drawn = (
+            "they were not drawn with the propensities that were given"
+            if results.description.propensity == "given"
+            else "they were not drawn at random; their propensities are estimated from judge and features"
+        )
+        sentences.append(f"Graded answers have judge scores {ways} the others: {drawn}.")
+    return sentences

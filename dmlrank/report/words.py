@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
 
+from .._utils.laws import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
@@ -28,7 +28,9 @@ from .statements import (
     counted,
     doubt_note,
     fewest_opponents,
+    grades_sentences,
     interval_method,
+    modelled_sentence,
     neutral_text,
     percentage,
     runs_or_prompts,
@@ -153,6 +155,9 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "runs": lambda s: " ".join(scores_there(s.results)),
     "doubts": lambda s: " ".join(doubt_note(s.results)),
     "more_runs": lambda s: " ".join(runs_or_prompts(s.results)),
+    "modelled": lambda s: modelled_sentence(s.results),
+    "rests_on_people": lambda s: " ".join(grades_sentences(s.results)[:1]),
+    "grades_and_judges": lambda s: " ".join(grades_sentences(s.results)[1:]),
     "style": lambda s: listed(s.results.style.columns if s.results.style else ()),
     "slopes": lambda s: slope_sentences(s.results, s.results.style) if s.results.style else "",
     "bounds": lambda s: "" if s.results.style else "; sensitivity() bounds the error",
@@ -441,7 +446,7 @@ def display_order(s: Subject) -> str:
     reason = f", because {d.order_reason}" if d.order_reason else ""
     ordered, meaning = "modelled" if d.ordered else "ignored", ""
     # NaN, where the effect cannot be tested, is not below.
-    if not d.ordered and abs(g.position_z) > norm.isf(s.level.alpha / 2):
+    if not d.ordered and abs(g.position_z) > normal_critical(s.level.alpha / 2):
         uneven = "" if g.order_effect_error else some_of([name for name, _ in g.uneven_orders])
         meaning = "; every model is shown first in about half of its labels, so that this favours none of them"
         if g.order_effect_error:

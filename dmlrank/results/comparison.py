@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
 
 from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
+from .._utils.laws import WaldLaw
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
@@ -888,7 +888,7 @@ class Criteria(Comparison):
         covariance, size = self.joint.max_t.widened, len(self.names)
         squared = float(np.quantile(_largest_distances(covariance, size, of_pairs, self.joint.seed), 1 - level))
         # With few units each distance has Hotelling's law, and the draws say how distances depend on each other.
-        return float(np.sqrt(covariance.wald_law(size).isf(chi2.sf(squared, size))))
+        return float(np.sqrt(covariance.wald_law(size).critical(WaldLaw(size).tail(squared))))
 
     def _weights(self, weights: Mapping[str, float]) -> FloatArray:
         """Return the weights of all criteria, (M,), which sum to one."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
 from .._utils.computation import current, in_order, one_thread, warn
+from .._utils.laws import WaldLaw
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
@@ -729,8 +729,8 @@ def equality_test(
     statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
     if n_units:
         factor, second = f_law_of_groups(between, covariance, n_units)
-        return statistic, df, float(scipy.stats.f.sf(statistic / factor, df, second))
-    return statistic, df, float(scipy.stats.chi2.sf(statistic, df))
+        return statistic, df, float(WaldLaw(df, second).tail(statistic / factor))
+    return statistic, df, float(WaldLaw(df).tail(statistic))
 
 
 def group_facts(

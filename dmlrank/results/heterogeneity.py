@@ -28,7 +28,7 @@ from ..estimation.influence import (
 )
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
-from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score
+from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score, widening_of
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
@@ -342,6 +342,9 @@ def _joint_covariance(
         joint, *others = in_order(lambda task: task(), tasks, current().n_threads, boosts=False)
     if others:
         joint = joint.at_least(np.add(*(other.matrix for other in others)))
+    if (widening := widening_of(steps)) is not None:
+        both = np.tile(widening, n_columns)
+        joint = replace(joint, matrix=joint.matrix * np.outer(both, both))
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 

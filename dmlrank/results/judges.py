@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from .._utils.argument_checks import as_names, check_type, place_of
 from .._utils.computation import one_thread
+from .._utils.laws import normal_critical
 from ..data.columns import Columns
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
@@ -513,7 +513,7 @@ def table_of_judges(estimates: Estimates, steps: FitState, alpha: float) -> pd.D
     require_intervals(estimates, "judge.table()")
     influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
-    half_width = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) * error
+    half_width = covariance.from_normal(normal_critical(alpha / 2)) * error
     columns = {
         "humans": scale.of(figures.alone),
         "humans_se": figures.alone_errors * scale.factor,

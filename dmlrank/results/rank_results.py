@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
+    from .judged_scores import GradeReport
     from .judges import JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
@@ -978,10 +979,16 @@ class RankResults(Summarised):
         return None if self.estimates.style is None else StyleResults(self.estimates)
 
     @property
-    def judge(self) -> JudgeReport | None:
-        """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge."""
+    def judge(self) -> JudgeReport | GradeReport | None:
+        """Agreement of judges with humans, and the precision that verdicts add; None where the fit has no judge.
+
+        Of a table of scores: how well judges explain grades, whom they favour, and what grades are worth beside them.
+        """
+        from .judged_scores import GradeReport
         from .judges import JudgeReport
 
+        if self.estimates.grades is not None:
+            return GradeReport(self.estimates)
         return None if self.estimates.judge is None else JudgeReport(self.estimates, self.steps, self.simultaneous)
 
     @Needs(means="it divides the variance of means between prompts and runs", data=True)

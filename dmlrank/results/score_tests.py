@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import scipy
 from scipy.special import expit, gammaln, logit
 
 from .._utils.argument_checks import array_of_numbers, place_of
 from .._utils.computation import one_thread
+from .._utils.laws import normal_critical
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, HypothesisError, NoIntervalError, OptionError, listed, shown
@@ -195,7 +195,7 @@ def win_probability(
     """
     share = min(max(estimate, 0.0), 1.0)
     std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
-    critical = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) if sequence is None else sequence.critical()
+    critical = covariance.from_normal(normal_critical(alpha / 2)) if sequence is None else sequence.critical()
     half_width = critical * std_error
     if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
         logit_half_width = half_width / (share * (1 - share))
@@ -494,7 +494,7 @@ def confidence_ellipsoid(
         )
     whitened = (axes / np.sqrt(spectrum)).T @ basis.T @ matrix
     center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
-    radius2 = float(covariance.of_combinations(whitened).wald_law(df).ppf(1 - alpha))
+    radius2 = float(covariance.of_combinations(whitened).wald_law(df).critical(alpha))
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
     return Ellipsoid(contrasts.labels, center, cov, basis, radius2, alpha, scores, is_natural, sequence)

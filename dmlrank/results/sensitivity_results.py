@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from .._utils.argument_checks import check_type, number_in, real_number
 from .._utils.atomic_write import text_or_file
 from .._utils.computation import one_thread, warn
+from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import Influence
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, check_choice, shown
+from ..fit.direct_fits import placebo
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
+from ..fit.score_judges import modelled_shares
 from ..fit.state import FitState
 from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import Family, MaxT, Simultaneous
@@ -142,10 +144,16 @@ class ScoreBounds(TitledTable):
     result_frame : DataFrame
         A row per contrast: ``hypothesis lower upper conf_lower conf_upper``. ``lower`` counts every missing score as
         the worst for the contrast, ``upper`` as the best; the interval has the standard errors of both bounds.
+        ``tipping`` is by how much less the models would have to differ than predicted, on clusters (tasks) on which
+        they were never run, for the interval of the fit to contain zero; NaN where it does, or where nothing is so.
     score_range : tuple of float
         The smallest and the largest score that a missing score may have.
     n_missing : int
         Number of missing scores: of runs, in a table of runs.
+    placebo : DataFrame
+        By model that was never run on some clusters: of the latest fifth of those on which it was, in the order of the
+        data, the number ``clusters`` that were left out and predicted, and the ``error``, how much higher the scores
+        are than predicted, with its interval ``lower upper``.
 
     Examples
     --------
@@ -163,9 +171,10 @@ class ScoreBounds(TitledTable):
     result_frame: pd.DataFrame
     score_range: tuple[float, float]
     n_missing: int
+    placebo: pd.DataFrame
 
     def _table(self) -> Summary:
-        numbers = self.result_frame.iloc[:, 1:].to_numpy()
+        numbers = self.result_frame.iloc[:, 1:5].to_numpy()
         digits = decimals(np.abs(numbers[:, 3] - numbers[:, 2]) / 4, fewest=1)
         rows = tuple(
             (str(name), *(f"{number:.{digits}f}" for number in row))
@@ -175,10 +184,20 @@ class ScoreBounds(TitledTable):
             ("Missing scores:", f"{self.n_missing:,}", "Range of scores:", "{:g} to {:g}".format(*self.score_range)),
         )
         columns = tuple((head, 1) for head in _SIDES)
-        notes = (
+        of_bounds = (
             "lower counts every missing score as the worst for the contrast, upper as the best; nothing is assumed "
-            "about why scores are missing. The interval contains both bounds with the confidence of the result.",
+            "about why scores are missing. The interval contains both bounds with the confidence of the result."
         )
+        of_tasks = [
+            f"Placebo: on {n} clusters that were left out and predicted, {name} does {error:+.{digits}f} better than "
+            f"predicted ({low:.{digits}f} to {high:.{digits}f})."
+            for name, n, error, low, high in self.placebo.itertuples(name=None)
+        ]
+        tipping = [
+            f"{name} holds unless it is {size:.{digits}f} smaller than predicted where a model was never run."
+            for name, size in self.result_frame[["hypothesis", "tipping"]].dropna().itertuples(index=False, name=None)
+        ]
+        notes = (of_bounds, *of_tasks, *tipping)
         return Summary("Bounds for Missing Scores", header, columns, rows, notes, "hypothesis")
 
 
@@ -399,7 +418,7 @@ def score_bounds(
     influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
     covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
-    critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
+    critical = critical or covariance.from_normal(float(normal_critical(estimates.alpha / 2)))
     scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
     (lower, upper), (of_lower, of_upper) = (
         part.reshape(2, -1) * scale for part in (influence.estimate, covariance.std_errors)
@@ -413,7 +432,22 @@ def score_bounds(
             "conf_upper": upper + shift + critical * of_upper,
         }
     )
-    return ScoreBounds(frame, (low, high), n_missing)
+    shares, clusters = np.zeros(scores.shape[1]), steps.units.clusters
+    if clusters is not None and options.estimates_propensity:
+        shares, _ = modelled_shares(steps.data, steps.units)
+    # The contrast rests on predictions for as many prompts as one of its models was never run on.
+    modelled, of_fit = np.where(matrix != 0, shares, 0.0).max(axis=1), estimates.covariance
+    error = np.sqrt(np.square(matrix @ of_fit.factor).sum(axis=1))
+    ends = np.stack(of_fit.law(matrix @ estimates.estimate, error, matrix).limits(critical))
+    nearest_end = np.where(np.sign(ends[0]) == np.sign(ends[1]), np.abs(ends).min(axis=0), np.nan)
+    frame["tipping"] = np.divide(nearest_end, modelled, out=np.full(len(modelled), np.nan), where=modelled > 0)
+    half_width, found = float(normal_critical(estimates.alpha / 2)), {}
+    for j in np.flatnonzero(shares > 0):
+        if (left_out := placebo(steps, int(j))) is not None:
+            number, mean, of_mean = left_out
+            found[steps.data.items[j]] = (number, mean, mean - half_width * of_mean, mean + half_width * of_mean)
+    placebos = pd.DataFrame.from_dict(found, orient="index", columns=["clusters", "error", "lower", "upper"])
+    return ScoreBounds(frame, (low, high), n_missing, placebos)
 
 
 def _read_gammas(gamma: object) -> tuple[float, ...]:

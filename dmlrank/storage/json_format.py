@@ -59,11 +59,18 @@ _RANGES |= dict.fromkeys(
         *("diagnostics.log_loss_constant", "diagnostics.effective_contexts"),
         *("diagnostics.second_order", "diagnostics.bias_subtracted", "diagnostics.propensity_factor"),
         *("judge.alone_errors", "judge.errors", "style.log_loss_without"),
+        *("grades.alone_errors", "grades.judge_errors", "grades.answers", "grades.graded", "grades.judged"),
     ],
     (0, math.inf),
 )
 _RANGES |= dict.fromkeys(
     (f"description.n_{what}" for what in ("contexts", "comparisons", "votes", "folds", "rep")), (1, MAX_COUNT)
+)
+
+# What is kept of judges of scores by model.
+_GRADES_BY_MODEL = (
+    *("answers", "graded", "judged", "alone", "alone_errors", "judge"),
+    *("judge_errors", "favour", "correlation", "worth"),
 )
 
 
@@ -365,6 +372,7 @@ def _words(e: Estimates) -> dict[str, tuple[str, ...]]:
 def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
     """Return the shapes of arrays, from the numbers of models, names, judges and style columns."""
     k, d, n_judges = len(e.models), len(e.names), 0 if e.judge is None else len(e.judge.names)
+    n_graders = 0 if e.grades is None else len(e.grades.names)
     n_columns = 0 if e.style is None else len(e.style.columns)
     n_estimates = 0 if e.style is None else 3 * k + n_columns
     by_model = ("shares", "votes.used", "votes.total", "judge.alone", "judge.alone_errors", "judge.errors")
@@ -373,7 +381,9 @@ def _shapes(e: Estimates) -> dict[str, tuple[int, ...]]:
         **dict.fromkeys(by_model, (k,)),
         **dict.fromkeys([f"judge.{name}" for name in ("compared", "agreement", "kappa", "both_orders")], (n_judges, 2)),
         **dict.fromkeys(("judge.position", "judge.human_position"), (n_judges, 3)),
-        **{"graph.edges": (k, k), "judge.log_loss": (3,)},
+        **{"graph.edges": (k, k), "judge.log_loss": (3,), "grades.favour_covariance": (k, k)},
+        **dict.fromkeys([f"grades.{name}" for name in _GRADES_BY_MODEL], (k,)),
+        **{"grades.explained": (n_graders + 1,), "grades.unlike": (n_graders,)},
         **{"style.deviations": (n_columns,), "style.estimate": (n_estimates,)},
     }
     for name, length in (("covariance", d), ("style.covariance", n_estimates)):

@@ -41,11 +41,14 @@ def test_the_estimate_is_the_mean_of_fitted_scores_and_weighted_residuals() -> N
         assert other.params.to_numpy() == pytest.approx(res.params.to_numpy(), abs=1e-12)
     influence = res._fit.influence
     fitted, weighted = influence.value, influence.correction
-    expected = np.where(is_drawn, (scores - fitted) / propensity, 0.0)
+    weight = (is_drawn / propensity) / (is_drawn / propensity).mean(axis=0)
+    expected = weight * np.where(is_drawn, scores - fitted, 0.0)
     assert weighted == pytest.approx(expected, abs=1e-12)
     phi = fitted + expected
     assert res.params.to_numpy() == pytest.approx(phi.mean(axis=0))
-    assert res.bse.to_numpy() == pytest.approx(phi.std(axis=0) / np.sqrt(300))
+    number = np.square(weight.sum(axis=0)) / np.square(weight).sum(axis=0)
+    widening = np.where(is_drawn.all(axis=0), 1.0, number / (number - 2))
+    assert res.bse.to_numpy() == pytest.approx(phi.std(axis=0) * np.sqrt(widening / 300))
     assert res.params.iloc[:2].to_numpy() == pytest.approx(scores[:, :2].mean(axis=0))
     # The other models' scores say much of a score: the prediction is out of fold and has a small error.
     assert np.mean((scores - fitted)[:, 2:] ** 2) < 0.8 * scores[:, 2:].var()
@@ -120,7 +123,7 @@ def test_a_model_with_few_scores_does_not_make_others_look_unseparated() -> None
 
 def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
     scores, propensity, _ = simulated(7)
-    propensity = np.array([[0.5, 0.5, 0.02, 0.02]]) * np.ones_like(propensity)
+    propensity = np.array([[0.5, 0.5, 0.05, 0.05]]) * np.ones_like(propensity)
     scores[:, 3] = 1.0 - 0.4 * (np.arange(300) % 37 == 0)
     is_drawn = np.random.default_rng(9).random((300, 1)) < propensity
     table = table_of(scores, propensity, is_drawn)

@@ -124,7 +124,7 @@ def test_few_clusters_have_one_degree_less_than_clusters():
     )
     covariance = res.estimates.covariance
     assert covariance.df == pytest.approx(39, rel=0.03)
-    np.testing.assert_allclose(covariance.wald_law(2).sf(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=0.01)
+    np.testing.assert_allclose(covariance.wald_law(2).tail(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=0.01)
     assert "one unseen cluster" in " ".join(str(res.summary()).split())
     # Suites of one prompt are the prompts; a prompt that counts five times is no more than one.
     single = table.assign(suite=table["prompt"])
@@ -133,7 +133,8 @@ def test_few_clusters_have_one_degree_less_than_clusters():
     np.testing.assert_allclose(alone, plain, atol=0.01)
     same = table_of(np.repeat(y[:40], 5, axis=0)).assign(suite=lambda d: d["prompt"] // 5)
     limits = fit_table(same, **clustered).conf_int(method="none")
-    np.testing.assert_allclose(limits, fit(y[:40]).conf_int(method="none"), atol=0.01)
+    # Clusters have Student's quantiles besides.
+    np.testing.assert_allclose(limits, fit(y[:40]).conf_int(method="none"), atol=0.025)
 
 
 def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
@@ -213,7 +214,7 @@ def fit_table(table, formula="score ~ 1 | model", **options):
 def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
     rng = np.random.default_rng(6)
     y, x = binary(80, 3, seed=6, p=0.9), rng.normal(size=80)
-    y[rng.random(80) > 0.2, 2] = np.nan
+    y[rng.random(80) > 0.4, 2] = np.nan
     table = table_of(y).assign(x=lambda d: x[d["prompt"]], part=lambda d: np.where(d["prompt"] < 40, "u", "v"))
     res = fit_table(table, "score ~ x + C(part) | model", missing="model")
     groups = res.by("part")
@@ -221,15 +222,15 @@ def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
         group = groups[name].estimates.covariance
         alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
         assert group.df == pytest.approx(alone.df, rel=0.4)
-        assert group.df < 12
+        assert group.df < 25
         np.testing.assert_allclose(np.diag(group.means.own), np.diag(alone.means.own), rtol=0.9)
     assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
 
 
-def test_a_model_with_a_single_score_is_refused():
+def test_a_model_with_few_scores_is_refused():
     y = binary(30, 3, seed=7)
-    y[1:, 2] = np.nan
-    with pytest.raises(dr.exceptions.MissingDataError, match="'c' has scores on fewer than two prompts"):
+    y[9:, 2] = np.nan
+    with pytest.raises(dr.exceptions.MissingDataError, match="'c' has 9 scores; an interval needs at least 10"):
         fit(y, missing="model")
 
 

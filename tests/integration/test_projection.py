@@ -124,7 +124,7 @@ def test_a_category_without_a_constant_gives_the_groups(fitted, functional, kind
     # Few clusters, and few prompts in a group, have Hotelling's F.
     term = contrasts.test_terms().loc["C(half)"]
     between = contrasts.joint.covariance.of_combinations(np.eye(2 * K)[K:])
-    statistic /= between.wald_law(int(term["df"])).kwds["scale"]
+    statistic /= between.wald_law(int(term["df"])).scale
     np.testing.assert_allclose(term["statistic"], statistic, rtol=0.02)
 
 

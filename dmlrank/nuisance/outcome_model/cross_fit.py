@@ -15,12 +15,12 @@ from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..training_rows import Folds, outcome_rows, stack_rows
-from .main_effects import SmoothBoostedMu
-from .user_learners import RowsMu
 
 if TYPE_CHECKING:
     from ..all_pairs.predict import PairTrees
     from ..boosting import Tune
+    from .main_effects import SmoothBoostedMu
+    from .user_learners import RowsMu
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
 # of an item that never wins finite.
@@ -222,7 +222,7 @@ class MirroredMu:
 
 # A trained model of mu: probabilities of all pairs in b contexts, ``predict``, (b, K, K, C), and of one pair in each
 # context, ``at``, (b, C).
-MuModel: TypeAlias = SmoothBoostedMu | BoosterMu | ConstantMu | MirroredMu | RowsMu
+MuModel: TypeAlias = "SmoothBoostedMu | BoosterMu | ConstantMu | MirroredMu | RowsMu"
 
 
 def fit_all(
@@ -236,13 +236,13 @@ def fit_all(
     like: MuModel | None = None,
 ) -> tuple[MuModel, ...]:
     """Fit one model of mu per fold, each trained on the other folds."""
-    from .main_effects import SmoothBoostedMu, fit_smooth_boosted
-
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1]:
         in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(len(seeds))])
         n_categories = (in_fold.sum(axis=0) - in_fold > 0).sum(axis=1)
         if (n_categories > 1).all():
+            from .main_effects import SmoothBoostedMu, fit_smooth_boosted
+
             stage = like.stage if isinstance(like, SmoothBoostedMu) else None
             return fit_smooth_boosted(data, fold, seeds, soft=soft, like=stage)
     models = []

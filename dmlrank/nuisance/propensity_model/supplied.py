@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy.special import gammainc, gammaincc
 
 from ..._utils.argument_checks import real_array, require_shape
 from ..._utils.computation import warn
+from ..._utils.laws import normal_critical
 from ...data.arrays import row_slices
 from ...data.columns import beside
 from ...data.equal_values import value_codes
@@ -247,7 +247,7 @@ class MeanWeights:
     def is_implausible(self) -> bool:
         """Whether the overall factor is far from one and differs from one significantly."""
         is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
-        return is_far and abs(self.z) > scipy.stats.norm.isf(_LEVEL / 2)
+        return is_far and abs(self.z) > normal_critical(_LEVEL / 2)
 
     @property
     def implausible_pairs(self) -> IntArray:
