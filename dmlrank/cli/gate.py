@@ -211,13 +211,11 @@ def comment_on(results: RankResults, decision: Mapping[str, object], models: Seq
     from ..report.statements import functional_unit
     from ..tables.summary_table import Summary
 
-    e, shown = results.estimates, results.conf_int()
+    e, ends = results.estimates, results.conf_int()
     digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-    rows = []
-    for name in models:
-        numbers = (results.params[name], shown.loc[name, "lower"], shown.loc[name, "upper"])
-        score, low, high = (fixed_text(float(number), digits) for number in numbers)
-        rows.append((name, score, f"{low} to {high}"))
+    numbers = np.column_stack([e.estimate, ends["lower"], ends["upper"]])[[place_of(e.models, name) for name in models]]
+    texts = [[fixed_text(float(number), digits) for number in row] for row in numbers]
+    rows = [(name, row[0], f"{row[1]} to {row[2]}") for name, row in zip(models, texts, strict=True)]
     said = str(decision["text"]).splitlines()
     counted = f"{e.description.n_votes:,} {e.counts}s on {e.description.n_contexts:,} prompts were counted."
     heads = ((functional_unit(e), 1), (f"{100 * (1 - e.alpha):.4g} % joint interval", 1))

@@ -456,11 +456,8 @@ class PassAtK(MeanScore):
         if is_few.any() and (not leaves_out or (n_runs < self.k).all()):
             i, j = (int(place[0]) for place in np.nonzero(is_few))
             where = ", ".join(f"{name} {name_of(scores.table[name].iloc[i])!r}" for name in scores.prompt)
-            kept = (
-                "; missing=0.0 counts each lost run as a failure, and missing='common' leaves out the prompts"
-                if (n_runs >= self.k).any()
-                else ""
-            )
+            kept = "; missing=0.0 counts each lost run as a failure, and missing='common' leaves out the prompts"
+            kept *= bool((n_runs >= self.k).any())
             raise DataError(
                 f"{int(is_few.sum()):,} pairs of prompt and model have fewer than k={self.k} runs with a score, first "
                 f"{where}, model {scores.models[j]!r} ({n_runs[i, j]}); use a smaller k{kept}"

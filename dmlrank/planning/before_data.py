@@ -74,9 +74,8 @@ def sample_size(
         raise OptionError("sample_size() has a difference to show or a number of prompts; give one of the two")
     level, inside = check_alpha(alpha), "it must be a number between 0 and 1"
     number_in("power", power, lambda x: level < x < 1, f"it must be a number between alpha={level:g} and 1")
-    number_in("ties", ties, lambda x: 0 <= x < 1, "it must be at least 0 and below 1")
-    number_in("repeat", repeat, lambda x: 0 <= x <= 1, inside)
-    number_in("shared", shared, lambda x: 0 <= x <= repeat, "it must be between 0 and repeat=")
+    for name, value, most in (("ties", ties, 0.99), ("repeat", repeat, 1.0), ("shared", shared, repeat)):
+        number_in(name, value, lambda x, most=most: 0 <= x <= most, f"it must be between 0 and {most:g}")  # type: ignore[misc]
     check_whole("models", models, 2)
     runs, variance = np.ones(1), np.array([1.0 - ties])
     if rate is not None:

@@ -39,26 +39,22 @@ def table_per_success(e: Estimates, steps: FitState, column: str, alpha: float) 
     # The derivative of c / s is (dc - r ds) / s.
     of_ratios = joint.of_combinations(np.hstack([np.diag(-ratio / score), np.diag(1 / score)]))
     critical = MaxT(of_ratios, e.description.seed).critical(alpha, "max-t")
-    variance, between = np.diag(joint.matrix), np.diag(joint.matrix[:n_models, n_models:])
-    low, high = fieller_limits(score, cost, variance[:n_models], variance[n_models:], between, critical)
+    low, high = fieller_limits(score, cost, joint.matrix, critical)
     frame = {"score": score, "cost": cost, "per_success": ratio, "std_error": of_ratios.std_errors}
     return pd.DataFrame({**frame, "lower": low, "upper": high}, index=e.models)
 
 
 def fieller_limits(
-    score: FloatArray,
-    cost: FloatArray,
-    score_variance: FloatArray,
-    cost_variance: FloatArray,
-    between: FloatArray,
-    critical: float,
+    score: FloatArray, cost: FloatArray, matrix: FloatArray, critical: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ratios r at which cost - r score is within ``critical`` standard errors of zero, (K,) each.
 
-    Where the score itself is that close to zero, no ratio is too large.
+    Where the score itself is that close to zero, no ratio is too large. Shapes: ``matrix`` of scores and then costs,
+    (2 K, 2 K).
     """
-    square = critical**2
-    a, b, c = score**2 - square * score_variance, score * cost - square * between, cost**2 - square * cost_variance
+    n, spread = len(score), critical**2 * matrix
+    a, c = score**2 - np.diag(spread)[:n], cost**2 - np.diag(spread)[n:]
+    b = score * cost - np.diag(spread[:n, n:])
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
     is_bounded = a > 0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -43,13 +43,14 @@ def table_of_sizes(
     wanted = frame["times"]
     named = {unit if " " not in unit else "clusters": n_units, f"{e.counts}s": e.description.n_votes}
     frame = frame.assign(**{name: np.ceil(wanted * number) for name, number in named.items()})
-    if steps is None or steps.data.scores is None or not np.isfinite(steps.data.scores.variance).any():
+    scores = None if steps is None else steps.data.scores
+    if steps is None or scores is None or np.isnan(scores.mean).any() or not np.isfinite(scores.variance).any():
         return frame
     # With R times the runs the variance is that of prompts and 1 / R of that of runs.
     rows = np.eye(len(e.models))[first.leader] - np.eye(len(e.models))[first.others]
     of_runs = np.append(np.minimum(variance_from_runs(steps, rows)[0] * e.scale.factor**2, errors**2), np.nan)
     variance = np.append(errors**2, np.nan)
-    room = variance / wanted.to_numpy() - (variance - of_runs)
-    further = np.divide(of_runs, room, out=np.full(len(room), np.inf), where=room > 0)
-    further[-1] = np.nan
-    return frame.assign(times_runs=further, prompts_many_runs=np.ceil(n_units * wanted * (1 - of_runs / variance)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = variance / wanted.to_numpy() - (variance - of_runs)
+        further = np.where(room <= 0, np.inf, of_runs / room)
+        return frame.assign(times_runs=further, prompts_many_runs=np.ceil(n_units * wanted * (1 - of_runs / variance)))
