@@ -68,7 +68,7 @@ def sample_size(
     --------
     >>> import dmlrank as dr
     >>> dr.planning.sample_size(0.02, rate=0.6, repeat=0.6, shared=0.4)["prompts"].tolist()
-    [5651, 3767, 2826, 2355]
+    [5652, 3768, 2826, 2355]
     """
     if (difference is None) == (prompts is None):
         raise OptionError("sample_size() has a difference to show or a number of prompts; give one of the two")

@@ -53,4 +53,5 @@ def table_of_sizes(
     with np.errstate(divide="ignore", invalid="ignore"):
         room = variance / wanted.to_numpy() - (variance - of_runs)
         further = np.where(room <= 0, np.inf, of_runs / room)
-        return frame.assign(times_runs=further, prompts_many_runs=np.ceil(n_units * wanted * (1 - of_runs / variance)))
+        least = np.maximum(np.ceil(n_units * wanted * (1 - of_runs / variance)), 1)
+    return frame.assign(times_runs=further, prompts_many_runs=least)
