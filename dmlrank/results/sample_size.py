@@ -20,9 +20,8 @@ def table_of_sizes(
     e: Estimates, steps: FitState | None, level: SummaryLevel, difference: float | None, power: float
 ) -> pd.DataFrame:
     """Return what the leads of the first model need, alone and all at once; see :meth:`RankResults.sample_size`."""
-    alpha = level.alpha
+    first, alpha = level.first, level.alpha
     number_in("power", power, lambda x: alpha < x < 1, f"it must be a number between alpha={alpha:g} and 1")
-    first = level.first
     if first is None or e.description.prompts == "fixed":
         raise OptionError("sample_size() is about differences of models on further prompts, and this result has none")
     given = None if difference is None else np.full(len(first.others), check_positive(difference, "difference"))
