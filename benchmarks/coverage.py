@@ -7,12 +7,12 @@ variance: the correction for a shrunken mu, which a fit adds to it, has nothing 
 has the true nuisances, too, and the intervals of the fit.
 
 The table is resumable: replications that it holds are not run again. Replications are tasks of processes of this
-machine, or of the workers of a Dask cluster (``--scheduler``), which need this folder on their PYTHONPATH.
+machine, or of the workers of a Dask cluster (``--scheduler``), which need the project on their PYTHONPATH.
 
-    python benchmarks/coverage.py run --scenarios ties-0-1000 ties-5-1000 --seeds 300
-    python benchmarks/coverage.py run --scheduler tcp://127.0.0.1:8786
-    python benchmarks/coverage.py tables --markdown
-    python benchmarks/coverage.py check
+    python -m benchmarks.coverage run --scenarios ties-0-1000 ties-5-1000 --seeds 300
+    python -m benchmarks.coverage run --scheduler tcp://127.0.0.1:8786
+    python -m benchmarks.coverage tables --markdown
+    python -m benchmarks.coverage check
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from scenarios import FUNCTIONALS, Scenario, scenarios
-from scipy.stats import beta
 
 import dmlrank as dr
+from benchmarks.scenarios import FUNCTIONALS, Scenario, scenarios
+from benchmarks.studies.runner import clopper_pearson
 from dmlrank._utils.computation import computing, computing_with, in_workers
 from dmlrank.exceptions import DmlrankError, DmlrankWarning
 from dmlrank.options import in_objects
@@ -60,7 +60,6 @@ COLUMNS = (
 )
 # What a warning of the intervals begins with; others are about the data's form.
 _DOUBTS = ("the standard error of", "too few labels for this functional", "the fitted probabilities are")
-_LEVEL = 0.99
 # Scenarios, seeds and learner of the small study that runs with every change.
 _SMALL, _SMALL_SEEDS = "ties-5-1000", 40
 
@@ -87,7 +86,7 @@ def replicate(task: tuple[str, int, str]) -> list[dict[str, object]]:
                 if (learner, estimator) == ("oracle", "plugin"):
                     continue
                 fit = fit.update(functional=functional, estimator=estimator)
-                limits = _efficient_limits(fit, scenario.cluster) if learner == "oracle" else _limits(fit)
+                limits = efficient_limits(fit, scenario.cluster) if learner == "oracle" else limits_of(fit)
                 rows.append(common | _figures(fit, truth[functional], limits))
     return rows
 
@@ -112,13 +111,13 @@ def replications(
         yield from in_workers(replication, None, tasks, name="replications")
 
 
-def _limits(fit: dr.RankResults) -> pd.DataFrame:
+def limits_of(fit: dr.RankResults) -> pd.DataFrame:
     """Simultaneous 95 % limits from the covariance, which the plug-in has, too, though it claims no intervals."""
     half_width = fit.estimates.critical * np.sqrt(np.diag(fit.cov_params()))
     return pd.DataFrame({"lower": fit.params - half_width, "upper": fit.params + half_width})
 
 
-def _efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
+def efficient_limits(fit: dr.RankResults, cluster: int) -> pd.DataFrame:
     """Simultaneous 95 % limits from the influence values as they are; ``cluster`` contexts in a row belong together."""
     phi = fit.influence
     n, factor = len(phi), 1.0
@@ -196,14 +195,6 @@ def _done(path: pathlib.Path) -> set[tuple[str, int, str]]:
         return set()
     table = pd.read_csv(path, usecols=["scenario", "seed", "learner"]).drop_duplicates()
     return set(table.itertuples(index=False, name=None))
-
-
-def clopper_pearson(hits: int, trials: int, level: float = _LEVEL) -> tuple[float, float]:
-    """Exact limits of a share."""
-    tail = (1 - level) / 2
-    low = float(beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
-    return low, high
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:

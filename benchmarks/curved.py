@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scenarios import Draw, Scenario
 from scipy.special import expit
 
 import dmlrank as dr
+from benchmarks.scenarios import Draw, Scenario
 from dmlrank.functionals import Functional, Gauge, RankCentrality
 
 

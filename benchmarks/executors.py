@@ -6,9 +6,9 @@ restarted workers, and with Dask workers started by hand, and compares the bits 
 process in each stage of a fit and compares the bits. ``time`` fits a large arena with one and with two spawned
 processes, in turn.
 
-    python benchmarks/executors.py bits
-    python benchmarks/executors.py lost
-    python benchmarks/executors.py time --contexts 135000 --items 53
+    python -m benchmarks.executors bits
+    python -m benchmarks.executors lost
+    python -m benchmarks.executors time --contexts 135000 --items 53
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -253,149 +253,23 @@ def compare_with_lost_workers(n: int, stages: list[str]) -> bool:
     return all_equal
 
 
-class TimedTasks(Executor):
-    """An executor that records the processor seconds of its tasks.
-
-    Parameters
-    ----------
-    executor : Executor
-        Carries out the tasks.
-
-    Attributes
-    ----------
-    seconds : dict of str to list of float
-        Processor seconds of the tasks of each kind, in the order in which they ended.
-    """
-
-    def __init__(self, executor: ProcessPoolExecutor) -> None:
-        self._executor = executor
-        self._max_workers = executor._max_workers
-        self.seconds: dict[str, list[float]] = {}
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Hand a task over; its result comes without its processor seconds, which are recorded."""
-        future: Future[Any] = Future()
-        kind = ".".join((arguments[0].__module__, arguments[0].__qualname__)) if arguments else "other"
-
-        def finish(timed: Future[tuple[Any, float]]) -> None:
-            try:
-                result, seconds = timed.result()
-            except BaseException as error:
-                future.set_exception(error)
-                return
-            self.seconds.setdefault(kind, []).append(seconds)
-            future.set_result(result)
-
-        self._executor.submit(timed_task, function, *arguments).add_done_callback(finish)
-        return future
-
-
-def timed_task(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """Return the result of a function, and its processor seconds."""
-    start = time.process_time()
-    return function(*arguments), time.process_time() - start
-
-
-def schedule(seconds: dict[str, list[float]], n_workers: int) -> float:
-    """Return the length of the tasks on workers that have a core each, where every task takes its processor seconds.
-
-    Settings come first, then the folds of mu as soon as the settings of mu are known, and those of the propensity as
-    soon as its settings are known. When all folds have ended, the chunks of prompts follow.
-
-    Parameters
-    ----------
-    seconds : dict of str to list of float
-        Processor seconds of the tasks of each kind.
-    n_workers : int
-
-    Examples
-    --------
-    >>> schedule({"mu._select_settings": [1.0], "mu._fit_fold": [2.0, 2.0, 2.0], "mu._evaluate": [1.0, 1.0]}, 2)
-    6.0
-    """
-    free_from = [0.0] * n_workers
-
-    def carry_out(durations: list[float], ready: float) -> float:
-        """Give each task, once it is ready, to the worker that is free first; return when all tasks are done."""
-        end = ready
-        for duration in durations:
-            worker = free_from.index(min(free_from))
-            free_from[worker] = max(free_from[worker], ready) + duration
-            end = max(end, free_from[worker])
-        return end
-
-    model_of = {kind: kind.rpartition(".")[0] for kind in seconds}
-    settings = [kind for kind in seconds if kind.endswith("_select_settings")]
-    known = {model_of[kind]: carry_out(seconds[kind], 0.0) for kind in settings}
-    folds = [kind for kind in seconds if kind.endswith("_fit_fold")]
-    for kind in sorted(folds, key=lambda kind: known.get(model_of[kind], 0.0)):
-        carry_out(seconds[kind], known.get(model_of[kind], 0.0))
-    for kind in seconds:
-        if kind not in settings and kind not in folds:
-            carry_out(seconds[kind], max(free_from))
-    return max(free_from)
-
-
-def fit_in_workers(fit: Callable[[Any], dr.RankResults], n_workers: int) -> tuple[float, float, TimedTasks, np.ndarray]:
-    """Return seconds, processor seconds of this process, the timed tasks, and the scores of a fit by spawned processes.
-
-    Parameters
-    ----------
-    fit : callable
-        Takes an executor.
-    n_workers : int
-        Number of processes. They are started before the time begins.
-    """
-    with ProcessPoolExecutor(n_workers, mp_context=multiprocessing.get_context("spawn")) as processes:
-        list(processes.map(abs, range(8 * n_workers)))
-        tasks = TimedTasks(processes)
-        start = time.perf_counter(), time.process_time()
-        scores = fit(tasks).params.to_numpy()
-        return time.perf_counter() - start[0], time.process_time() - start[1], tasks, scores
-
-
 def compare_times(setting: Setting, repeats: int) -> None:
-    """Print the seconds of a fit with one and with two spawned processes, in turn, and the ratio of the shortest times.
+    """Print the seconds of a fit with one and with two spawned processes, in turn, and the load of the machine.
 
-    Other programs on the machine make a fit longer, never shorter. Therefore the shortest of several times counts, and
-    the load of the machine stands beside it. The schedule of the tasks by their processor seconds does not depend on
-    other programs.
-
-    Parameters
-    ----------
-    setting : Setting
-    repeats : int
-        Number of fits with one and with two processes.
+    Other programs on the machine make a fit longer, never shorter: the shortest of several times counts.
     """
     battles = draw_battles(setting, np.random.default_rng(0))
     formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features))} | model_a + model_b"
-
-    def fit(executor: Any) -> dr.RankResults:
-        with dr.computing(executor=executor):
-            return dr.dml_rank(formula, battles, functional="bt", pairs=dr.Pairs(graph="complete"), rng=0, n_jobs=1)
-
-    shortest, all_scores = {1: np.inf, 2: np.inf}, []
+    options = {"functional": "bt", "pairs": dr.Pairs(graph="complete"), "rng": 0, "n_jobs": 1}
     for number in range(repeats):
-        for n_workers in (1, 2) if number % 2 == 0 else (2, 1):
-            clock, cpu, tasks, scores = fit_in_workers(fit, n_workers)
-            shortest[n_workers] = min(shortest[n_workers], clock)
-            all_scores.append(scores)
-            of_tasks = sum(map(sum, tasks.seconds.values()))
-            print(
-                f"{n_workers} workers: {clock:.1f} s; processor seconds: {cpu:.1f} of this process, {of_tasks:.1f} of "
-                f"the tasks; load of the machine {os.getloadavg()[0]:.1f}",
-                flush=True,
-            )
-            if n_workers == 1:
-                for kind, seconds in tasks.seconds.items():
-                    print(f"    {kind}: {len(seconds)} tasks, {sum(seconds):.1f} s")
-                one, two = (cpu + schedule(tasks.seconds, workers) for workers in (1, 2))
-                print(f"schedule by processor seconds: {one:.1f} and {two:.1f} s, ratio {one / two:.2f}", flush=True)
-    same = all(np.array_equal(all_scores[0], other) for other in all_scores)
-    print(
-        f"shortest: {shortest[1]:.1f} and {shortest[2]:.1f} s, ratio {shortest[1] / shortest[2]:.2f}; "
-        f"scores {'the same' if same else 'DIFFER'}"
-    )
+        for n in (1, 2) if number % 2 == 0 else (2, 1):
+            with ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("spawn")) as processes:
+                list(processes.map(abs, range(8 * n)))
+                start = time.perf_counter()
+                with dr.computing(executor=processes):
+                    dr.dml_rank(formula, battles, **options)
+                clock = time.perf_counter() - start
+            print(f"{n} workers: {clock:.1f} s; load of the machine {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def main() -> int:

@@ -61,14 +61,14 @@ def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
     x = rng.normal(size=(n, setting.features))
     if setting.binary:
         x = (x > 0).astype(float)
-    popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(3, n_items))
+    popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(min(3, setting.features), n_items))
     popular += rng.gumbel(size=popular.shape)
     first = popular.argmax(axis=1)
     popular[np.arange(n), first] = -np.inf
     second = popular.argmax(axis=1)
     swap = rng.random(n) < 0.5
     first, second = np.where(swap, second, first), np.where(swap, first, second)
-    strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, 5)) / 3
+    strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, min(5, setting.features))) / 3
     lead = strength[first] - strength[second] + (x[:, :5] * (slope[first] - slope[second])).sum(axis=1) + 0.1
     level = 0.3 * (strength[first] + strength[second]) - 0.5
     scores = np.column_stack([lead / 2, -lead / 2, level - 0.3 * np.abs(lead), -level - 1 - 0.3 * np.abs(lead)])

@@ -95,7 +95,6 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "matrix_200": lambda: figure(fit(200).plot("matrix")),
         "against_20": lambda: figure(fit(20).t_test_pairwise(against=fit(20).models[4]).plot()),
         "groups_3": lambda: figure(fit(3).by("category").plot()),
-        "compare_20": lambda: figure(dr.compare(fit(20), fit(20).update(functional="bt")).plot()),
         "plan": lambda: figure(fit(20).design(500).plot()),
         "overlap": lambda: figure(fit(20).plot("overlap")),
         "calibration": lambda: figure(fit(20).plot("calibration")),

@@ -1,7 +1,5 @@
 """What all tests share: battles as arrays and frames, fits without warnings, a guard of the global generator."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings
@@ -77,6 +75,12 @@ def arena_result():
     """A fit of simulated battles without features, whose questions the prompts are."""
     battles = dr.datasets.simulate_arena(n=2500, rng=0)
     return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", context="question_id", rng=0)
+
+
+@pytest.fixture(scope="session")
+def small_arena():
+    """A few battles, of which a test that changes them takes a copy."""
+    return dr.datasets.simulate_arena(n=300, rng=0)
 
 
 @pytest.fixture(scope="session")

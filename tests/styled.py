@@ -1,7 +1,5 @@
 """A simulator of votes that depend on the style of answers, where style depends on the model and the prompt."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 

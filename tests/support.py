@@ -1,7 +1,5 @@
 """Probabilities, features and fits that tests of several rooms make in the same way."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pathlib

@@ -1,7 +1,5 @@
 """Public names pass numpydoc's validation, and have an example that runs."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 

@@ -3,8 +3,6 @@
 The code of all other pages runs when the site is built (``.ci/run``).
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 import struct

@@ -1,7 +1,5 @@
 """What is loaded when: libraries that take long are loaded by what needs them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

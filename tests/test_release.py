@@ -1,7 +1,5 @@
 """What may be released: the check of tags, and the metadata of the package."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import runpy

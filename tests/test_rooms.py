@@ -1,7 +1,5 @@
 """The rooms of the house: which imports from which, and that names are not used twice."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import functools

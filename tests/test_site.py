@@ -1,7 +1,5 @@
 """The documentation site: every public name is in the reference, every page with code is run or says why not."""
 
-from __future__ import annotations
-
 import ast
 import fnmatch
 import importlib
@@ -137,7 +135,6 @@ def test_every_page_is_in_one_menu():
 IN_THE_GALLERY = {
     "RankResults": ["res.plot()", 'res.plot("sheet"'],
     "GroupResults": ["groups.plot(models"],
-    "Comparison": ["dr.compare(res"],
     "PairwiseResults": ["t_test_pairwise("],
     "RankSets": ["res.ranks().plot()"],
     "Pareto": ["pareto.plot()"],

@@ -1,7 +1,5 @@
 """The simulator of votes that follow style: truth by quadrature against a large sample."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -25,12 +23,3 @@ def test_the_truth_of_a_pair_is_that_of_a_large_sample(nonlinearity):
         table -= (np.bincount(cell, table) / count)[cell]
     slopes = np.linalg.lstsq(style, won, rcond=None)[0]
     np.testing.assert_allclose(slopes, truth.slopes, atol=0.012)
-
-
-@pytest.mark.long
-def test_at_linear_log_odds_the_slopes_are_the_coefficients():
-    truth = Styled(0.7, -0.3).truth("bt")
-    np.testing.assert_allclose(truth.slopes, [0.7, -0.3], atol=1e-9)
-    assert truth.equal.sum() == pytest.approx(0)
-    no_style = Styled(0.0, 0.0).truth("borda")
-    np.testing.assert_allclose(no_style.equal, no_style.averaged)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import pathlib
-import sys
 
 import pytest
 
@@ -29,30 +28,11 @@ __all__ = [
     "rank",
 ]
 
-BENCHMARKS = pathlib.Path(__file__).parents[1]
-
 
 @pytest.fixture(scope="session")
 def load_benchmark():
-    """A script of benchmarks/ as a module, by its name; then the names of scripts of the folder that it imports."""
-    loaded = {}
-
-    def module(name):
-        if name not in loaded:
-            spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-            loaded[name] = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up
-            spec.loader.exec_module(loaded[name])
-        return loaded[name]
-
-    def load(name, *imported):
-        with pytest.MonkeyPatch.context() as patch:
-            for other in imported:
-                patch.setitem(sys.modules, other, module(other))
-            return module(name)
-
-    yield load
-    for made in loaded.values():
-        del sys.modules[made.__name__]
+    """A module of benchmarks/, by its name."""
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture(scope="session")

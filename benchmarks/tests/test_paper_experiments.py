@@ -121,7 +121,7 @@ def test_both_plans_cost_the_budget_and_buy_the_same_labels(paper):
 
 
 def test_the_papers_restricted_estimate_is_its_formula(paper, load_benchmark):
-    restricted = load_benchmark("restricted")
+    restricted = load_benchmark("studies.restricted")
     simulator = dr.datasets.Bt(gamma=1.0)
     battles = simulator.sample(300, rng=0)
     x = paper.ways.contexts_of(simulator, battles)

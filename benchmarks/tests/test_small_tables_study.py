@@ -1,19 +1,16 @@
-"""The study of small tables: its methods agree with other programs, and a small cell of it."""
+"""The methods of the study of small tables agree with other programs."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 from statsmodels.stats.proportion import proportion_confint
 
-import dmlrank as dr
-
 
 @pytest.fixture(scope="module")
 def study(load_benchmark):
-    return load_benchmark("small_tables")
+    return load_benchmark("studies.small_tables")
 
 
 def binary(samples, n, k, seed):
@@ -48,29 +45,6 @@ def test_tango_inverts_its_score_test_and_is_symmetric(study):
     assert ((low[:, 0] < d) & (d < high[:, 0])).all()
 
 
-def test_the_rule_of_the_package_is_that_of_the_study(study):
-    rng = np.random.default_rng(3)
-    for y in (binary(1, 30, 3, 4)[0], rng.random((25, 3)) ** 2, np.ones((20, 3))):
-        prompt, model = (places.ravel() for places in np.indices(y.shape))
-        table = pd.DataFrame({"prompt": prompt, "model": model.astype(str), "score": y.ravel()})
-        res = dr.dml_rank("score ~ 1 | model", table, context="prompt")
-        pairs = res.t_test_pairwise().result_frame
-        found = {
-            "means": res.conf_int()["upper"] - res.conf_int()["lower"],
-            "differences": pairs["conf_high"] - pairs["conf_low"],
-        }
-        for target, widths in found.items():
-            limits = {name: upper - lower for name, lower, upper in study.limits_of(y[None], "continuous", target)}
-            # The study has fewer draws.
-            np.testing.assert_allclose(np.sort(widths), np.sort(limits["dmlrank"][0]), rtol=0.05)
-
-
-def test_the_rule_holds_where_normal_intervals_do_not(study):
-    rows = {(row["target"], row["method"]): row for row in study.cell("binary", 20, 4, 0.98, 0.8, 120)}
-    assert rows["differences", "normal"]["coverage"] < 0.8
-    assert min(rows[target, "dmlrank"]["coverage"] for target in ("differences", "means")) > 0.9
-
-
 def test_limits_of_clopper_and_pearson_are_those_of_statsmodels(study):
     y = binary(5, 30, 1, 0)
     low, high = study.clopper_pearson(y, 0.025)
@@ -79,9 +53,9 @@ def test_limits_of_clopper_and_pearson_are_those_of_statsmodels(study):
         np.testing.assert_allclose([low[s, 0], high[s, 0]], expected, rtol=1e-9)
 
 
-def test_the_exact_size_of_the_gate_is_that_of_simulated_releases(study):
+def test_the_exact_size_of_the_gate_is_that_of_simulated_releases(load_benchmark):
     n, won, margin = 50, 0.02, 0.1
-    sizes = study.gate_sizes(n, 0.05, won, np.array([margin]))
+    sizes = load_benchmark("studies.gate_exact").gate_sizes(n, 0.05, won, np.array([margin]))
     rng = np.random.default_rng(1)
     counts = rng.multinomial(n, [margin + won, won, 1 - margin - 2 * won], size=20_000)
     d = (counts[:, 1] - counts[:, 0]) / n
@@ -89,9 +63,3 @@ def test_the_exact_size_of_the_gate_is_that_of_simulated_releases(study):
     passes = d - 1.6448536 * np.sqrt((share - d**2) / n) > -margin
     assert sizes["normal"] == pytest.approx(passes.mean(), abs=0.01)
     assert sizes["dmlrank"] < 0.05 < sizes["normal"]
-
-
-def test_a_fit_with_clusters_and_tasks_is_a_row_of_the_study(study):
-    rows = list(study.cluster_cells(1))
-    assert {row["kind"] for row in rows} == {"clusters", "tasks"}
-    assert all(row["half_width"] > 0 for row in rows)

@@ -166,7 +166,8 @@ def _fit(given: argparse.Namespace) -> Said:
         (pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
         (given.report, partial(shown.report, pareto=pareto, title=given.title)),
     ]
-    formats = files.formats_of(text, summary, write_csv, write_json, draw)
+    formats = files.formats_of(text, summary, write_csv, write_json)
+    formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, draw))
     return files.write_all(text, given.out, formats, others)
 
 
@@ -269,7 +270,7 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
     words.add_row_options(command)
     words.add_outputs(
         command,
-        "result",
+        "comparison",
         reversals="pairs that results rank in opposite orders, with tests, as CSV",
         changes="changes of scores from the first result, with simultaneous intervals, as CSV",
         report="a page with all results, one HTML file (needs Jinja2)",
@@ -278,7 +279,7 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
 
 def _compare(given: argparse.Namespace) -> Said:
     """Compare stored results, fits of files or functionals of one fit, and print the table."""
-    _check_outputs(given)
+    _check_outputs(given, "comparison")
     _check_shown(given)
     if given.formula is not None or given.scores:
         comparison = _compared_fits(given)
@@ -294,7 +295,6 @@ def _compare(given: argparse.Namespace) -> Said:
         summary,
         lambda path: files.write_table(path, comparison.tidy()),
         lambda path: files.write_json(path, files.content_of_comparison(comparison)),
-        comparison.plot,
     )
     others: list[tuple[str | None, files.Write]] = [
         (given.reversals, lambda path: files.write_table(path, comparison.reversals())),

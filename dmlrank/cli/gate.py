@@ -89,11 +89,10 @@ def with_lost_as(
         n_further = (np.minimum(by_prompt, counts[name].max()) - counts[name]).to_numpy()
         rows = first_rows.iloc[np.repeat(np.arange(len(n_further)), n_further)]
         further = {model: table[model][names == name].iloc[0], score: value}
-        if run is not None:
-            further[run] = [f"lost {number}" for number in range(len(rows))]
-        parts.append(rows.assign(**further))
+        lost = {} if run is None else {run: [f"lost {number}" for number in range(len(rows))]}
+        parts.append(rows.assign(**further, **lost))
     joined = pd.concat(parts, ignore_index=True)
-    return joined if run is None else joined.assign(**{run: joined[run].astype(str)})
+    return joined if run is None else joined.astype({run: str})
 
 
 def with_lost_runs(
@@ -107,18 +106,18 @@ def with_lost_runs(
     said = f"lost runs: {' and '.join(f'{n:,} of {model}' for model, n in lost.items())}"
     short = [str(each["text"]).partition("; ")[0] for each in (decision, *bounds)]
     found = "not decided"
-    if not bounds:
-        text = f"not decided: {said}, and the decision may depend on what they count; left out, {short[0]}; a stored "
-        text += "result has no runs to count: give the formula and the file, or --lost left-out"
-    elif bounds[0]["decision"] == "pass" or bounds[1]["decision"] == "worse":
-        holding = bounds[0] if bounds[0]["decision"] == "pass" else bounds[1]
+    worst, best = bounds or (None, None)
+    holding = worst if worst and worst["decision"] == "pass" else best if best and best["decision"] == "worse" else None
+    if holding is not None:
         found = str(holding["decision"])
         same = decision if decision["decision"] == found else holding
         text = f"{same['text']}; {said}; the decision holds whatever they count"
-    else:
+    elif bounds:
         text = f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, {short[1]}; at their "
         text += f"best, {short[2]}; say with --lost what they count"
-    worst, best = bounds if bounds else (None, None)
+    else:
+        text = f"not decided: {said}, and the decision may depend on what they count; left out, {short[0]}; a stored "
+        text += "result has no runs to count: give the formula and the file, or --lost left-out"
     more = {"lost_runs": lost, "lost_runs_at_worst": worst, "lost_runs_at_best": best}
     return {**decision, "decision": found, "text": text, **more}
 
@@ -157,15 +156,8 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     places = [np.array([place_of(e.models, name)]) for name in (candidate, baseline)]
     gap = float(e.merit[places[0]][0] - e.merit[places[1]][0])
     std_error, plain = (float(differences(part, *places).std_error[0]) for part in (e.covariance.widened, e.covariance))
-    figures: dict[str, object] = {
-        "candidate": candidate,
-        "baseline": baseline,
-        "margin": margin,
-        "level": level,
-        "difference": gap,
-        "scores": functional_unit(e),
-        "std_error": plain,
-    }
+    figures: dict[str, object] = {"candidate": candidate, "baseline": baseline, "margin": margin, "level": level}
+    figures |= {"difference": gap, "scores": functional_unit(e), "std_error": plain}
     if not std_error > 0:
         same = f"the difference of {candidate} and {baseline} is {gap:g} on all prompts, and says nothing about others"
         return figures | {"decision": "not decided", "text": f"not decided: {same}"}
@@ -179,25 +171,22 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     shown_gap, shown_low, shown_high = (fixed_text(value, digits) for value in (gap, low, high))
     least = f"{baseline} - {margin:g}" if margin else baseline
     least += " (the lowest is the best, and a lower score counts as a gain)" * (e.sign < 0)
-    about, confidence = f"difference {shown_gap}", f"with {100 * level:.4g} % confidence"
     decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
-    limit = f"the limit is {-margin:g}, " if margin else ""
-    confidence += f" ({limit}P {p_value_clause(p_worse if decision == 'worse' else p_pass)})"
-    looks = f", {e.looks}" if e.looks else ""
-    if decision == "pass":
-        text = f"{candidate} is at least {least}: {about}, above {shown_low} {confidence}{looks}"
-    elif decision == "worse":
-        text = f"{candidate} is below {least}: {about}, below {shown_high} {confidence}{looks}"
-    else:
-        limits = f"above {shown_low} and below {shown_high}"
-        text = f"is {candidate} at least {least}? {about}, {limits}, each {confidence}{looks}"
+    limit, looks = f"the limit is {-margin:g}, " * (margin > 0), f", {e.looks}" if e.looks else ""
+    found = f"P {p_value_clause(p_worse if decision == 'worse' else p_pass)}"
+    claim, limits = {
+        "pass": (f"{candidate} is at least {least}:", f"above {shown_low}"),
+        "worse": (f"{candidate} is below {least}:", f"below {shown_high}"),
+        "not decided": (f"is {candidate} at least {least}?", f"above {shown_low} and below {shown_high}, each"),
+    }[decision]
+    text = f"{claim} difference {shown_gap}, {limits} with {100 * level:.4g} % confidence ({limit}{found}){looks}"
+    if decision == "not decided":
         more = data_wanted(e, multiple_needed(gap + margin, std_error, above.alternative.critical(alpha), POWER))
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""
         if e.covariance.means is not None and margin and not looks:
             unit, n_units = "clusters" if e.description.clusters else "prompts", e.covariance.means.parts[0].n
             # What one unseen unit adds to the variance is the square of its size over the number of units.
-            fewest = fewest_units(margin, alpha, n_units * float(np.sqrt(std_error**2 - plain**2)))
-            if fewest > n_units:
+            if (fewest := fewest_units(margin, alpha, n_units * float(np.sqrt(std_error**2 - plain**2)))) > n_units:
                 text += f"; this margin needs {fewest:,} {unit}, even if none of them is lost ({n_units:,.0f} so far)"
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
     unit = "" if e.functional == "mean" else f"; scores are {functional_unit(e)}"

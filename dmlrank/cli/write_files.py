@@ -35,6 +35,7 @@ ENDINGS = {
     "page": (".html", ".htm"),
     "result": (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES),
     "comment": (".md",),
+    "comparison": (".txt", ".md", ".html", ".tex", ".csv", ".json"),
     "check": (".txt", ".html", ".json"),
 }
 
@@ -88,8 +89,8 @@ def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Ite
             earlier.setdefault(real_path, option)
 
 
-def formats_of(text: object, summary: Summary, csv: Write, json: Write, draw: Callable[[], Axes]) -> dict[str, Write]:
-    """Return the function that writes each format of ``--out``."""
+def formats_of(text: object, summary: Summary, csv: Write, json: Write) -> dict[str, Write]:
+    """Return the function that writes each format of ``--out`` but figures."""
     return {
         ".txt": lambda path: write_file(path, f"{text}\n"),
         ".md": lambda path: write_file(path, summary.as_markdown()),
@@ -97,7 +98,6 @@ def formats_of(text: object, summary: Summary, csv: Write, json: Write, draw: Ca
         ".tex": lambda path: write_file(path, summary.as_latex()),
         ".csv": csv,
         ".json": json,
-        **dict.fromkeys(FIGURES, lambda path: write_figure(path, draw)),
     }
 
 

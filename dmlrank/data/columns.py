@@ -84,6 +84,10 @@ class CodedColumn:
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
 
+    def emptied(self, rows: BoolArray) -> CodedColumn:
+        """Return the column with missing cells in some rows."""
+        return CodedColumn(np.where(rows, -1, self.codes), self.levels).only(np.ones(len(rows), dtype=bool))
+
     def renamed(self, names: Mapping[str, str]) -> CodedColumn:
         """Return the column with some names replaced; names that become the same are one level."""
         levels = np.array([names.get(name_of(level), level) for level in self.levels], dtype=object)

@@ -83,6 +83,14 @@ class Rows:
         index = self.index[is_used]
         return replace(self, table=table, roles=roles, arrays=arrays, index=index, derived=derived)
 
+    def without_labels(self, rows: BoolArray) -> Rows:
+        """Return the rows without the labels of some, (rows,); rows that say who won and lost are left out."""
+        if not self.formula.outcomes:
+            return self.only(~rows)
+        return replace(
+            self, roles=self.roles | {name: self.roles[name].emptied(rows) for name in self.formula.outcomes}
+        )
+
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     """Group the rows, (rows,), into n contexts, which are numbered in order of first appearance."""

@@ -196,6 +196,12 @@ class PreferenceData:
         vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
+    def with_wins_exchanged(self, votes: BoolArray) -> PreferenceData:
+        """Return the data with "first wins" and "second wins" exchanged in the labels of some votes, (v,)."""
+        y, place, cells = exchange_wins(self.vote_y, votes), self.vote_cell, self.cells
+        cells, _ = gather_cells(cells.context[place], cells.first[place], cells.second[place], y)
+        return replace(self, vote_y=y, cells=cells)
+
     def restrict(self, items: IntArray) -> PreferenceData:
         """Return the same contexts with only the votes that compare two of these ``items``.
 

@@ -108,7 +108,7 @@ class _Table:
         """Return the name of a prompt, its task and its identifier; refuse another prompt of the same name."""
         name, about = self.once(f"{task}/{identifier}"), (task, identifier)
         known = self._prompts.setdefault(name, about)
-        if known != about or type(known[1]) is not type(identifier):
+        if known != about:
             raise DataError(
                 f"two prompts have the name {name!r}: {known[1]!r} of task {known[0]!r} and {identifier!r} of task "
                 f"{task!r}; read the tasks by themselves, or give the identifiers one type"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Log-odds that are hardly learnt, and shares of the variation of a style column in votes with larger ones: of slopes
 # that may be infinite, and of slopes that are too small. Smallest share of the variation left by models and features.
-# benchmarks/style_limits.py has what they find.
+# benchmarks/studies/style_limits.py has what they find.
 _EDGE, _DECIDED, _SATURATED, _LEAST_LEFT = 4.0, 0.95, 0.5, 0.05
 
 

@@ -583,7 +583,13 @@ def read_source(source: Source, options: Options) -> PreferenceData:
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if propensities is None else (*judge_columns(options.judge), *propensities),
     )
+    kind, of_rows = source.change or ("", ())
+    if kind.startswith("dropped"):
+        is_changed = np.isin(rows.index, of_rows)
+        rows = rows.only(~is_changed) if kind == "dropped" else rows.without_labels(is_changed)
     data = preferences_of(rows, compares=not are_means)
+    if kind == "flipped labels":
+        data = data.with_wins_exchanged(np.isin(data.row_index[data.vote_row], of_rows))
     counts_each = isinstance(source.data, pd.DataFrame) and not options.context and data.outcome_kind != COUNTS
     if counts_each and (n_copies := count_copies(source.data, rows.formula.outcomes)):
         equal = f"{n_copies:,} row{'s equal' if n_copies > 1 else ' equals'} an earlier row in every column"

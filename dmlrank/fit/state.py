@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -42,11 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """The source of the data: formula, frame of any kind and the namespace of the call."""
+    """The source of the data: formula, frame of any kind and the namespace of the call.
+
+    change: Rows of the frame that are "dropped", or whose labels are "dropped labels" or "flipped labels", for a refit.
+    """
 
     formula: str
     data: object
     environment: Environment
+    change: tuple[Literal["dropped", "dropped labels", "flipped labels"], IntArray] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

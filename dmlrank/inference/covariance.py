@@ -358,12 +358,14 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     n, all_squares = size.sum(axis=0), squares.sum(axis=0)
     # Clusters of one row have the mean variance.
     has_many, others = size > 1, np.maximum(size - 1, 1)
-    within = np.where(has_many, (squares - total**2 / np.maximum(size, 1)) * size / others, 0.0)
+    # Rounding errors below zero would be large shares where votes do not vary within clusters.
+    within = np.maximum(squares - total**2 / np.maximum(size, 1), 0.0) * has_many * size / others
     rows = (size * has_many).sum(axis=0)
     mean = np.where(rows > 0, within.sum(axis=0) / np.maximum(rows, 1), all_squares / n)
     within = np.where(has_many, within, mean * size)
     whole = within.sum(axis=0)
-    of_rows, q = size / n, within / np.maximum(whole, 1e-300)
+    of_rows = size / n
+    q = np.where(whole > 0, within / np.maximum(whole, 1e-300), of_rows)
     kurtosis = n * fourths.sum(axis=0) / all_squares**2
     noise = ((kurtosis - 1) * rows + 2 * (has_many * size / others).sum(axis=0)) / n**2
     q = of_rows + np.clip(1 - noise / np.maximum(np.square(q - of_rows).sum(axis=0), 1e-300), 0, 1) * (q - of_rows)

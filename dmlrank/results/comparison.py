@@ -28,9 +28,7 @@ from ..inference.ranks import rank_bounds, rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults
 from ..options import METHODS
-from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
-from ..plotting.theme import models_words
-from ..report.fit_summary import ShownModels, choose_models, chosen_names, rank_set_text
+from ..report.fit_summary import ShownModels, choose_models, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
 from ..report.page.render_page import Board, Weighting
 from ..report.statements import (
@@ -53,7 +51,7 @@ from .requirements import Needs
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 # Frames with ``lower`` and ``upper`` by result, empty for no intervals; the head of their columns; what they hold for.
 ScoreIntervals: TypeAlias = tuple[Mapping[str, pd.DataFrame], str, str]
@@ -262,36 +260,6 @@ class Comparison(JointBoards):
         """
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
         return reversals_in(self.joint, self.models, signs)
-
-    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
-        """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
-
-        The models that are best by the lower ends of their intervals in the first result are coloured.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise.
-        models : sequence of str, optional
-            Models in the picture, the first eight of them coloured. Ranks are those among all models of a result.
-        top : int, optional
-            Number of models in the picture, the best by the lower ends of their intervals in the first result; at most
-            20 when neither is given.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes of the picture.
-        """
-        e = self.results[0].estimates
-        # Models with few votes, which may have the highest scores, are not the first by the lower ends of intervals.
-        low, high = e.intervals(e.critical) if e.has_intervals else (e.estimate, e.estimate)
-        best = [e.models[j] for j in np.lexsort((-e.merit, -low if e.sign > 0 else high))]
-        n_best = min(MOST_BY_DEFAULT, len(self.models)) if models is None and top is None else top
-        chosen = chosen_names([*best, *(name for name in self.models if name not in best)], models, n_best)
-        ranks = self.ranks.loc[chosen].to_numpy(dtype=float, na_value=np.nan)
-        title = f"Ranks by score within each result, {models_words(len(chosen), len(self.models))}"
-        return bump_chart(chosen, self.names, ranks, ax, title=title)
 
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
         results = zip(self.names, self.as_given or self.results, strict=True)
@@ -542,7 +510,7 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     Returns
     -------
     Comparison
-        Table, frame and bump chart. Where results share prompts, tests between them use the covariance of their
+        Table and frame. Where results share prompts, tests between them use the covariance of their
         influence values: ``t_test("bt: gpt-4 - bt: claude-v1, borda: gpt-4 - borda: claude-v1")``. ``reversals()`` has
         the pairs that two results order differently, and ``changes()`` has the changes of scores and ranks
         from the first result, with tests.

@@ -112,16 +112,16 @@ def gaps_in_groups(name: str, where: str, formula: str) -> str:
     )
 
 
-def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
+def read_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
         raise OptionError("by() got no column; name one or several columns that define the groups")
-    table = context_table(steps, columns, "by()")
+    table = context_table(state, columns, "by()")
     coded = []
     for name in columns:
         column = table[name]
         if column.isna().any():
-            raise MissingDataError(gaps_in_groups(name, f"{int(column.isna().sum()):,} contexts", steps.source.formula))
+            raise MissingDataError(gaps_in_groups(name, f"{int(column.isna().sum()):,} contexts", state.source.formula))
         levels = (
             [value for value in column.cat.categories if (column == value).any()]
             if isinstance(column.dtype, pd.CategoricalDtype)
@@ -138,41 +138,41 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
         coded.append((levels, column.map(code_of_value).to_numpy(dtype=np.intp)))
     level_codes, code = np.unique(np.stack([codes for _, codes in coded], axis=1), axis=0, return_inverse=True)
     values = tuple(tuple(str(levels[at]) for (levels, _), at in zip(coded, row, strict=True)) for row in level_codes)
-    check_function_of_features(steps, columns, code.reshape(-1, 1).astype(float))
+    check_function_of_features(state, columns, code.reshape(-1, 1).astype(float))
     members = np.arange(len(values))[:, None] == code.reshape(-1)
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, members)
 
 
-def read_design(steps: FitState, formula: str) -> ContextDesign:
+def read_design(state: FitState, formula: str) -> ContextDesign:
     """Return functions of the context from ``"~ ..."``, the constant first unless the formula leaves it out."""
     text = one_sided(formula)
     if text is None:
         raise FormulaError(
             f"by({formula!r}) cannot be read; give '~ functions of the prompt', such as '~ C(category) + length'"
         )
-    available = steps.data.columns.available
-    formula_of_fit = parse_formula(steps.source.formula)
+    available = state.data.columns.available
+    formula_of_fit = parse_formula(state.source.formula)
     roles = (*formula_of_fit.outcomes, *formula_of_fit.items)
-    names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
+    names = locate_names(text, available, state.source.environment, state.data.n_rows, roles)
     if names.arrays:
         raise FormulaError(
             f"by({formula!r}) uses {listed(names.arrays)}, which are no columns; by() reads columns of the data only"
         )
     columns = names.columns
-    table = context_table(steps, columns, "by()")
+    table = context_table(state, columns, "by()")
     missing = [name for name in columns if table[name].isna().any()]
     if missing:
         raise MissingDataError(
             f"by(): values of {listed(missing)} are missing in some contexts; fill the gaps, or leave these rows "
             f"out of the fit"
         )
-    x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), steps.source.environment)
+    x, feature_map = fit_features(text, {name: table[name] for name in columns}, len(table), state.source.environment)
     check_features(x, feature_map.names, keep_missing=False)
     constant = any(not term.factors for term in terms_of(text))
     column_names = (("Intercept",) if constant else ()) + tuple(feature_map.names)
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
-    _check_rank(steps, matrix, column_names, formula)
-    check_function_of_features(steps, columns, matrix)
+    _check_rank(state, matrix, column_names, formula)
+    check_function_of_features(state, columns, matrix)
     return ContextDesign(f"~ {text}", column_names, matrix, _terms(feature_map, constant), table, feature_map)
 
 
@@ -196,7 +196,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
     return tuple((name, tuple(columns)) for name, columns in places.items())
 
 
-def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
+def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     """Raise where the columns of the formula, (n, P), are linearly dependent."""
     size_of_column = np.abs(matrix).max(axis=0, initial=0.0)
     extreme = [
@@ -207,7 +207,7 @@ def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formu
             f"by({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
             f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
         )
-    weighted = np.sqrt(steps.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
+    weighted = np.sqrt(state.influence.weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)
@@ -218,12 +218,12 @@ def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formu
         )
 
 
-def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.DataFrame:
+def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
-    require_columns(columns, steps.data.columns.available, what)
+    require_columns(columns, state.data.columns.available, what)
     if len(set(columns)) < len(columns):
         raise OptionError(f"{what}: a column is named twice in {listed(columns)}; name each column once")
-    data = with_columns(steps.data, steps.source.data, columns)
+    data = with_columns(state.data, state.source.data, columns)
     for name in columns:
         kind = kind_of_time(data.columns.table([name])[name])
         if kind:
@@ -237,23 +237,23 @@ def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.Data
     return data.context_table(columns)
 
 
-def values_of_runs(steps: FitState, models: Sequence[str], column: str, advice: str) -> FloatArray:
+def values_of_runs(state: FitState, models: Sequence[str], column: str, advice: str) -> FloatArray:
     """Return a further column of a table of scores, averaged over runs, (n, K); NaN where no run has a value."""
-    source = steps.source.data
+    source = state.source.data
     if not isinstance(source, DerivedPairs) or source.rows is None:
         raise OptionError(
             f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
             f"model'); {advice}"
         )
-    values = further_scores(source, column)[steps.data.row_index[steps.data.first_row]]
+    values = further_scores(source, column)[state.data.row_index[state.data.first_row]]
     return np.asarray(values[:, [source.models.index(name) for name in models]])
 
 
-def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
+def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
     """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
-    if steps.estimator is not MEANS:
+    if state.estimator is not MEANS:
         if newdata is None:
-            given = context_table(steps, [column], "costs of a plan")[column]
+            given = context_table(state, [column], "costs of a plan")[column]
         else:
             require_columns([column], column_names(newdata), "newdata")
             given = take_columns(newdata, [column])[column]
@@ -262,9 +262,9 @@ def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata
             wrong = given[np.isnan(costs)].iloc[0]
             raise DataError(f"costs of a plan: column {column!r} holds {wrong!r}; every prompt needs a number")
         return np.asarray(costs)
-    known = [name for name in models if name in steps.data.items]
-    values = np.full((steps.data.n_contexts, len(models)), np.nan)
-    values[:, : len(known)] = values_of_runs(steps, known, column, "")
+    known = [name for name in models if name in state.data.items]
+    values = np.full((state.data.n_contexts, len(models)), np.nan)
+    values[:, : len(known)] = values_of_runs(state, known, column, "")
     is_there = np.isfinite(values)
     n_there = is_there.sum(axis=1, keepdims=True)
     total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
@@ -282,7 +282,7 @@ def costs_in_column(steps: FitState, models: Sequence[str], column: str, newdata
 
 
 def check_function_of_features(
-    steps: FitState, columns: Sequence[str], values: FloatArray, *, masks: Collection[str] = ()
+    state: FitState, columns: Sequence[str], values: FloatArray, *, masks: Collection[str] = ()
 ) -> None:
     """Raise unless the values, (n, P), are a function of the fit's features.
 
@@ -290,13 +290,13 @@ def check_function_of_features(
     accepted if the fit's formula uses them, or if most contexts share their features with another context, because the
     data could then have shown a difference.
     """
-    if steps.estimator is MEANS:
+    if state.estimator is MEANS:
         return  # means in groups are means of what was observed, and need no learner that knows the groups
-    features = parse_formula(steps.source.formula).features
+    features = parse_formula(state.source.formula).features
     used = set(names_in(features).values)
-    known_masks = _shown_in_a_column(steps, {name: values[:, columns.index(name)] for name in masks}, used)
+    known_masks = _shown_in_a_column(state, {name: values[:, columns.index(name)] for name in masks}, used)
     unknown = [name for name in columns if (name not in used or name in masks) and name not in known_masks]
-    x = steps.data.x
+    x = state.data.x
     code = value_codes(x)
     first = np.unique(code, return_index=True)[1]
     same = np.allclose(values, values[first][code], rtol=1e-9, atol=1e-12)
@@ -315,7 +315,7 @@ def check_function_of_features(
         remedy = f"Make {named} columns of booleans of the data and add them to the formula"
     if not unknown_columns:
         raise OptionError(f"by(): {reason}. {_WHY_FEATURES} {remedy}")
-    table = context_table(steps, unknown_columns, "by()")
+    table = context_table(state, unknown_columns, "by()")
     quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in unknown_columns}
     terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in unknown_columns]
     raise OptionError(
@@ -324,11 +324,11 @@ def check_function_of_features(
     )
 
 
-def _shown_in_a_column(steps: FitState, masks: Mapping[str, FloatArray], used: set[str]) -> set[str]:
+def _shown_in_a_column(state: FitState, masks: Mapping[str, FloatArray], used: set[str]) -> set[str]:
     """Return the masks, (n,) each, that the data show to be functions of one column of the formula."""
     shown_masks = {name for name, value in masks.items() if np.ptp(value) == 0}
-    for column_name in sorted(used & set(steps.data.columns.available)) if len(shown_masks) < len(masks) else ():
-        column = context_table(steps, [column_name], "by()")[column_name]
+    for column_name in sorted(used & set(state.data.columns.available)) if len(shown_masks) < len(masks) else ():
+        column = context_table(state, [column_name], "by()")[column_name]
         is_number = column.dtype.kind in "fiu"
         code, level = pd.factorize(column, sort=is_number)
         if (code < 0).any():
@@ -349,7 +349,7 @@ _WORDS = {"true": True, "false": False, "1": True, "0": False}
 _FEWEST_LABELLED = 2
 
 
-def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
+def read_overlapping_groups(state: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
     """Return groups of contexts that may overlap; those without enough labels are left out, with the reason."""
     check_type("by", groups, Mapping | list | tuple, "columns, or a mapping of names to columns of booleans or masks")
     entries = list(groups)
@@ -361,11 +361,11 @@ def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequ
     if wrong:
         raise OptionTypeError(f"by(): names of groups have to be non-empty texts, and these are not: {listed(wrong)}")
     named = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
-    members = np.stack([_mask(steps, name, value) for name, value in named.items()])
+    members = np.stack([_mask(state, name, value) for name, value in named.items()])
     labels = [value if isinstance(value, str) else name for name, value in named.items()]
     masks = {name for name, value in named.items() if not isinstance(value, str)}
-    check_function_of_features(steps, labels, members.T.astype(float), masks=masks)
-    reasons = [_why_left_out(steps, inside) for inside in members]
+    check_function_of_features(state, labels, members.T.astype(float), masks=masks)
+    reasons = [_why_left_out(state, inside) for inside in members]
     kept = [g for g, reason in enumerate(reasons) if not reason]
     left_out = tuple((name, reason) for name, reason in zip(named, reasons, strict=True) if reason)
     if not kept:
@@ -375,11 +375,11 @@ def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequ
     return ContextGroups(VARIABLE, names, tuple((name,) for name in names), members[kept], left_out)
 
 
-def _mask(steps: FitState, name: str, value: object) -> NDArray[np.bool_]:
+def _mask(state: FitState, name: str, value: object) -> NDArray[np.bool_]:
     """Return which contexts belong to a group, (n,)."""
     if isinstance(value, str):
-        return _as_booleans(context_table(steps, [value], "by()")[value], value)
-    data = steps.data
+        return _as_booleans(context_table(state, [value], "by()")[value], value)
+    data = state.data
     try:
         mask = np.asarray(value)
     except (TypeError, ValueError):
@@ -415,12 +415,12 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     return values.map(found).to_numpy(dtype=bool)
 
 
-def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
+def _why_left_out(state: FitState, inside: NDArray[np.bool_]) -> str:
     """Return why a group has no scores; empty where it has some."""
-    data = steps.data
-    if not steps.influence.weight[inside].any():
+    data = state.data
+    if not state.influence.weight[inside].any():
         return "its prompts have weight zero"
-    if steps.estimator is MEANS:
+    if state.estimator is MEANS:
         # Means of scores rest on no pairs of models.
         return "" if inside.sum() >= _FEWEST_LABELLED else f"{inside.sum()} prompts"
     cells = data.cells.only(inside[data.cells.context])
@@ -428,7 +428,7 @@ def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
     if n_labelled < _FEWEST_LABELLED:
         return f"{n_labelled} labelled prompts"
     counts = cells.counts(data.n_items)
-    compared = (counts + counts.T > 0) & steps.setup.graph.edges
+    compared = (counts + counts.T > 0) & state.setup.graph.edges
     seen = np.flatnonzero(compared.any(axis=0))
     if not len(seen):
         return "no compared pair has a label"

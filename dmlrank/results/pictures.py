@@ -142,8 +142,8 @@ def _matrix(results: Any, alpha: float | None, models: Names, top: int | None) -
 
 def _overlap(results: Any) -> Draw:
     """Propensities of the labelled cells."""
-    steps, which = _first_stages(results, "overlap", "propensities")
-    propensity = steps.first.propensity
+    state, which = _first_stages(results, "overlap", "propensities")
+    propensity = state.first.propensity
     cells, clipped = propensity.cells, "none is clipped"
     if propensity.how == "estimated":
         share = percentage(propensity.n_floored / len(cells))
@@ -160,11 +160,11 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
     e: Estimates = results.estimates
     if e.sequence is not None:
         raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
-    steps, which = _first_stages(results, "calibration", "out-of-fold probabilities")
-    cells, mu, alpha = steps.data.cells, steps.first.one_step_result.held_out, alpha_of(e, alpha)
+    state, which = _first_stages(results, "calibration", "out-of-fold probabilities")
+    cells, mu, alpha = state.data.cells, state.first.one_step_result.held_out, alpha_of(e, alpha)
     curves = {
         category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
-        for c, category in enumerate(steps.data.categories)
+        for c, category in enumerate(state.data.categories)
     }
     title = (
         f"Calibration of the outcome model: slope {e.diagnostics.calibration:.2f} (1 is right){which}\n"
@@ -174,15 +174,15 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
 
 
 def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
-    """Return the steps of a fit that has first stages, and words that say which of several repetitions is drawn."""
-    steps = require_steps(results.estimates, results.steps, f"plot({name!r})")
-    n_rep = len(steps.repetitions)
+    """Return the state of a fit that has first stages, and words that say which of several repetitions is drawn."""
+    state = require_steps(results.estimates, results.steps, f"plot({name!r})")
+    n_rep = len(state.repetitions)
     if not n_rep:
         raise OptionError(
             f"plot({name!r}) shows {needed}, and estimator={results.estimates.estimator!r} has none; fit with "
             f"estimator='debiased'"
         )
-    return steps, f", first of {n_rep} repetitions" if n_rep > 1 else ""
+    return state, f", first of {n_rep} repetitions" if n_rep > 1 else ""
 
 
 def _influence(
@@ -190,9 +190,9 @@ def _influence(
 ) -> Draw:
     """Prompts with the largest influence on a score or contrast."""
     e: Estimates = results.estimates
-    steps = require_steps(e, results.steps, "plot('influence')")
+    state = require_steps(e, results.steps, "plot('influence')")
     row, name = _combination(e, models, contrast)
-    phi = influence_values(steps, e.scale) @ row
+    phi = influence_values(state, e.scale) @ row
     total = float(phi @ phi)
     if not total > 0:
         raise OptionError(f"plot('influence'): no prompt has an influence on {name}, which does not vary")
@@ -201,7 +201,7 @@ def _influence(
         check_whole("top", top, 1)
     n_drawn = min(n, top or _PROMPTS)
     at_least = np.flatnonzero(size >= np.partition(size, n - n_drawn)[n - n_drawn]).tolist()
-    parts = {i: steps.data.context_ids[i] for i in at_least}
+    parts = {i: state.data.context_ids[i] for i in at_least}
     ids = {i: ", ".join(map(str, part)) if isinstance(part, tuple) else str(part) for i, part in parts.items()}
     # Prompts of equal influence are in the order of their identifiers, whatever the order of the data's rows is.
     largest = sorted(at_least, key=lambda i: (-size[i], ids[i]))[:n_drawn]

@@ -86,13 +86,14 @@ if TYPE_CHECKING:
 
     from ..planning.criteria import ContrastsLike
     from ..planning.plan import Plan
+    from .fragility import FragilityResults
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
     from .judged_scores import GradeReport
     from .judges import JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
-    from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
+    from .sensitivity_results import ScoreBounds, SensitivityResults
     from .style_results import StyleResults
 
 
@@ -775,37 +776,42 @@ class RankResults(Summarised):
         no_means="it drops votes, and scores are no votes; influence shows which prompts count most",
     )
     def fragility(
-        self, hypothesis: HypothesisLike | None = None, unit: str = "context", *, target: str = "sign"
+        self,
+        hypothesis: HypothesisLike | None = None,
+        unit: str = "context",
+        *,
+        flip: bool = False,
+        progress: bool | Report = False,
     ) -> FragilityResults:
-        """Find how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits.
+        """Find how few votes, prompts or groups of them turn a result if they are dropped or flipped.
 
-        Units are dropped in the order of their influence on the estimate. The model is then fitted again, with the same
-        options and seed. Where the result has not turned, more units are dropped, with at most twelve refits
-        for one rival.
+        A result turns when a contrast changes its sign. The units with the largest influence come first, and influence
+        values predict how many turn the result. The model is then fitted again without them, with the same options and
+        seed, and at most twice more, without as many as the first refit suggests.
 
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list, optional
             As for :meth:`t_test`. By default first place: the first model against the rival that overtakes it with the
-            fewest units, of the three that are nearest by influence.
+            fewest units, by their influence.
         unit : str
-            What is dropped: ``"context"`` (all rows of a prompt), ``"vote"`` (a label; its row stays), ``"cluster"``
-            (all prompts of a cluster of the fit's covariance), or a column, such as that of the annotators. A value of
-            a column that varies within contexts stands for its votes.
-        target : {"sign", "significance"}
-            Whether a contrast has to change its sign, or its interval has to contain the hypothetical value. The
-            intervals are simultaneous over the hypotheses, by default over all pairs of models.
+            What is dropped: ``"context"`` (all rows of a prompt), ``"vote"`` (a label; its row stays), or a column,
+            such as that of the annotators. A value of a column that varies within prompts stands for its votes.
+        flip : bool
+            Whether the labels of the units are flipped, so that a win is a loss, in place of dropping the units.
+        progress : bool or callable
+            As for :func:`dmlrank.dml_rank`: of the refits.
 
         Returns
         -------
         FragilityResults
             ``result_frame`` with the number of units, the estimates before and after, and whether the refit confirmed
-            it; ``dropped`` with the identifiers of the units; ``summary()``; ``to_json()``.
+            it; ``units`` with their identifiers; ``summary()``.
 
         Raises
         ------
         OptionError, OptionTypeError, ColumnError
-            If the unit is unknown, or the fit has arrays or a judge, which a refit without some rows cannot use.
+            If the unit is unknown, or the influence of single votes is not known.
         HypothesisError, UnknownModelError
             If the hypothesis cannot be read, or has the same value whatever the data are.
 
@@ -816,10 +822,10 @@ class RankResults(Summarised):
         >>> bool(res.fragility("gpt-4 - dolly-v2-12b").result_frame["confirmed"].all())
         True
         """
-        from .sensitivity_results import analyse_fragility
+        from .fragility import analyse_fragility
 
-        with self._computing():
-            return analyse_fragility(self.estimates, self._fit, self.simultaneous, hypothesis, unit, target)
+        with self._computing(progress):
+            return analyse_fragility(self.estimates, self._fit, hypothesis, unit, flip)
 
     @Needs(one_look="its p-value holds for one look only", data=True, no_means=_NO_PREFERENCES)
     def restriction_test(self) -> RestrictionTest:
@@ -1130,7 +1136,7 @@ class RankResults(Summarised):
         )
 
     @Needs(models=_ORDER, intervals=True)
-    def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None) -> Pareto:
+    def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
         """Set scores against costs: which models are dominated, which are on the front, and which are open.
 
         Parameters
@@ -1141,6 +1147,8 @@ class RankResults(Summarised):
             is better.
         alpha : float, optional
             Probability that any status is wrong; the fit's alpha when None.
+        unit : str
+            Unit of the costs, such as "USD", for tables and pictures.
 
         Returns
         -------
@@ -1175,7 +1183,7 @@ class RankResults(Summarised):
         """
         from .pareto import score_against_cost
 
-        return score_against_cost(self.estimates, self.steps, cost, self._alpha(alpha))
+        return score_against_cost(self.estimates, self.steps, cost, unit, self._alpha(alpha))
 
     @Needs(
         unadjusted="it plans labels for scores without adjustment, and the style of answers is not known before they "

@@ -189,10 +189,10 @@ def require_intervals(estimates: Estimates, method: str) -> None:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
-def require_steps(estimates: Estimates, steps: FitState | None, method: str) -> FitState:
-    """Return the steps of the fit, for a method that needs data or learners."""
-    if steps is not None:
-        return steps
+def require_steps(estimates: Estimates, state: FitState | None, method: str) -> FitState:
+    """Return the state of the fit, for a method that needs data or learners."""
+    if state is not None:
+        return state
     if estimates.part:
         raise DataNotStoredError(
             f"{method} needs the data and learners of the fit, and a result of a part of the prompts "

@@ -16,7 +16,7 @@ from ..fit.state import FitState
 _MOST_RUNS = 10
 
 
-def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_cost: float | None) -> pd.DataFrame:
+def table_of_runs(e: Estimates, state: FitState, prompt_cost: float | None, run_cost: float | None) -> pd.DataFrame:
     """Return the shares of runs in the variances of scores and leading differences, see :meth:`RankResults.runs`."""
     costs = [("prompt_cost", prompt_cost), ("run_cost", run_cost)]
     for name, cost in costs:
@@ -28,7 +28,7 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
             raise OptionError(f"{name}={shown(cost)} is not allowed: it is {kind}, or None")
     if (prompt_cost is None) != (run_cost is None):
         raise OptionError("runs() needs both costs for the best number of runs; give prompt_cost= and run_cost=")
-    scores = steps.data.scores
+    scores = state.data.scores
     if scores is None or not np.isfinite(scores.variance).any():
         reason = f"{e.functional} is no mean of" if scores and (scores.n_runs > 1).any() else "no model has two"
         raise DataError(f"runs(): {reason} runs on a prompt, so that the variance between runs is not known")
@@ -37,7 +37,7 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
     contrasts = np.vstack([contrasts, contrasts[first] - contrasts[others]])
     names = [*e.models, *(f"{e.models[first]} - {e.models[j]}" for j in others)]
     variance = np.maximum(np.einsum("pj,jk,pk->p", contrasts, e.covariance.matrix, contrasts), 0.0)
-    of_runs, of_one_run = (part * e.scale.factor**2 for part in variance_from_runs(steps, contrasts))
+    of_runs, of_one_run = (part * e.scale.factor**2 for part in variance_from_runs(state, contrasts))
     of_prompts = np.where(np.isnan(of_runs), np.nan, np.maximum(variance - of_runs, 0.0))
     is_cut = of_runs > variance
     if is_cut.any():
@@ -61,7 +61,7 @@ def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_
     if prompt_cost is None or run_cost is None:
         return frame
     with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.sqrt(of_one_run * prompt_cost / (steps.data.n_contexts * of_prompts * run_cost))
+        best = np.sqrt(of_one_run * prompt_cost / (state.data.n_contexts * of_prompts * run_cost))
     if prompt_cost == 0:
         best = np.where(np.isnan(of_prompts), np.nan, 1.0)
     # An estimate of no variance between prompts would ask for runs without end, and is often noise.

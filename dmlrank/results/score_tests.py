@@ -261,7 +261,7 @@ class RestrictionTest(ModelTable):
 
 
 @one_thread()
-def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest:
+def bradley_terry_test(estimates: Estimates, state: FitState) -> RestrictionTest:
     """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
     estimator = estimates.estimated_by
     if not (estimator.assumes_bradley_terry and estimator.has_first_stages):
@@ -270,7 +270,7 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
             f"without ties with functional='bt' and estimator='bt_restricted'"
         )
     require_intervals(estimates, "restriction_test")
-    test = restricted_against_projection(steps)
+    test = restricted_against_projection(state)
     columns = {"restricted": test.restricted, "unrestricted": test.unrestricted}
     columns |= {"difference": test.unrestricted - test.restricted, "std_error": test.std_errors, "z": test.z}
     frame = pd.DataFrame(columns, index=list(estimates.models))
@@ -295,17 +295,17 @@ def t_test_of_scores(estimates: Estimates, hypothesis: HypothesisLike, *, delta:
 
 
 def win_probability_of(
-    estimates: Estimates, steps: FitState | None, first: str, second: str, *, alpha: float
+    estimates: Estimates, state: FitState | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
     """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
     j, k = (place_of(estimates.models, name) for name in (first, second))
     if j == k:
         raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
     if not estimates.graph.edges[j, k]:
-        raise GraphError(_why_no_share(estimates, steps, j, k))
+        raise GraphError(_why_no_share(estimates, state, j, k))
     if estimates.estimated_by.why_no_intervals:
         require_intervals(estimates, "win_probability")
-    fit_steps = require_steps(estimates, steps, "win_probability")
+    fit_steps = require_steps(estimates, state, "win_probability")
     if (
         fit_steps.likelihood is None
         and isinstance(fit_steps.options.propensity, str)
@@ -320,11 +320,11 @@ def win_probability_of(
     return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
 
 
-def _why_no_share(estimates: Estimates, steps: FitState | None, j: int, k: int) -> str:
+def _why_no_share(estimates: Estimates, state: FitState | None, j: int, k: int) -> str:
     """Say why two models are no compared pair, and what answers who is better."""
     first, second = estimates.models[j], estimates.models[k]
-    n_labels = 0 if steps is None else int(steps.data.pair_counts()[[j, k], [k, j]].sum())
-    there = "too few votes" if steps is None else f"{n_labels:,} labelled prompts" if n_labels else "no vote"
+    n_labels = 0 if state is None else int(state.data.pair_counts()[[j, k], [k, j]].sum())
+    there = "too few votes" if state is None else f"{n_labels:,} labelled prompts" if n_labels else "no vote"
     text = (
         f"{first!r} and {second!r} have {there} on each other and are not a compared pair, so that this share has no "
     )
@@ -333,8 +333,8 @@ def _why_no_share(estimates: Estimates, steps: FitState | None, j: int, k: int) 
     if estimates.kind.link == "logit":
         lead = float(estimates.estimate[j] - estimates.estimate[k]) / estimates.scale.factor
         text += f": by their scores, {first} would win {1 / (1 + np.exp(-lead)):.2f} of the comparisons"
-    if n_labels and steps is not None and isinstance(steps.options.pairs.graph, str):
-        text += f". update(min_labels={n_labels}{', position_bias=False' * steps.data.ordered}) compares this pair"
+    if n_labels and state is not None and isinstance(state.options.pairs.graph, str):
+        text += f". update(min_labels={n_labels}{', position_bias=False' * state.data.ordered}) compares this pair"
     return text
 
 

@@ -1,41 +1,28 @@
-"""Sensitivity and fragility of a result: what is refused, default hypotheses, the analyses and their results."""
+"""Sensitivity of a result: what is refused, default hypotheses, the analyses and their results."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_type, number_in, real_number
-from .._utils.atomic_write import text_or_file
-from .._utils.computation import one_thread, warn
+from .._utils.argument_checks import number_in, real_number
+from .._utils.computation import warn
 from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import Influence
-from ..exceptions import HypothesisError, IntervalWarning, OptionError, check_choice, shown
+from ..exceptions import HypothesisError, IntervalWarning, OptionError, shown
 from ..fit.direct_fits import placebo
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
 from ..fit.score_judges import modelled_shares
 from ..fit.state import FitState
 from ..functionals.linear_scores import PassAtK
-from ..inference.simultaneous import Family, MaxT, Simultaneous
+from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.statements import functional_unit
-from ..sensitivity.fragility import (
-    MAX_REFITS,
-    Question,
-    RefitFrames,
-    answer,
-    answer_of_nearest,
-    contrast_error,
-    units_of,
-)
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from ..sensitivity.tipping_points import (
     BoundEvaluation,
@@ -115,25 +102,6 @@ class SensitivityResults(TitledTable):
             numbers.hypothesis.matrix @ estimates.estimate, numbers.estimate, rtol=1e-9, atol=1e-9
         )
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Return or write both tables as JSON; a gamma that is never reached is null.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-
-        Returns
-        -------
-        str or None
-            The text; None where it was written to a file.
-        """
-        content: dict[str, object] = {"alpha": self.numbers.alpha, "functional": self.numbers.functional}
-        for name, frame in (("result_frame", self.result_frame), ("tipping", self.tipping)):
-            known = frame.replace([np.inf, -np.inf], np.nan).astype(object).where(lambda f: f.notna(), None)
-            content[name] = known.to_dict("records")
-        return text_or_file(path, json.dumps(content, indent=1) + "\n")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreBounds(TitledTable):
@@ -201,122 +169,20 @@ class ScoreBounds(TitledTable):
         return Summary("Bounds for Missing Scores", header, columns, rows, notes, "hypothesis")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FragilityResults(TitledTable):
-    """How few votes, contexts or groups of rows turn results; :meth:`RankResults.fragility` returns one.
-
-    Attributes
-    ----------
-    result_frame : DataFrame
-        A row per result: ``hypothesis dropped share before after confirmed``. ``dropped`` is the number of units (NA if
-        half of the units do not suffice), ``share`` their share of all units, ``before`` the estimate of the fit,
-        ``after`` the estimate of the refit without them, ``confirmed`` whether the result turned in the refit.
-    dropped : mapping of str to list
-        For each hypothesis, the identifiers of the units that were dropped, the most influential first: contexts as
-        ``context=`` identifies them, positions of rows in the frame for votes, values of the column for other units.
-    unit : str
-        Kind of the units that are dropped: "context", "vote", "cluster" or the name of a column.
-    target : {"sign", "significance"}
-        A result turns when the sign of the contrast changes, or when its simultaneous interval contains the value.
-    n_units : int
-        Number of units.
-    std_error : ndarray, shape (J,)
-        Standard errors of the contrasts before units are dropped.
-    notes : tuple of str
-        Remarks about single results.
-
-    Examples
-    --------
-    >>> import dmlrank as dr
-    >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, rng=0)
-    >>> fragility = res.fragility()
-    >>> fragility.result_frame["hypothesis"].tolist(), len(fragility.dropped["gpt-4 - claude-v1"])
-    (['gpt-4 - claude-v1'], 10)
-    """
-
-    result_frame: pd.DataFrame
-    dropped: Mapping[str, list[object]]
-    unit: str
-    target: str
-    n_units: int
-    std_error: FloatArray
-    notes: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"<FragilityResults: {len(self.result_frame)} results, unit {self.unit!r}, target {self.target!r}>"
-
-    def _table(self) -> Summary:
-        frame, digits = self.result_frame, decimals(self.std_error, fewest=1)
-        rows = tuple(
-            (
-                str(name),
-                "not found" if pd.isna(number) else f"{int(number):,}",
-                "-" if np.isnan(share) else f"{100 * share:.3g} %",
-                f"{before:.{digits}f}",
-                "-" if np.isnan(after) else f"{after:.{digits}f}",
-                "yes" if confirmed else "no",
-            )
-            for name, number, share, before, after, confirmed in frame.itertuples(index=False, name=None)
-        )
-        columns = tuple((head, 1) for head in ("dropped", "share", "before", "after", "confirmed"))
-        result, turned = "sign of the difference", "the difference changes its sign"
-        if self.target == "significance":
-            result, turned = "significance", "the simultaneous interval contains the hypothetical value"
-        header = (
-            ("Dropped unit:", self.unit, "No. Units:", f"{self.n_units:,}"),
-            ("Result:", result, "Confirmed by:", "refits"),
-        )
-        units = {"vote": "labels", "context": "prompts"}.get(self.unit, f"values of {self.unit!r}")
-        notes = (
-            f"dropped: the number of {units} that have to be left out until {turned}. The most influential ones are "
-            f"left out first. Influence values predict the number; refits of the whole model with the same options and "
-            f"seed confirm or correct it (at most {MAX_REFITS} refits for each result). A smaller set may exist that "
-            f"this search does not find.",
-            "A small share does not mean that a result is wrong. It means that few units decide the result. Standard "
-            "errors measure something else: how much estimates vary between samples of the same population.",
-            *self.notes,
-        )
-        return Summary("Fragility of the Ranking", header, columns, rows, notes, "result")
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """Return or write the table and the identifiers as JSON.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-
-        Returns
-        -------
-        str or None
-            The text; None where it was written to a file.
-        """
-        frame = self.result_frame.astype(object).where(self.result_frame.notna(), None)
-        content = {
-            "unit": self.unit,
-            "target": self.target,
-            "n_units": self.n_units,
-            "result_frame": frame.to_dict("records"),
-            "dropped": {name: [str(identifier) for identifier in units] for name, units in self.dropped.items()},
-        }
-        return text_or_file(path, json.dumps(content, indent=1, default=lambda value: value.item()) + "\n")
-
-
 # A contrast is fixed by the functional where its standard error is below this share of the largest standard error of a
 # score, times the largest absolute coefficient of the contrast.
 _FIXED = 1e-9
 
 
 def analyse_sensitivity(
-    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
+    estimates: Estimates, state: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
     """Return bounds and tipping points, see :meth:`RankResults.sensitivity`."""
     gammas = _read_gammas(gamma)
-    _require_debiased_fit(estimates, steps)
+    _require_debiased_fit(estimates, state)
     contrasts, value, critical = _contrasts(estimates, simultaneous, hypothesis)
     scale, alpha = estimates.scale, estimates.alpha
-    evaluation = BoundEvaluation.of(steps, contrasts.matrix, critical)
+    evaluation = BoundEvaluation.of(state, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         warn(
             "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
@@ -371,21 +237,21 @@ def analyse_sensitivity(
 
 def score_bounds(
     estimates: Estimates,
-    steps: FitState,
+    state: FitState,
     simultaneous: Simultaneous,
     hypothesis: HypothesisLike | None,
     score_range: object,
 ) -> ScoreBounds:
     """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
-    assert steps.data.scores is not None
-    scores = steps.data.scores.mean
-    options, source = steps.options, steps.source.data
+    assert state.data.scores is not None
+    scores = state.data.scores.mean
+    options, source = state.options, state.source.data
     missing, known, has_score = np.isnan(scores).astype(float), scores, np.isfinite(scores)
     n_missing = int(missing.sum())
     runs = source.with_enough(options.pairs.min_votes).runs if isinstance(source, DerivedPairs) else None
     if runs is not None and isinstance(options.missing, str) and options.estimates_propensity:
         # Of a prompt on which some of the runs were lost, the others have their share of the mean.
-        expected, lost = (table[steps.data.row_index] for table in (runs.expected, runs.n_missing))
+        expected, lost = (table[state.data.row_index] for table in (runs.expected, runs.n_missing))
         missing = np.divide(lost, expected, out=missing, where=expected > 0)
         # The others say less of pass@k, which any of them may decide.
         missing = np.ceil(missing) if isinstance(options.functional, PassAtK) else missing
@@ -414,9 +280,9 @@ def score_bounds(
     ends = np.stack([matrix * low, matrix * high])
     values = [filled @ matrix.T + missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
     n = len(scores)
-    no_correction, weight = np.zeros((n, 2 * len(matrix))), steps.influence.weight
+    no_correction, weight = np.zeros((n, 2 * len(matrix))), state.influence.weight
     influence = Influence(np.hstack(values), no_correction, np.arange(n), np.ones(n), weight)
-    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
+    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), state.units, fixed_prompts=False)
     # Every prompt counts here, so that the degrees of freedom are those of all prompts.
     critical = critical or covariance.from_normal(float(normal_critical(estimates.alpha / 2)))
     scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
@@ -432,9 +298,9 @@ def score_bounds(
             "conf_upper": upper + shift + critical * of_upper,
         }
     )
-    shares, clusters = np.zeros(scores.shape[1]), steps.units.clusters
+    shares, clusters = np.zeros(scores.shape[1]), state.units.clusters
     if clusters is not None and options.estimates_propensity:
-        shares, _ = modelled_shares(steps.data, steps.units)
+        shares, _ = modelled_shares(state.data, state.units)
     # The contrast rests on predictions for as many prompts as one of its models was never run on.
     modelled, of_fit = np.where(matrix != 0, shares, 0.0).max(axis=1), estimates.covariance
     error = np.sqrt(np.square(matrix @ of_fit.factor).sum(axis=1))
@@ -443,9 +309,9 @@ def score_bounds(
     frame["tipping"] = np.divide(nearest_end, modelled, out=np.full(len(modelled), np.nan), where=modelled > 0)
     half_width, found = float(normal_critical(estimates.alpha / 2)), {}
     for j in np.flatnonzero(shares > 0):
-        if (left_out := placebo(steps, int(j))) is not None:
+        if (left_out := placebo(state, int(j))) is not None:
             number, mean, of_mean = left_out
-            found[steps.data.items[j]] = (number, mean, mean - half_width * of_mean, mean + half_width * of_mean)
+            found[state.data.items[j]] = (number, mean, mean - half_width * of_mean, mean + half_width * of_mean)
     placebos = pd.DataFrame.from_dict(found, orient="index", columns=["clusters", "error", "lower", "upper"])
     return ScoreBounds(frame, (low, high), n_missing, placebos)
 
@@ -461,10 +327,10 @@ def _read_gammas(gamma: object) -> tuple[float, ...]:
     return tuple(sorted(numbers))
 
 
-def _require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
+def _require_debiased_fit(estimates: Estimates, state: FitState) -> None:
     """Raise for fits that have no bounds."""
-    options = steps.options
-    if isinstance(steps.source.data, DerivedPairs):
+    options = state.options
+    if isinstance(state.source.data, DerivedPairs):
         raise OptionError(
             "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
             "voting cannot depend on the label; fit a frame of battles"
@@ -497,13 +363,13 @@ def _contrasts(
 ) -> tuple[LinearHypothesis, FloatArray, float]:
     """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family."""
     if hypothesis is not None:
-        return *_free_contrasts(estimates, hypothesis), 0.0
-    ranking, one_each = _ranking(estimates, "sensitivity"), np.eye(len(estimates.names))
-    neighbours = _free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
-    return *neighbours, _critical_of_pairs(estimates, simultaneous)
+        return *free_contrasts(estimates, hypothesis), 0.0
+    ranking, one_each = ranking_of(estimates, "sensitivity"), np.eye(len(estimates.names))
+    neighbours = free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
+    return *neighbours, critical_of_pairs(estimates, simultaneous)
 
 
-def _ranking(estimates: Estimates, method: str) -> IntArray:
+def ranking_of(estimates: Estimates, method: str) -> IntArray:
     """Return the places of the models, the best first, from which a method takes its default hypotheses."""
     if not estimates.of_models:
         raise OptionError(
@@ -513,13 +379,13 @@ def _ranking(estimates: Estimates, method: str) -> IntArray:
     return np.argsort(-estimates.merit, kind="stable")
 
 
-def _critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
+def critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
     """Return the critical value of the differences of all pairs; sensitivity and fragility are not of all looks."""
     assert isinstance(simultaneous, MaxT)
     return simultaneous.critical_of_pairs(estimates.alpha)
 
 
-def _free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:
+def free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:
     """Return contrasts with their values in the functional's own unit; raise where the functional fixes one."""
     contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
     matrix = contrasts.matrix
@@ -533,66 +399,3 @@ def _free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[L
             f"such as the difference of two models"
         )
     return contrasts, (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
-
-
-@one_thread()
-def analyse_fragility(
-    estimates: Estimates,
-    steps: FitState,
-    simultaneous: Simultaneous,
-    hypothesis: HypothesisLike | None,
-    unit: str,
-    target: str,
-) -> FragilityResults:
-    """Return how few units turn results, see :meth:`RankResults.fragility`."""
-    check_choice(target, ("sign", "significance"), "target")
-    check_type("unit", unit, str, "'context', 'vote', 'cluster' or the name of a column")
-    frames = RefitFrames.of(steps)
-    units = units_of(steps, unit)
-    by_significance, critical = target == "significance", 0.0
-    if hypothesis is None:
-        # Whether the first model stays before each of the others.
-        ranking, one_each = _ranking(estimates, "fragility"), np.eye(len(estimates.names))
-        rivals = read_hypothesis(one_each[ranking[0]] - one_each[ranking[1:]], estimates.names)
-        if by_significance:
-            critical = _critical_of_pairs(estimates, simultaneous)
-        questions = [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
-        answers = [answer_of_nearest(frames, units, questions)]
-    else:
-        contrasts, value = _free_contrasts(estimates, hypothesis)
-        if by_significance:
-            critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
-        rows = zip(contrasts.labels, contrasts.matrix, value.tolist(), strict=True)
-        answers = [answer(frames, units, Question(*row, critical)) for row in rows]
-    scale, numbers, identifiers, errors, notes = estimates.scale, [], {}, [], list[str]()
-    for one in answers:
-        label, contrast, dropped = one.question.label, one.question.contrast, one.dropped
-        shift = scale.shift * contrast.sum()
-        numbers.append(
-            {
-                "hypothesis": label,
-                "dropped": pd.NA if dropped is None else len(dropped),
-                "share": np.nan if dropped is None else len(dropped) / len(units),
-                "before": scale.factor * one.before + shift,
-                "after": scale.factor * one.after + shift,
-                "confirmed": one.confirmed,
-            }
-        )
-        identifiers[label] = [] if dropped is None else units.identifiers[dropped].tolist()
-        errors.append(scale.factor * contrast_error(steps.covariance, contrast))
-        if dropped is None:
-            remark = "by the influence values, no set of at most half of the units turns the result if it is dropped"
-        elif not len(dropped):
-            what = "the interval contains the hypothetical value" if by_significance else "the difference is 0"
-            remark = f"nothing has to be dropped, because {what} in the fit"
-        elif one.failure:
-            remark = f"the refit failed, so that the result is not confirmed: {one.failure}"
-        else:
-            remark = (
-                f"the result did not turn in {one.n_refits} refits. The table shows the last refit and the units that "
-                f"it left out"
-            )
-        if dropped is None or not len(dropped) or not one.confirmed:
-            notes.append(f"{label}: {remark}.")
-    frame = pd.DataFrame(numbers).astype({"dropped": "Int64"})
-    return FragilityResults(frame, identifiers, units.name, target, len(units), np.array(errors), tuple(notes))

@@ -62,7 +62,7 @@ class SensitivityNumbers:
 # --- the voting stage -------------------------------------------------------------------------------------------------
 
 
-def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
+def _all_shown(state: FitState, repetition: Repetition) -> VotingStage:
     """Return the voting stage of a repetition where every pair of every context counts as shown."""
     pairs = repetition.propensity.pairs
     if pairs is None:
@@ -71,25 +71,25 @@ def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
             "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
             "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
         )
-    rates, blocks = PropensitiesAsVoteRates(pairs), steps.units.blocks
-    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), steps.units.annotator
+    rates, blocks = PropensitiesAsVoteRates(pairs), state.units.blocks
+    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), state.units.annotator
     fold = repetition.mu.folds.fold if isinstance(repetition.mu, CrossFittedMu) else None
-    is_shared = rates.is_shared(steps.data.x, fold)
+    is_shared = rates.is_shared(state.data.x, fold)
     return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, is_shared)
 
 
-def _from_battles(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+def _from_battles(state: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
-    data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
+    data, options, seed = state.data, state.options, RepetitionSeed(state.options.seed, number)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
     rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.learning.tune)
     is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
     is_known_kind = is_marginal or options.estimates_propensity
     of_shown = options if is_known_kind else replace(options, propensity="estimate")
     cells, cell = battles.cells(data.n_items, data.n_categories)
-    shown, graph, stages = replace(data, cells=cells), steps.setup.graph, FirstStages(steps.source, options)
+    shown, graph, stages = replace(data, cells=cells), state.setup.graph, FirstStages(state.source, options)
     propensity = stages.propensities_of_cells(shown, repetition.folds, of_shown, graph, seed, Draw.PROPENSITY)
-    block_context, block_weight, annotator, block = _blocks(steps, battles)
+    block_context, block_weight, annotator, block = _blocks(state, battles)
     rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
     residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
     of_votes = np.zeros_like(mu)
@@ -98,16 +98,16 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     return VotingStage(rates, cell_rate, shown_rows, block_context, block_weight, annotator)
 
 
-def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
+def _blocks(state: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
     """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit."""
-    blocks, clusters = steps.units.blocks, steps.units.clusters
-    if steps.units.annotator is None or clusters is None:
+    blocks, clusters = state.units.blocks, state.units.clusters
+    if state.units.annotator is None or clusters is None:
         block = blocks.context_block[battles.context]
         return blocks.context, np.bincount(block, battles.share, len(blocks.context)).astype(float), None, block
     # Blocks of the fit keep their numbers; contexts and annotators that the fit has no block for get further numbers.
-    of_row = steps.data.columns.sorted_codes(clusters.names[-1])[battles.row]
+    of_row = state.data.columns.sorted_codes(clusters.names[-1])[battles.row]
     contexts = np.concatenate([blocks.context, battles.context])
-    annotators = np.concatenate([steps.units.annotator, of_row]) + 1
+    annotators = np.concatenate([state.units.annotator, of_row]) + 1
     size = int(annotators.max()) + 1
     number, pairs = pd.factorize(contexts * size + annotators)
     block, (context, annotator) = number[len(blocks.context) :], np.divmod(pairs, size)
@@ -164,7 +164,7 @@ class BoundEvaluation:
         none.
     """
 
-    steps: FitState
+    state: FitState
     contrasts: FloatArray
     battles: ShownBattles
     inputs: tuple[BoundInputs, ...]
@@ -172,36 +172,36 @@ class BoundEvaluation:
     critical_of_family: float = 0.0
 
     @classmethod
-    def of(cls, steps: FitState, contrasts: FloatArray, critical_of_family: float = 0.0) -> BoundEvaluation:
+    def of(cls, state: FitState, contrasts: FloatArray, critical_of_family: float = 0.0) -> BoundEvaluation:
         """Prepare the evaluation: estimate vote rates and the probabilities of showing a pair."""
-        formula = parse_formula(steps.source.formula)
-        battles = read_shown_battles(steps.data, formula.first, formula.second)
-        weights, weight = steps.setup.weights, steps.units.weights(steps.data)
+        formula = parse_formula(state.source.formula)
+        battles = read_shown_battles(state.data, formula.first, formula.second)
+        weights, weight = state.setup.weights, state.units.weights(state.data)
         worth = np.subtract(weights.first, weights.second)
         inputs = []
-        for number, one in enumerate(steps.repetitions):
-            voting = _from_battles(steps, one, number, battles) if battles.n_unvoted else _all_shown(steps, one)
-            inputs.append(BoundInputs(steps.data, one.nuisances, steps.units.blocks, voting, weight, worth))
+        for number, one in enumerate(state.repetitions):
+            voting = _from_battles(state, one, number, battles) if battles.n_unvoted else _all_shown(state, one)
+            inputs.append(BoundInputs(state.data, one.nuisances, state.units.blocks, voting, weight, worth))
         # The fit's covariance of the scores may be larger than that of the influence values alone.
-        without: InfluenceFunction = replace(steps.influence.by_context(), variance_correction=None)
-        gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-        estimates = steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions])
+        without: InfluenceFunction = replace(state.influence.by_context(), variance_correction=None)
+        gauge = state.setup.functional.gauge(state.data.n_items).basis
+        estimates = state.estimator.estimates([r.one_step_result.target for r in state.repetitions])
         with collected_warnings():
-            alone = make_covariance(without, gauge, steps.units, steps.options.prompts == "fixed", estimates)
-        added = contrasts @ (steps.covariance.matrix - alone.matrix) @ contrasts.T
-        return cls(steps, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
+            alone = make_covariance(without, gauge, state.units, state.options.prompts == "fixed", estimates)
+        added = contrasts @ (state.covariance.matrix - alone.matrix) @ contrasts.T
+        return cls(state, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
     @property
     def is_sharp(self) -> bool:
         """Whether no votes that were not cast give a contrast outside of the bounds; else to first order in gamma."""
-        return _has_pair_terms(self.steps) or self.steps.setup.functional.linear
+        return _has_pair_terms(self.state) or self.state.setup.functional.linear
 
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
         """Return the bounds with their standard errors."""
-        n, functional = len(self.contrasts), self.steps.setup.functional
+        n, functional = len(self.contrasts), self.state.setup.functional
         bounds_of: Callable[..., Iterable[Influence]] = first_order_bounds
-        n_stored = self.steps.data.n_contexts
-        if _has_pair_terms(self.steps):
+        n_stored = self.state.data.n_contexts
+        if _has_pair_terms(self.state):
             bounds_of, n_stored = additive_bounds, max(inputs.n_distinct for inputs in self.inputs)
         step = max(1, _MAX_STORED // (n_stored * 2 * n))
         estimates, errors, critical = [], [], []
@@ -210,7 +210,7 @@ class BoundEvaluation:
             by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
             # The influence of lower and upper bounds, for each gamma with one entry per repetition.
             for one_step_influences in zip(*by_repetition, strict=True):
-                influences = list(map(self._without_second_order_bias, one_step_influences, self.steps.repetitions))
+                influences = list(map(self._without_second_order_bias, one_step_influences, self.state.repetitions))
                 covariance = self._covariance(influences)
                 estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
                 errors.append(covariance.std_errors)
@@ -222,7 +222,7 @@ class BoundEvaluation:
     def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
         """Return the influence of the bounds with what the fit added to the scores."""
         second_order = repetition.second_order
-        if second_order is None or not self.steps.options.learning.second_order:
+        if second_order is None or not self.state.options.learning.second_order:
             return influence
         # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
         added = second_order.correction @ self.contrasts.T
@@ -234,16 +234,16 @@ class BoundEvaluation:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
         influence = mean_influence(influences)
         gauge, estimates = np.empty((0, influence.n_scores)), np.stack([one.estimate for one in influences])
-        units = replace(self.steps.units, annotator=self.inputs[0].voting.annotator)
-        is_fixed, added = self.steps.options.prompts == "fixed", self.added_covariance
+        units = replace(self.state.units, annotator=self.inputs[0].voting.annotator)
+        is_fixed, added = self.state.options.prompts == "fixed", self.added_covariance
         with collected_warnings():  # The fit has already warned of few clusters.
             return make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
 
 
-def _has_pair_terms(steps: FitState) -> bool:
+def _has_pair_terms(state: FitState) -> bool:
     """Whether the scores are a sum over pairs of terms, so that the bounds are sharp."""
-    functional, weights = steps.setup.functional, steps.setup.weights
-    if functional.link is None or functional.label_directions(steps.data.n_items) is None:
+    functional, weights = state.setup.functional, state.setup.weights
+    if functional.link is None or functional.label_directions(state.data.n_items) is None:
         return False
     order = np.argsort(np.subtract(weights.first, weights.second), kind="stable")
     first, second = np.array(weights.first)[order], np.array(weights.second)[order]

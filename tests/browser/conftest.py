@@ -1,7 +1,5 @@
 """A browser for the tests of pages; the tests are skipped, with the reason, where there is none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """The page of a result in a browser: sorting, pairs, matrix, tabs, downloads, hostile names, widths, accessibility."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -169,20 +167,6 @@ def test_the_matrix_answers_on_hover_focus_and_click(open_page, arena_result):
     assert other.get_by_label("First model").input_value() == "1"
 
 
-def test_the_numbers_of_a_cell_stay_with_the_matrix(open_page, arena_result):
-    page = open_page(arena_result)
-    assert not page.locator("p.detail").is_visible()
-    page.locator(".matrix-box").focus()
-    page.keyboard.press("ArrowDown")
-    page.locator("footer").scroll_into_view_if_needed()
-    page.locator("#b0-method").evaluate("heading => heading.scrollIntoView()")
-    matrix = page.locator(".matrix-box").bounding_box()
-    detail = page.locator("p.detail").bounding_box()
-    assert detail["y"] + detail["height"] <= matrix["y"] + matrix["height"]
-    # Of a fraction of a pixel, browsers may scroll too far.
-    assert page.locator("#b0-method").bounding_box()["y"] > -1
-
-
 def test_tabs_follow_the_pattern(open_page, groups):
     page = open_page(groups)
     tabs = page.get_by_role("tab")
@@ -326,24 +310,6 @@ def test_rank_sets_are_in_sight_on_a_phone(open_page):
         assert head["x"] + head["width"] <= box["x"] + box["width"]
 
 
-def test_a_table_that_is_wider_than_its_box_says_so(open_page, arena_result):
-    for width, is_said in ((390, True), (1280, False)):
-        page = open_page(arena_result, width=width)
-        page.wait_for_timeout(200)
-        hint = page.locator("caption span").last.evaluate("(node) => getComputedStyle(node, '::after').content")
-        assert ("Scroll sideways" in hint) == is_said
-
-
-def test_the_label_of_the_chart_is_not_cut_on_a_phone(open_page, arena_result):
-    page = open_page(arena_result, width=390)
-    forest, label = page.locator(".forest"), page.locator(".forest .label")
-    assert label.inner_text().startswith("score: log-odds against the average")
-    assert label.evaluate("node => node.scrollWidth <= node.clientWidth")
-    outer, inner = forest.bounding_box(), label.bounding_box()
-    assert outer["x"] <= inner["x"]
-    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_names_of_the_forest_plot_stand_in_their_rows_and_end_with_dots_where_there_is_no_room(open_page, width):
     long = "borealis-2-instruct-2024-08-05"
@@ -360,22 +326,6 @@ def test_names_of_the_forest_plot_stand_in_their_rows_and_end_with_dots_where_th
     rows = [row.bounding_box() for row in page.locator(".names div").all()]
     for mark, row in zip(marks, rows, strict=True):
         assert mark["y"] + mark["height"] / 2 == pytest.approx(row["y"] + row["height"] / 2, abs=1.0)
-
-
-def test_a_table_of_groups_uses_the_room_of_a_wide_window(open_page):
-    battles = simulated_votes(4, 1500, names=[f"a-model-with-a-long-name-2025-0{j}" for j in range(4)])
-    battles = battles.assign(topic=np.tile(["code", "math", "poetry", "law", "news"], 300))
-    fit = dr.dml_rank(
-        "winner ~ C(topic) | model_a + model_b", battles, context="prompt", pairs=dr.Pairs(min_labels=1), rng=0
-    )
-    page = open_page(fit.by("topic"), width=1280)
-    box, text = page.locator("#overview .box"), page.locator("#overview > p").first
-    assert box.evaluate("e => e.scrollWidth <= e.clientWidth")
-    assert box.bounding_box()["width"] > page.locator("#overview").bounding_box()["width"]
-    assert box.bounding_box()["x"] >= 0
-    assert text.bounding_box()["x"] == pytest.approx(page.locator("#overview").bounding_box()["x"])
-    page.emulate_media(media="print")
-    assert box.bounding_box()["width"] <= page.locator("#overview").bounding_box()["width"]
 
 
 def test_printing_unfolds_everything(open_page, arena_result):

@@ -1,7 +1,5 @@
 """Fits, groups and plans on real Dask clusters have the bits of one thread, also after a worker has ended."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a user can get wrong: each mistake has its own error, given before any booster is trained."""
 
-from __future__ import annotations
-
 import warnings
 
 import lightgbm
@@ -77,13 +75,7 @@ PLAIN = LEAD.format("length + C(topic)")
 
 BAD_FORMULAS = {
     "no bar": ("winner ~ length", ""),
-    "two bars": ("winner ~ length | model_a | model_b", ""),
-    "double bar": ("winner ~ length || model_a + model_b", ""),
-    "three items": ("winner ~ length | model_a + model_b + topic", ""),
     "function of an item": ("winner ~ length | C(model_a) + model_b", ""),
-    "no features": ("winner ~ | model_a + model_b", ""),
-    "no formula": (None, ""),
-    "outcome as a feature": (LEAD.format("winner"), "winner"),
     "unknown function": (LEAD.format("centre(length)"), "center"),
     "a column named Intercept": (LEAD.format("length + Intercept"), "Intercept"),
     "prompt as a category": (LEAD.format("question"), ""),

@@ -1,7 +1,5 @@
 """The contextual Bradley-Terry model against statsmodels' GLM with interactions of models and features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, FormulaError, GraphError, NuisanceError, OptionError
-from dmlrank.options import OPTIONS, in_objects
+from dmlrank.options import in_objects
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 CONTEXTUAL = {"estimator": "bt_contextual"}
@@ -124,13 +122,6 @@ def test_clusters_sum_the_influence_of_their_prompts(votes, reference):
     assert_close(1e3 * result.cov_params(), 1e3 * len(sums) / (len(sums) - 1) * sums.T @ sums)
 
 
-def test_prompts_and_annotators_are_two_ways_of_clustering(votes, reference):
-    result = fit(votes, cov_type="cluster", cov_kwds={"groups": ["context", "judge"]})
-    spread = result.bse / fit(votes).bse
-    assert ((spread > 0.7) & (spread < 2)).all()
-    assert not np.allclose(spread, 1)
-
-
 def test_groups_have_the_mean_of_their_prompts_and_labels_of_all_groups(votes, reference):
     result = fit(votes, "winner ~ x0 + x1 + C(group) | model_a + model_b")
     groups = result.by("group")
@@ -179,71 +170,6 @@ def test_without_features_it_is_the_constant_model(votes):
     assert_close(contextual.estimates.shares, constant.estimates.shares)
 
 
-def test_units_of_features_do_not_matter(votes, result):
-    scaled = votes.assign(x0=1e4 * votes["x0"] - 7e5, x1=-1e-5 * votes["x1"])
-    assert_close(fit(scaled).params, result.params)
-    assert_close(1e3 * fit(scaled).cov_params(), 1e3 * result.cov_params())
-
-
-@pytest.mark.long
-def test_intervals_cover_where_the_model_holds():
-    linear = dr.datasets.Bt(2, n_items=3, n_features=2, quadratic_scale=0.0, wave_scale=0.0)
-    truth = linear.truth("bt", 200_000)
-    covered = []
-    for seed in range(40):
-        limits = fit(linear.sample(250, rng=seed)).conf_int()
-        covered.append(((limits["lower"] <= truth) & (truth <= limits["upper"])).all())
-    # 99.9 % of binomial counts of 40 with probability 0.95 are at least this number.
-    assert sum(covered) >= 33
-
-
-def test_the_summary_says_what_was_assumed(result):
-    text = " ".join(result.explain().split())
-    for words in ("bt_contextual (assumes Bradley-Terry)", "contextual, maximum likelihood", "linear in the features"):
-        assert words in text
-    assert "nan" not in text
-    features_unused = result.update(estimator="bt_mle").explain()
-    assert "estimator='bt_contextual' uses them" in " ".join(features_unused.split())
-
-
-def test_what_is_not_used_is_refused(votes, result):
-    given = {
-        "adjust": "x0",
-        "average": "preferences",
-        "propensity": "marginal",
-        "n_rep": 2,
-        "position_bias": False,
-        "weights": "x0",
-        "mu": np.zeros((1, 1, 1, 1)),
-        "judge": "x0",
-        "judge_as": "features",
-        "learner": "lightgbm",
-        "n_folds": 3,
-        "tune": None,
-        "min_labels": 2,
-        "edge_weights": "counts",
-        "floor": 0.01,
-    }
-    assert given.keys() <= {name for name, option in OPTIONS.items() if "bt_contextual" not in option.used_by}
-    for name, value in given.items():
-        with pytest.raises(OptionError, match=name):
-            result.update(**{name: value})
-    with pytest.raises(OptionError):
-        result.update(functional="rank_centrality")
-    with pytest.raises(OptionError, match="bt_contextual"):
-        result.update(category_weights=dr.functionals.CategoryWeights((1, 0, 1), (0, 1, 1)))
-    with pytest.raises(OptionError):
-        result.design(budget=10)
-
-
-def test_weights_of_an_earlier_fit_are_not_dropped_silently(votes):
-    quick = {"tune": {"n_estimators": 3}, "n_folds": 2, "propensity": "marginal"}
-    weighted = dr.dml_rank(FORMULA, votes, **in_objects({"context": "question_id", "rng": 0, "weights": "x0", **quick}))
-    with pytest.raises(OptionError, match="weights"):
-        weighted.update(estimator="bt_contextual")
-    assert weighted.update(estimator="bt_contextual", weights=None).params.equals(fit(votes).params)
-
-
 def test_features_that_determine_each_other_are_named(votes):
     with pytest.raises(FormulaError):
         fit(votes, "winner ~ x0 + x1 + I(x0 - 2 * x1) | model_a + model_b")
@@ -283,3 +209,11 @@ def test_more_coefficients_than_labels_and_missing_features_are_refused(votes):
     holes = votes.assign(x0=votes["x0"].where(votes["question_id"] != 7))
     with pytest.raises(DataError, match=r"missing='keep'.*use missing='drop'"):
         fit(holes, missing="keep")
+
+
+def test_weights_of_an_earlier_fit_are_not_dropped_silently(votes):
+    quick = {"tune": {"n_estimators": 3}, "n_folds": 2, "propensity": "marginal"}
+    weighted = dr.dml_rank(FORMULA, votes, **in_objects({"context": "question_id", "rng": 0, "weights": "x0", **quick}))
+    with pytest.raises(OptionError, match="weights"):
+        weighted.update(estimator="bt_contextual")
+    assert weighted.update(estimator="bt_contextual", weights=None).params.equals(fit(votes).params)

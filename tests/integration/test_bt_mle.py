@@ -1,7 +1,5 @@
 """Maximum likelihood against statsmodels' GLM on one row per vote, and what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.estimation.bt_mle import fit_bradley_terry
 from dmlrank.exceptions import GraphError, OptionError
-from dmlrank.options import OPTIONS, in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MLE = {"estimator": "bt_mle", "min_labels": "auto"}
@@ -65,19 +62,6 @@ def test_clusters_have_the_factor_g_over_g_minus_one(repeated, rank):
     assert_same(result, scores, covariance * (n_votes - len(scores) + 1) / (n_votes - 1))
 
 
-def test_two_ways_are_prompts_plus_judges_less_both(repeated, rank):
-    result = rank(repeated, FORMULA, cov_type="cluster", cov_kwds={"groups": ["prompt", "judge"]}, **MLE)
-    codes = [pd.factorize(repeated[name])[0] for name in ("prompt", "judge")]
-    both = codes[0] * 100 + codes[1]
-    parts = [
-        glm(repeated, result.models, cov_type="cluster", cov_kwds={"groups": group, "use_correction": False})[1]
-        for group in (*codes, both)
-    ]
-    n_judges = repeated["judge"].nunique()
-    expected = (parts[0] + parts[1] - parts[2]) * n_judges / (n_judges - 1)
-    np.testing.assert_allclose(result.cov_params(), expected, rtol=0, atol=1e-8)
-
-
 def test_influence_makes_the_covariance(single, rank):
     result = rank(single, FORMULA, **MLE)
     phi = result.influence
@@ -112,39 +96,6 @@ def test_updates_go_there_and_back_without_training(repeated, rank, monkeypatch)
     assert fitted.params.equals(rank(repeated, FORMULA, **MLE).params)
     back = fitted.update(alpha=0.1).update(estimator="debiased", alpha=0.05)
     assert back.summary().as_text() == debiased.summary().as_text()
-
-
-def test_what_is_not_used_is_refused(single, rank):
-    given = {
-        "adjust": "x0",
-        "average": "preferences",
-        "propensity": "marginal",
-        "n_rep": 2,
-        "weights": "x0",
-        "prompts": "fixed",
-        "mu": np.zeros((1, 1, 1, 1)),
-        "judge": "x0",
-        "judge_as": "features",
-        "learner": "lightgbm",
-        "n_folds": 3,
-        "tune": None,
-        "min_labels": 2,
-        "edge_weights": "counts",
-        "floor": 0.01,
-        "second_order": False,
-        "lower_is_better": True,
-        "bounds": (0, 1),
-    }
-    assert given.keys() == {name for name, option in OPTIONS.items() if "bt_mle" not in option.used_by}
-    fitted = rank(single, FORMULA, **MLE)
-    for name, value in given.items():
-        with pytest.raises(OptionError, match=name):
-            fitted.update(**{name: value})
-        with pytest.raises(OptionError):
-            dr.dml_rank(FORMULA, single, **in_objects({"estimator": "bt_mle", **{name: value}}))
-    with pytest.raises(OptionError):
-        fitted.update(functional="rank_centrality")
-    assert fitted.update(functional=dr.functionals.BradleyTerry()).functional == "bt"
 
 
 def test_weights_must_share_one_win(single, rank):

@@ -1,7 +1,5 @@
 """Fits that assume Bradley-Terry: against their parts, with every kind of propensity, tested, refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -73,19 +71,6 @@ def test_it_says_what_it_assumes(result):
     assert result.estimator == "bt_restricted"
     assert dr.read_json(result.to_json()).explain() == text
     assert result.rescale("elo").bse.iloc[0] == pytest.approx(result.bse.iloc[0] * 400 / np.log(10))
-
-
-@pytest.mark.usefixtures("ignore_warnings")
-def test_it_is_more_precise_than_the_projection(result):
-    free = result.update(estimator="debiased")
-    assert (result.bse < free.bse).all()
-    back = free.update(estimator="bt_restricted")
-    np.testing.assert_array_equal(back.params, result.params)
-
-
-def test_the_default_functional_is_bt(rank, battles, known, result):
-    options = {name: value for name, value in known.items() if name != "functional"}
-    np.testing.assert_array_equal(rank(battles, FORMULA, estimator="bt_restricted", **options).params, result.params)
 
 
 @pytest.mark.parametrize("position_bias", [True, False])
@@ -169,48 +154,6 @@ def test_draws_are_samples_of_labels_from_the_model():
         plain.append(phi.mean(axis=0) @ np.linalg.inv(np.cov(phi.T, bias=True) / 40) @ phi.mean(axis=0))
     assert len(made) == 1999
     np.testing.assert_allclose(made[:20], plain, rtol=1e-9)
-
-
-@pytest.mark.long
-def test_cycles_are_noticed(rank):
-    sim = dr.datasets.Bt(n_items=4, n_features=2, gamma=1.5)
-    battles = sim.sample(1500, rng=1)
-    given = true_first_stages(sim, battles) | {"context": "question_id", "functional": "bt"}
-    res = rank(battles, FORMULA, estimator="bt_restricted", **given)
-    assert res.restriction_test().pvalue == 1 / 2000
-    free = res.update(estimator="debiased")
-    assert (np.abs(free.params - sim.truth("bt", 100_000)) < 4 * free.bse).all()
-
-
-@pytest.mark.long
-def test_clusters_and_repetitions(rank, battles, known, result):
-    grouped = result.update(cov_type="cluster", cov_kwds={"groups": ["context", "judge"]})
-    np.testing.assert_allclose(grouped.params, result.params, rtol=1e-12)
-    assert not np.allclose(grouped.bse, result.bse)
-    assert grouped.restriction_test().df == 3
-    coarse = battles.assign(topic=battles["prompt"] % 50)
-    by_topic = rank(
-        coarse, FORMULA, estimator="bt_restricted", cov_type="cluster", cov_kwds={"groups": "topic"}, **known
-    )
-    phi = result.influence
-    sums = np.stack([phi[np.arange(400) % 50 == t].sum(axis=0) for t in range(50)])
-    np.testing.assert_allclose(by_topic.cov_params(), 50 / 49 * sums.T @ sums / 400**2, rtol=1e-8)
-    assert result.update(n_rep=2).restriction_test().statistic == pytest.approx(result.restriction_test().statistic)
-
-
-@pytest.mark.parametrize("position_bias", [True, False])
-def test_marginal_propensities(rank, battles, known, position_bias):
-    mu = known["mu"] if position_bias else without_order(known["mu"])
-    options = {"mu": mu, "functional": "bt", "position_bias": position_bias, "estimator": "bt_restricted"}
-    marginal = rank(battles, FORMULA, propensity="marginal", **options)
-    rates = np.zeros((4, 4))
-    rows = battles.dropna(subset=["winner"])
-    np.add.at(rates, (rows["model_a"].str[-1].astype(int), rows["model_b"].str[-1].astype(int)), 1 / 400)
-    rates = rates if position_bias else rates + rates.T
-    given = rank(battles, FORMULA, propensity=np.tile(rates, (400, 1, 1)), **options)
-    np.testing.assert_allclose(marginal.params, given.params, rtol=1e-10)
-    function = rank(battles, FORMULA, propensity=lambda contexts, models: np.tile(rates, (400, 1, 1)), **options)
-    np.testing.assert_allclose(function.params, given.params, rtol=1e-10)
 
 
 @pytest.mark.parametrize("position_bias", [True, False])

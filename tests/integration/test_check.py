@@ -1,7 +1,5 @@
 """What a check finds is what is in the data, and what it warns of is what a fit stumbles over."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import lightgbm

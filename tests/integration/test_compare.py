@@ -1,7 +1,5 @@
 """Results side by side, and the covariance between them against stacked influence values."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -11,7 +9,6 @@ from scipy.stats import f, norm
 
 import dmlrank as dr
 from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
-from dmlrank.plotting.rank_charts import bump_chart
 from dmlrank.results.comparison import automatic_names
 
 from ..support import COVARIANCES, draw_with_groups, fits_of
@@ -347,14 +344,3 @@ def test_every_format_has_the_columns_and_odd_names_are_escaped(fitted):
     assert side._repr_html_() == summary.as_html()
     assert str(side) == summary.as_text()
     assert "a & b, <i>; 4 models" in repr(side)
-
-
-def test_the_bump_chart_has_a_line_per_model_and_gaps(fitted):
-    axes = dr.compare(fitted("bt"), fitted("borda")).plot()
-    assert len(axes.lines) == K
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["bt", "borda"]
-    axes = bump_chart(["a", "b", "$c$"], ["x", "y"], np.array([[1, 2], [2, 1], [np.nan, 3]]))
-    texts = [text.get_text() for text in axes.texts]
-    # The names at one end stand together, from the first rank to the last.
-    assert texts == ["a  1", "b  2", "1  b", "2  a", r"\$c\$  3"]
-    assert axes.get_ylim()[0] > axes.get_ylim()[1]

@@ -1,7 +1,5 @@
 """Comparisons of samples: independent ones, overlapping ones, what is refused, and the coverage of changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

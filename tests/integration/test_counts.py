@@ -1,7 +1,5 @@
 """Tables of counts: numbers of wins and ties in columns, which stand for as many votes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,14 +52,6 @@ def test_counts_are_as_many_votes(seed, ignore_warnings):
         assert f"{first} = first wins" in " ".join(str(res.summary()).split())
     counted = dr.check(f"{' + '.join(columns)} ~ {right}", table).labels.set_index("label")["votes"]
     assert counted.to_dict() == {name: int(table[name].sum()) for name in columns}
-
-
-def test_rows_that_sum_to_one_are_shares(ignore_warnings):
-    shares = pd.DataFrame(
-        {"home": ["a", "b"] * 9, "away": ["b", "a"] * 9, "p_a": [0.25, 0.5] * 9, "p_b": [0.75, 0.5] * 9}
-    )
-    res = dr.dml_rank("p_a + p_b ~ 1 | home + away", shares, rng=0, pairs=dr.Pairs(min_labels=1))
-    assert res.diagnostics.outcome_kind == "probabilities"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Files of spreadsheets: separators, decimal commas, encodings; wide tables with columns that are no models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

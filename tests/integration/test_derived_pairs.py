@@ -1,7 +1,5 @@
 """Benchmark scores and rankings as data: the fit is that of the frame with a row per comparison."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -12,7 +10,6 @@ import dmlrank as dr
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
-    IntervalWarning,
     MissingDataError,
     OptionError,
     OptionTypeError,
@@ -86,33 +83,6 @@ def test_the_fit_is_that_of_the_written_out_comparisons(functional, missing, ign
     assert res.diagnostics.n_votes == len(frame)
 
 
-@pytest.mark.long
-def test_features_clusters_groups_and_updates_use_columns_of_the_prompt(tmp_path, ignore_warnings):
-    table = table_of(benchmark(80, 4))
-    pairs = dr.data.pairs_from_scores(table, **COLUMNS)
-    formula = "winner ~ topic + length | model_a + model_b"
-    options = {"functional": "bt", "rng": 0, "n_jobs": 1, "tune": {"n_estimators": 4, "num_leaves": 4}}
-    res = dr.dml_rank(formula, pairs, **in_objects(options))
-    twin = dr.dml_rank(
-        formula,
-        written_out(table),
-        **in_objects({"context": "task", "position_bias": False, "propensity": "marginal", **options}),
-    )
-    np.testing.assert_allclose(res.params, twin.params[res.params.index], rtol=1e-7, atol=1e-9)
-    by_topic = res.by("topic")
-    assert {len(by_topic[name].params) for name in ("code", "maths")} == {4}
-    fresh = dr.dml_rank(formula, pairs, **in_objects(options | {"functional": "borda"}))
-    np.testing.assert_array_equal(res.update(functional="borda").params, fresh.params)
-    clustered = dr.dml_rank(FORMULA, pairs, rng=0, cov_type="cluster", cov_kwds={"groups": "task"})
-    assert clustered.estimates.covariance.n_clusters == (clustered.nobs,)
-
-
-def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings):
-    pairs = dr.data.pairs_from_scores(table_of(benchmark(40, 4)), **COLUMNS)
-    res = dr.dml_rank("winner ~ length | model_a + model_b", pairs, rng=0, n_jobs=1)
-    assert res.diagnostics.min_propensity == 1.0
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("hundredths", [0, 1, 7])
 def test_margins_of_decimal_scores_are_those_of_their_hundredths(dtype, hundredths):
@@ -157,13 +127,6 @@ def test_large_whole_scores_are_compared_exactly_or_refused(dtype):
         np.testing.assert_array_equal(y, [np.eye(2)[winner]])
     with pytest.raises(DataError):
         dr.data.pairs_from_scores(two_models(2**62, 2**62 + 1, dtype), **COLUMNS)
-
-
-def test_lower_is_better_reverses_every_comparison():
-    table = table_of(benchmark(50, 4))
-    up = dr.data.pairs_from_scores(table, **COLUMNS)
-    down = dr.data.pairs_from_scores(table.assign(score=-table.score), **COLUMNS, lower_is_better=True)
-    np.testing.assert_array_equal(up.values, down.values)
 
 
 def rankings(n=60, k=4, annotators=2, seed=0):
@@ -242,12 +205,6 @@ def test_options_about_votes_are_refused(options):
         dr.dml_rank(FORMULA, pairs, **in_objects({"rng": 0, **options}))
 
 
-def test_pairs_are_not_derived_from_pairs():
-    pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
-    with pytest.raises(OptionTypeError, match="pairs already"):
-        dr.data.pairs_from_scores(pairs, **COLUMNS)
-
-
 def test_check_counts_what_the_written_out_comparisons_have():
     table = table_of(benchmark(40, 4, missing=0.1, digits=1))
     pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.3)
@@ -274,44 +231,7 @@ def test_check_counts_what_the_written_out_comparisons_have():
         dr.check(FORMULA, pairs, position_bias=True)
 
 
-def test_the_summary_says_what_the_votes_are():
-    table = table_of(benchmark(40, 4, digits=1))
-    pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.3, lower_is_better=True)
-    res = dr.dml_rank(FORMULA, pairs, rng=0)
-    text = " ".join(res.explain().split())
-    assert "the model with the smaller 'score' wins (difference of at most 0.3: a tie)" in text
-    rank = dr.data.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
-    text = " ".join(dr.dml_rank(FORMULA, rank, rng=0).explain().split())
-    assert "Comparisons are those of the ranks on a prompt: the model with the smaller 'place' wins" in text
-
-
-def test_no_warning_about_probabilities_that_cancel():
-    """In a complete table every comparison is known, so that win shares do not depend on fitted probabilities."""
-    scores = np.random.default_rng(0).random((60, 6))
-    pairs = dr.data.pairs_from_scores(table_of(scores), **COLUMNS)
-    wins = np.triu(np.random.default_rng(1).choice([0.05, 0.95], size=(60, 6, 6)), 1)
-    wrong = np.stack([wins, np.triu(1 - wins, 1)], axis=3)
-    wrong += wrong.transpose(0, 2, 1, 3)[..., ::-1]
-    with pytest.warns(IntervalWarning, match="the fitted probabilities are too extreme"):
-        dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong), functional="bt")
-    res = dr.dml_rank(FORMULA, pairs, rng=0, learning=dr.Learning(mu=wrong))
-    assert not 0.6 < res.diagnostics.calibration < 1.6
-    other = dr.dml_rank(
-        FORMULA, pairs, rng=0, learning=dr.Learning(mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
-    )
-    np.testing.assert_allclose(res.params, other.params, atol=1e-12)
-    np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)
-
-
-def test_few_effective_prompts_of_a_score_table_call_for_prompts_and_for_no_option_about_labels():
-    # The last model loses everywhere but on one prompt, where it wins everywhere.
-    scores = np.tile([4.0, 3.0, 2.0, 1.0], (30, 1))
-    scores[:, :3] += np.random.default_rng(0).normal(size=(30, 3))
-    scores[:, 3], scores[0, 3] = -10.0, 10.0
-    table = pd.DataFrame(scores, columns=list("abcd")).melt(ignore_index=False, var_name="model", value_name="score")
-    pairs = dr.data.pairs_from_scores(table.reset_index(names="task"), prompt="task", model="model", score="score")
-    with pytest.warns(IntervalWarning, match="more than 30 prompts") as record:
-        dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
-    few = [str(warning.message) for warning in record if "few prompts determine" in str(warning.message)]
-    assert few
-    assert all(text.endswith("on more than 30 prompts") and "min_labels" not in text for text in few)
+def test_pairs_are_not_derived_from_pairs():
+    pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
+    with pytest.raises(OptionTypeError, match="pairs already"):
+        dr.data.pairs_from_scores(pairs, **COLUMNS)

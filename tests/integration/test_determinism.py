@@ -1,7 +1,5 @@
 """The bits of a result do not depend on threads: of the fit, of the linear algebra, or of other fits."""
 
-from __future__ import annotations
-
 from threading import Event, Thread
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns that are no display order: of winners and losers, or one with the pair; what a fit and its verdict say."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -80,13 +78,6 @@ def test_order_that_is_one_with_the_pair_is_named_as_what_may_make_the_lead(seed
     assert "display order alone makes this lead" in res.verdict()
 
 
-def test_a_random_order_is_not_named():
-    votes = drawn(np.random.default_rng(0), 4, 1000, effect=0.2)
-    res = dr.dml_rank(WINNERS, votes, rng=0, position_bias=False)
-    assert res.diagnostics.order_of_lead == 0
-    assert "one order only" not in res.verdict()
-
-
 def partly_in_one_order(rng, n_models, n, effect=0.4):
     """Votes of which two thirds of the pairs are shown in one order only; scores are linear, and sum to zero."""
     strength = np.linspace(0.8, -0.8, n_models)
@@ -127,23 +118,3 @@ def test_the_effect_of_order_is_that_of_a_regression_with_pairs(ignore_warnings)
     assert not any("order" in warning for warning in res.diagnostics.warnings)
     assert dr.read_json(res.to_json()).diagnostics.order_effect == res.diagnostics.order_effect
     assert borda.update(functional="bt").params.equals(res.params)
-
-
-def test_a_random_order_and_the_caller_s_word_leave_scores_as_they_are():
-    votes = drawn(np.random.default_rng(0), 12, 900, effect=0.5)
-    options = {"functional": "bt", "min_labels": 1, "rng": 0}
-    fits = [dr.dml_rank(WINNERS, votes, **in_objects(options | add)) for add in ({}, {"position_bias": False})]
-    assert fits[0].params.equals(fits[1].params)
-    assert fits[0].diagnostics.order_effect_error == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("features", ["1", "x"])
-def test_intervals_without_the_effect_of_order_cover(features):
-    covered = []
-    for seed in range(100 if features == "1" else 30):
-        votes, strength = partly_in_one_order(np.random.default_rng(seed), 5, 1500)
-        res = dr.dml_rank(f"winner ~ {features} | first + second", votes, functional="bt", rng=0, n_jobs=1)
-        distance = (res.params - pd.Series(strength, [f"m{j}" for j in range(5)])).abs()
-        covered.append((distance < 1.96 * res.bse).mean())
-    assert np.mean(covered) > 0.92

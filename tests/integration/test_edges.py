@@ -1,7 +1,5 @@
 """Data at the edge of what a ranking can be made of: what comes out, as the table of docs/edges.md says."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -1,21 +1,15 @@
 """Names, the order of rows and the order of display are labels: renaming and reordering change nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.functionals import RankCentrality
-
 N_ITEMS = 4
-FUNCTIONALS = {"borda": "borda", "bt": "bt", "rank_centrality": "rank_centrality", "rate": RankCentrality(walk="rate")}
 NAMES = {
     "order kept": ["ada", "bea", "cat", "dov"],
     "order changed": ["zoe", "ada", "mia", "bob"],
     "numbers": ["10", "9", "2", "1"],
 }
-TREES = {"n_estimators": 15, "num_leaves": 5, "min_data_in_leaf": 5}
 MIRROR = {"model_a": "model_b", "model_b": "model_a"}
 
 
@@ -42,25 +36,6 @@ def assert_same(results, expected, places=None, tolerance=1e-10):
     np.testing.assert_allclose(results.estimates.shares, expected.estimates.shares[places], rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-@pytest.mark.long
-def test_renaming_models_with_given_nuisances(battles, rank, functional, names):
-    options = {"functional": functional, "graph": "complete"}
-    expected = rank(battles.frame, mu=battles.mu, propensity=battles.propensity, **options)
-    called = {f"m{j}": name for j, name in enumerate(names)}
-    renamed = battles.frame.assign(
-        model_a=battles.frame["model_a"].map(called), model_b=battles.frame["model_b"].map(called)
-    )
-    places = np.argsort(names)
-    mu, propensity = (table[:, places][:, :, places] for table in (battles.mu, battles.propensity))
-    results = rank(renamed, mu=mu, propensity=propensity, **options)
-    assert results.models == sorted(names)
-    assert_same(results, expected, places)
-    if not isinstance(functional, RankCentrality):
-        assert_same(rank(renamed, mu=mu, propensity="shown", **options), expected, places)
-
-
 def test_a_categorical_sets_the_order(battles, rank):
     levels = ["m2", "m0", "m3", "m1"]
     frame = battles.frame.assign(
@@ -70,40 +45,6 @@ def test_a_categorical_sets_the_order(battles, rank):
     results = rank(frame, functional="bt")
     assert results.models == levels
     assert_same(results, rank(battles.frame, functional="bt"), [2, 0, 3, 1])
-
-
-def test_renaming_models_in_the_same_order_with_boosters(long_battles, rank):
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    called = {f"m{j}": name for j, name in enumerate(NAMES["order kept"])}
-    frame = long_battles.frame
-    renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
-    expected, results = (rank(f, formula, functional="bt", tune=TREES, n_folds=2) for f in (frame, renamed))
-    np.testing.assert_array_equal(results.params, expected.params)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}], ids=["robust", "clustered"]
-)
-@pytest.mark.parametrize("formula", ["1", "x0 + x1"])
-@pytest.mark.parametrize("data", ["battles", "long_battles"])
-@pytest.mark.long
-def test_shuffling_rows_with_estimated_nuisances(request, rank, data, formula, options):
-    frame = request.getfixturevalue(data).frame
-    fits = [
-        rank(rows, f"winner ~ {formula} | model_a + model_b", functional="bt", tune=TREES, n_folds=2, **options)
-        for rows in (frame, shuffled(frame, 2))
-    ]
-    assert_same(*fits)
-    assert fits[0].diagnostics.log_loss == pytest.approx(fits[1].diagnostics.log_loss, rel=1e-12)
-
-
-@pytest.mark.long
-def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
-    options = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}, "n_folds": 2, "tune": "cv"}
-    frame = long_battles.frame[lambda rows: rows["prompt"] < "q200"]
-    fits = [rank(rows, "winner ~ x0 | model_a + model_b", **options) for rows in (frame, shuffled(frame, 3))]
-    assert fits[0].estimates.covariance.n_clusters[1] == 5
-    assert_same(*fits)
 
 
 SMOOTH = {"n_folds": 2, "propensity": "shown", "functional": "bt"}

@@ -1,18 +1,12 @@
 """What misbehaves outside the package is named by an error of the package: arrays and functions of the user."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankError, NuisanceError, OptionError, StorageError
+from dmlrank.exceptions import DmlrankError, NuisanceError
 from dmlrank.options import in_objects
-
-from ..styled import Styled
 
 N_CONTEXTS, N_MODELS, N_CATEGORIES = 60, 3, 3
 FORMULA = "winner ~ x | model_a + model_b"
@@ -89,40 +83,6 @@ def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):
 # --- stored results with an adjustment for style ------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def stored_style():
-    battles = Styled().sample(300, rng=3)
-    options = {
-        "functional": "bt",
-        "rng": 0,
-        "n_jobs": 1,
-        "position_bias": False,
-        "n_folds": 2,
-        "adjust": "~ log_length",
-    }
-    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **in_objects(options)).to_json()
-
-
-@pytest.mark.parametrize(
-    ("entry", "value"),
-    [
-        ("kind", "other"),
-        ("weights", "band"),
-        ("columns", []),
-        ("deviations", [-1.0]),
-        ("estimate", [0.0]),
-        ("covariance", None),
-        ("n_votes_left", 10**6),
-        ("within", -1.0),
-    ],
-)
-def test_style_of_a_stored_result_is_checked(stored_style, entry, value):
-    content = json.loads(stored_style)
-    content["estimates"]["style"][entry] = value
-    with pytest.raises(StorageError):
-        dr.read_json(json.dumps(content))
-
-
 def fails(*_):
     raise RuntimeError("a fault of the caller")
 
@@ -167,10 +127,3 @@ def test_propensities_that_no_label_can_have_are_refused(battles, smallest):
     table = np.where(np.arange(N_CONTEXTS) < 3, smallest, 0.2)[:, None, None] * np.ones((N_MODELS, N_MODELS))
     with pytest.raises(NuisanceError):
         dr.dml_rank(FORMULA, battles, **in_objects({"mu": SHARES, "propensity": table, **WITHOUT_ORDER}))
-
-
-def test_alpha_has_a_smallest_value(battles):
-    with pytest.raises(OptionError):
-        dr.dml_rank(
-            FORMULA, battles, **in_objects({"mu": SHARES, "propensity": PROPENSITY, "alpha": 5e-324, **WITHOUT_ORDER})
-        )

@@ -1,7 +1,5 @@
 """The folds of a fit follow from the identifiers of its contexts and its seed alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,12 +32,6 @@ def deal(frame, *, context=("question_id",), groups=(), n_folds=5, formula=FORMU
 EXPECTED = deal(FRAME)
 
 
-@pytest.mark.parametrize("n", [100, 1200])
-def test_shuffled_rows(n):
-    frame = FRAME[FRAME["question_id"] < n]
-    assert deal(frame.sample(frac=1, random_state=1)) == deal(frame)
-
-
 def test_more_or_fewer_contexts():
     some = FRAME[np.random.default_rng(0).random(len(FRAME)) < 0.9]
     assert some["question_id"].nunique() >= 1000
@@ -69,24 +61,6 @@ def test_times_as_identifiers_are_instants(zone):
     expected = times.dt.strftime("%Y-%m-%d %H:%M:%S" + ("" if zone is None else "+00:00"))
     folds, of_texts = (deal(FRAME.assign(question_id=column)) for column in (in_zone, expected))
     assert list(folds.values()) == list(of_texts.values())
-
-
-def test_several_columns_as_identifier():
-    frame = FRAME.assign(session="s" + FRAME["topic"].astype(str))
-    folds = deal(frame, context=("session", "question_id"))
-    assert folds == deal(frame.sample(frac=1, random_state=1), context=("session", "question_id"))
-    tuples = frame.assign(question_id=list(zip(frame["session"], frame["question_id"], strict=True)))
-    assert folds == deal(tuples)
-
-
-def test_clusters_are_dealt_by_their_own_identifier():
-    folds = deal(FRAME, groups=("topic",), n_folds=3)
-    by_topic = pd.Series(folds).groupby(lambda name: name % 7).agg(set)
-    assert by_topic.map(len).eq(1).all()
-    topics = FRAME.drop_duplicates("topic").assign(winner=["model_a", "model_b"] * 3 + ["tie"])
-    as_contexts = deal(topics, context=("topic",), n_folds=3)
-    assert {topic: fold.pop() for topic, fold in by_topic.items()} == as_contexts
-    assert deal(FRAME, groups=("context",)) == deal(FRAME, groups=("question_id",)) == EXPECTED
 
 
 def test_without_context_rows_are_dealt_by_their_position_and_can_be_appended():

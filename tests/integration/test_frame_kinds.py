@@ -1,7 +1,5 @@
 """The same battles in any kind of frame: the same ranking to the last bit, and a frame that stays as it was."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -66,20 +64,6 @@ def test_the_same_ranking_from_every_kind_of_frame(battles, as_kind, rank, conte
     assert "topic[T.chat]" in expected.steps.data.feature_map.names
     for kind in KINDS:
         same(rank(as_kind(battles, kind), FORMULA, context=context, **QUICK), expected)
-
-
-@pytest.mark.usefixtures("ignore_warnings")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.long
-def test_new_prompts_and_clusters_in_every_kind_of_frame(battles, as_kind, rank, kind):
-    formula, options = "winner ~ length + topic + code | model_a + model_b", QUICK | {"missing": "keep"}
-    expected = rank(as_kind(battles, "pandas"), formula, context="prompt_id", **options)
-    same(rank(as_kind(battles, kind), formula, context="prompt_id", **options), expected)
-    prompts = battles.select(["topic", "code", "length"]).slice(0, 20)
-    new = as_kind(prompts.append_column("none", pa.array([0] * 20)), kind)
-    np.testing.assert_array_equal(expected.predict(new), expected.predict(prompts.to_pandas()))
-    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt_id", "judge"]}}
-    same(rank(as_kind(battles, kind), formula, context="prompt_id", **options, **clusters), expected.update(**clusters))
 
 
 def test_update_reads_a_relation_again(battles, as_kind, rank):

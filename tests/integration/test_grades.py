@@ -1,7 +1,5 @@
 """Grades with worths: the fit is that of the worths as preferences, whatever the labels are called."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

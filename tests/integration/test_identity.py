@@ -1,7 +1,5 @@
 """Which values are the same: of models, contexts, clusters and groups; and names that collide."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -41,14 +39,6 @@ def test_a_column_named_context_is_that_column():
     assert found.clusters.loc["context", "clusters"] == 100
 
 
-def test_without_such_a_column_context_stands_for_the_contexts():
-    data = battles()
-    fit = dr.dml_rank(
-        FORMULA, data, **in_objects({"context": "q", "cov_type": "cluster", "cov_kwds": {"groups": "context"}, **QUICK})
-    )
-    assert fit.estimates.covariance.n_clusters == (100,)
-
-
 def fit_by_odd(data):
     formula = "winner ~ C(odd) | model_a + model_b"
     return dr.dml_rank(formula, data, **in_objects({"context": "q", "tune": None, "n_folds": 2, **QUICK})).by("odd")
@@ -75,14 +65,6 @@ def test_a_number_and_its_text_are_refused_with_both_shown(role, number):
     data = battles().assign(odd=mixed([number, "1", "z", "y"]))
     with pytest.raises(DataError):
         ROLES[role](data)
-
-
-def test_numbers_among_texts_are_fine_where_none_reads_as_another():
-    ids = [i // 2 if i % 4 < 2 else f"q{i // 2}" for i in range(600)]
-    told = dr.dml_rank(
-        FORMULA, battles().assign(q=pd.Series(ids, dtype=object)), **in_objects({"context": "q", **QUICK})
-    )
-    assert told.nobs == 300
 
 
 def test_whole_numbers_among_texts_are_one_value_whatever_their_type():

@@ -1,7 +1,5 @@
 """What judges prefer: effects by ordinary least squares, errors by prompts, families, several judges, and errors."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """Whole fits with a judge: what it changes, what it must not change, and what is reported of it."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from dataclasses import replace

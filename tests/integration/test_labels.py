@@ -1,7 +1,5 @@
 """Labels of the caller's pandas objects: aligned, or refused, and never passed over."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Scores of mean preferences: their target, their equality with other computations, and every option beside them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -11,10 +9,10 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import IntervalWarning, OptionError
 from dmlrank.fit.fit_covariance import warn_of_mean_preferences
-from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
+from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
 
-from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, without_order
 
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
 FUNCTIONALS = ["bt", "rank_centrality", "dominance", "softmin"]
@@ -119,18 +117,6 @@ def test_display_order_is_ignored_by_both_orders_of_a_pair(battles, rank, functi
     np.testing.assert_allclose(result.params, expected - result.steps.first.mean.bias, rtol=1e-9)
 
 
-def test_without_features_both_averages_have_the_same_target():
-    simulator = dr.datasets.Ties(coefficients=0)
-    frame = simulator.sample(6000, rng=0)
-    known = {"context": "question_id", "propensity": "propensity", "rng": 0, "n_jobs": 1}
-    for functional in ("bt", "rank_centrality"):
-        scores = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, **in_objects({"functional": functional, **known}))
-        preferences = scores.update(average="preferences")
-        # The averages differ by terms of second order in the error of the mean preferences.
-        assert np.abs(preferences.params - scores.params).max() < 0.15 * scores.bse.max()
-        np.testing.assert_allclose(preferences.bse, scores.bse, rtol=0.05)
-
-
 def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
     options = {"functional": "bt", "average": "preferences", "mu": battles.mu, "propensity": "shown"}
     result = rank(battles.frame, FORMULA, **options)
@@ -145,31 +131,6 @@ def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
             warnings.simplefilter("always")
             warn_of_mean_preferences(target, result.bse.to_numpy(), result.models)
         assert [("'m1'" in str(warning.message)) for warning in given] == [True] * (n_errors > 1)
-
-
-@pytest.mark.long
-def test_the_target_does_not_depend_on_the_features():
-    simulator = dr.datasets.Ties(coefficients=0)
-    rng = np.random.default_rng(0)
-    mu = simulator.mu(simulator.features(200_000, rng)).mean(axis=0)
-    truth = BradleyTerry(CategoryWeights.half(3)).value(mu[None])[0]
-    given_x = simulator.truth("bt", n=200_000)
-    np.testing.assert_allclose(truth, [0.338, 0.566, -0.904], atol=0.01)
-    np.testing.assert_allclose(given_x, [0.425, 0.639, -1.065], atol=0.01)
-    frame = simulator.sample(6000, rng=1)
-    options = {"functional": "bt", "context": "question_id", "rng": 0, "n_jobs": 1, "average": "preferences"}
-    with_features = dr.dml_rank(
-        "winner ~ x0 + x1 | model_a + model_b", frame, **in_objects({**options, **true_first_stages(simulator, frame)})
-    )
-    without = dr.dml_rank(
-        "winner ~ 1 | model_a + model_b", frame, **in_objects({"propensity": "propensity", **options})
-    )
-    for result in (with_features, without):
-        assert (np.abs(result.params - truth) < 3 * result.bse).all()
-        assert (np.abs(result.params - given_x) > 3 * result.bse).any()
-    averaged = with_features.update(average="scores")
-    assert (np.abs(averaged.params - given_x) < 3 * averaged.bse).all()
-    assert (with_features.bse < averaged.bse).all()
 
 
 def test_a_pair_whose_labels_all_agree_gets_a_floor_that_depends_on_their_number(battles, rank):
@@ -204,12 +165,6 @@ def test_means_outside_of_the_simplex_are_set_to_its_border_with_a_warning(battl
     np.testing.assert_allclose(table.sum(axis=-1)[~np.eye(4, dtype=bool)], 1, rtol=1e-12)
 
 
-def test_predictions_are_scores_of_prompts(fitted):
-    preferences, scores = fitted("bt", average="preferences"), fitted("bt")
-    np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
-    assert preferences.predict().index.equals(scores.predict().index)
-
-
 def test_repetitions_add_what_other_folds_change(battles, rank):
     options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "n_rep": 2, "n_folds": 3}
     result = rank(battles.frame, FORMULA, **options)
@@ -220,17 +175,6 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
     np.testing.assert_allclose(result.plugin, np.mean(plugins, axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ["bt_restricted", "bt_mle"])
-def test_estimators_that_assume_bradley_terry_refuse_mean_preferences(battles, rank, estimator):
-    with pytest.raises(OptionError, match=estimator):
-        rank(battles.frame, FORMULA, functional="bt", average="preferences", estimator=estimator)
-
-
-def test_projections_of_mean_preferences_are_refused(fitted):
-    with pytest.raises(OptionError, match="preferences"):
-        fitted("bt", average="preferences").by("~ x0")
-
-
 def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
     result = fitted("bt", average="preferences")
     plan, score = result.design(200), result.steps.first.mean.score
@@ -239,49 +183,6 @@ def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
     np.testing.assert_allclose(plan.specification.problem.functional.information(result.steps.first.mu.mu), information)
     scores_plan = fitted("bt").design(200)
     assert np.abs(plan.propensity - scores_plan.propensity).max() > 1e-3
-
-
-def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
-    options = {"functional": "bt", "propensity": "marginal", "average": "preferences"}
-    result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
-    new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
-    plan = result.design(50, newdata=new)
-    table = result.steps.first.mu.average(result.steps.data.x[[0]])[0]
-    np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)
-
-
-def test_a_comparison_tells_the_averages_apart(fitted):
-    scores, preferences = fitted("bt"), fitted("bt", average="preferences")
-    comparison = dr.compare(scores, preferences)
-    assert comparison.params.columns.tolist() == ["bt", "bt, mean preferences"]
-    gap = comparison.t_test("bt: m0 - bt, mean preferences: m0")
-    assert gap.effect[0] == pytest.approx(scores.params["m0"] - preferences.params["m0"])
-    assert gap.sd.item() < 0.8 * np.hypot(scores.bse["m0"], preferences.bse["m0"])
-
-
-@pytest.mark.long
-def test_comparisons_and_judges_use_the_same_average(battles, rank):
-    frame = battles.frame.assign(verdict=battles.frame["winner"])
-    frame.loc[frame.index[::3], "verdict"] = "model_a"
-    frame.loc[frame["model_a"].isna(), "verdict"] = None
-    half = frame["winner"].notna() & (frame["prompt"].str[1:].astype(int) % 2 == 0)
-    frame.loc[half, "winner"] = None
-    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "judge": "verdict"}
-    result = rank(frame, FORMULA, **options)
-    alone = rank(frame, FORMULA, **(options | {"judge": None}))
-    np.testing.assert_allclose(result.judge.table()["humans"], alone.params, atol=1e-10)
-    np.testing.assert_allclose(result.judge.table()["humans_se"], alone.bse, rtol=1e-8)
-    names = sorted({*frame["model_a"].dropna(), *frame["model_b"].dropna()})
-    pairs = [(first, second) for first in names for second in names if first != second]
-    every_pair = pd.DataFrame(
-        [(prompt, *pair) for prompt in frame["prompt"].unique() for pair in pairs],
-        columns=["prompt", "model_a", "model_b"],
-    )
-    every_pair["verdict"] = np.random.default_rng(0).choice(["model_a", "model_b"], len(every_pair))
-    for average, changes_target in (("preferences", False), ("scores", True)):
-        changed = options | {"average": average, "judge": every_pair, "judge_as": "features"}
-        text = " ".join(rank(frame, FORMULA, **changed).explain().split())
-        assert ("change what non-linear scores measure" in text) == changes_target
 
 
 @pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
@@ -295,11 +196,21 @@ def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
     assert np.isfinite(results.params).all()
 
 
-@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
-@pytest.mark.parametrize("options", [{}, {"floor": 0.05}, {"position_bias": False}])
-def test_a_group_of_all_prompts_has_the_scores_of_the_fit(battles, rank, functional, options):
-    """The table of means takes mu as it is: the floor of mu, which the fit of a group keeps, must not enter."""
-    result = rank(battles.frame, FORMULA, functional=functional, average="preferences", **options)
-    group = result.by({"all": np.ones(len(battles.frame), dtype=bool)})["all"]
-    for name in ("params", "plugin", "bse"):
-        np.testing.assert_allclose(getattr(group, name), getattr(result, name), rtol=1e-12, atol=1e-14)
+def test_predictions_are_scores_of_prompts(fitted):
+    preferences, scores = fitted("bt", average="preferences"), fitted("bt")
+    np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
+    assert preferences.predict().index.equals(scores.predict().index)
+
+
+def test_projections_of_mean_preferences_are_refused(fitted):
+    with pytest.raises(OptionError, match="preferences"):
+        fitted("bt", average="preferences").by("~ x0")
+
+
+def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
+    options = {"functional": "bt", "propensity": "marginal", "average": "preferences"}
+    result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
+    new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
+    plan = result.design(50, newdata=new)
+    table = result.steps.first.mu.average(result.steps.data.x[[0]])[0]
+    np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)

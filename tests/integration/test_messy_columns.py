@@ -1,7 +1,5 @@
 """Columns as arenas publish them: names with blanks and capitals, labels without a vote, numbers as labels, copies."""
 
-from __future__ import annotations
-
 import re
 import warnings
 
@@ -26,49 +24,6 @@ def with_messy_names(n=900):
     return battles, messy
 
 
-def test_a_note_counts_the_names_that_lost_blanks_and_labels_are_read_alike():
-    clean, _ = with_messy_names()
-    options = {"min_labels": 1, "position_bias": False, "rng": 0}
-    expected = dr.dml_rank(PLAIN, clean, **in_objects(options))
-    blanks = clean.copy()
-    blanks.loc[::7, "model_a"] = blanks["model_a"] + " "
-    blanks.loc[3::5, "model_b"] = "  " + blanks["model_b"]
-    for frame, n_changed in ((blanks, 16), (clean, 0)):
-        found = dr.dml_rank(PLAIN, frame, **in_objects(options))
-        assert found.params.equals(expected.params)
-        for text in (found.explain(), str(found.summary())):
-            assert (f"{n_changed} names of models had outer blanks" in " ".join(text.split())) == (n_changed > 0)
-    # Labels that name the winning model are read alike.
-    by_name = blanks.assign(winner=blanks["model_a"].where(blanks["winner"] == "model_a", blanks["model_b"] + "\t"))
-    sides = clean.assign(winner=clean["winner"].where(clean["winner"] == "model_a", "model_b"))
-    assert dr.dml_rank(PLAIN, by_name, **in_objects(options)).params.equals(
-        dr.dml_rank(PLAIN, sides, **in_objects(options)).params
-    )
-
-
-def test_verdicts_in_a_frame_have_plain_names_too():
-    battles = dr.datasets.simulate_arena(n=3000, no_vote=0.0, rng=0)
-    verdicts = battles[["question_id", "model_a", "model_b", "winner"]]
-    votes = battles.assign(winner=battles["winner"].mask(np.arange(3000) % 2 == 0))
-    options = {"context": "question_id", "position_bias": False, "n_folds": 2, "rng": 0}
-    plain, blank = (
-        dr.dml_rank(
-            PLAIN, votes, **in_objects({"judge": verdicts.assign(model_a=verdicts["model_a"] + end), **options})
-        )
-        for end in ("", " ")
-    )
-    assert blank.params.equals(plain.params)
-
-
-def test_a_table_of_scores_has_plain_names():
-    rows = [(task, name, (task * 7 + place) % 5) for task in range(40) for place, name in enumerate("abc")]
-    table = pd.DataFrame(rows, columns=["task", "model", "score"])
-    blank = table.assign(model=table["model"].where(table["task"] % 3 > 0, table["model"] + " "))
-    fits = [dr.dml_rank("score ~ 1 | model", one, context="task", rng=0) for one in (table, blank)]
-    assert fits[0].params.equals(fits[1].params)
-    assert "3 names of models had outer blanks" in " ".join(fits[1].explain().split())
-
-
 def test_names_that_differ_by_letter_case_are_named_and_stay():
     _, messy = with_messy_names()
     with warnings.catch_warnings(record=True) as caught:
@@ -81,49 +36,6 @@ def test_names_that_differ_by_letter_case_are_named_and_stay():
     assert {"gpt-4", "GPT-4"} <= {*fitted.models, *fitted.diagnostics.models_dropped}
     notes = [problem for problem in dr.check(PLAIN, messy).problems if "differ only by" in problem]
     assert len(notes) == 1
-
-
-@pytest.mark.filterwarnings("ignore:2 names differ only by")
-def test_a_leader_whose_votes_are_split_over_two_names_is_no_winner(tmp_path, capsys):
-    pytest.importorskip("jinja2", reason="pages need Jinja2")
-    battles = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
-    leader = dr.dml_rank(PLAIN, battles, pairs=dr.Pairs(min_labels=1), rng=0).params.idxmax()
-    for side in ("model_a", "model_b"):
-        battles.loc[battles.index % 3 == 0, side] = battles[side].replace(leader, leader.upper())
-    file, page = tmp_path / "votes.csv", tmp_path / "board.html"
-    battles.to_csv(file, index=False)
-    call = ["fit", PLAIN, str(file), "--functional", "bt", "--set", "min_labels=1", "--context", "question_id"]
-    assert main([*call, "--report", str(page)]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert f"'{leader.upper()}'" in out.partition("=" * 20)[2]
-    assert "probably one model, but are ranked as different models (" in out
-    assert "write one name for each model in the data. This fit does not say who is first" in out
-    shown = page.read_text(encoding="utf-8")
-    assert "would decide" not in out.partition("Warning")[0]
-    assert "write one name for each model in the data. This fit does not say" in shown
-    # Another model's names leave the verdict as it is, after the sentence about them.
-    tail = dr.datasets.simulate_arena(n=3000, rng=0).dropna(subset=["winner"])
-    last = dr.dml_rank(PLAIN, tail, functional="bt", pairs=dr.Pairs(min_labels=1), rng=0).params.idxmin()
-    for side in ("model_a", "model_b"):
-        tail.loc[tail.index % 3 == 0, side] = tail[side].replace(last, last.upper())
-    said = dr.dml_rank(PLAIN, tail, functional="bt", pairs=dr.Pairs(min_labels=1), rng=0).verdict()
-    assert "write one name for each model in the data. First place is" in said
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
-    """The models of the two files have no pair in common, although --independent was given."""
-    battles = dr.datasets.simulate_arena(n=900, rng=0)
-    models = sorted(set(battles["model_a"]))
-    is_half = [battles[side].isin(models[:4]) for side in ("model_a", "model_b")]
-    paths = [str(tmp_path / f"{name}.csv") for name in ("january", "february")]
-    for path, rows in zip(paths, (is_half[0] & is_half[1], ~is_half[0] & ~is_half[1]), strict=True):
-        battles[rows].to_csv(path, index=False)
-    assert main(["compare", PLAIN, *paths, "--set", "min_labels=1", "--independent"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "There are no tests of changes" in out
-    assert "No pair of models is compared in all results" in out
-    assert "--independent does by itself" not in out
 
 
 def test_a_label_can_mean_that_there_is_no_vote(tmp_path):
@@ -208,3 +120,19 @@ def test_copies_of_rows_are_counted():
     )
     assert again.duplicated().any()
     assert dr.check(PLAIN, again).n_copies == 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
+    """The models of the two files have no pair in common, although --independent was given."""
+    battles = dr.datasets.simulate_arena(n=900, rng=0)
+    models = sorted(set(battles["model_a"]))
+    is_half = [battles[side].isin(models[:4]) for side in ("model_a", "model_b")]
+    paths = [str(tmp_path / f"{name}.csv") for name in ("january", "february")]
+    for path, rows in zip(paths, (is_half[0] & is_half[1], ~is_half[0] & ~is_half[1]), strict=True):
+        battles[rows].to_csv(path, index=False)
+    assert main(["compare", PLAIN, *paths, "--set", "min_labels=1", "--independent"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "There are no tests of changes" in out
+    assert "No pair of models is compared in all results" in out
+    assert "--independent does by itself" not in out

@@ -1,7 +1,5 @@
 """``missing="keep"``: missing numbers, categories, texts and vectors reach LightGBM as NaN, in new prompts too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,22 +85,3 @@ def test_new_prompts_may_miss_what_the_fit_may(battles, rank):
     holes = complete.assign(x=[np.nan, *complete["x"][1:]], topic=[None, None, *complete["topic"][2:]])
     with pytest.raises(dr.exceptions.MissingDataError, match="topic"):
         dropped.predict(holes)
-
-
-def test_a_comparison_with_a_missing_number_is_found_in_new_prompts(battles, rank):
-    fitted = rank(battles, "winner ~ I(x > 0) | model_a + model_b", missing="drop", **QUICK)
-    with pytest.raises(dr.exceptions.MissingDataError):
-        fitted.predict(pd.DataFrame({"x": [np.nan]}))
-
-
-def test_what_is_no_feature_is_needed(battles, rank):
-    formula = "winner ~ x | model_a + model_b"
-    judged = battles.assign(judge=battles["judge"].mask(battles["prompt"] == "q003"), shown=0.5)
-    groups = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}}
-    for frame, name, options in (
-        (judged, "judge", groups),
-        (battles.assign(model_a=battles["model_a"].mask(battles.index == 3)), "model_a", {}),
-        (battles.assign(shown=np.where(battles.index == 3, np.nan, 0.5)), "shown", {"propensity": "shown"}),
-    ):
-        with pytest.raises(dr.exceptions.MissingDataError, match=name):
-            rank(frame, formula, missing="keep", **QUICK, **options)

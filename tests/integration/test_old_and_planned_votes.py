@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import MissingDataError, NuisanceError
+from dmlrank.exceptions import NuisanceError
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -78,14 +78,6 @@ def test_old_votes_add_their_information_to_the_votes_of_a_plan(filled, old, pla
     truth = ARENA.truth("borda")
     for result in (both, oracle, alone):
         assert ((result.params - truth) / result.bse).abs().max() < 4
-
-
-def test_votes_without_a_propensity_are_refused_with_the_way_out(old, planned):
-    with pytest.raises(
-        MissingDataError,
-        match="drop",
-    ):
-        dr.dml_rank(FORMULA, pd.concat([old, planned]), **in_objects({**OPTIONS, "propensity": "propensity"}))
 
 
 def test_old_and_new_rows_together_are_refused_with_a_plan():

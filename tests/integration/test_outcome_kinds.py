@@ -1,15 +1,10 @@
 """Soft labels against the hard votes they stand for, numbers against words, and what the summary says of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.nuisance.training_rows import outcome_rows
-
 ONE, SOFT = "winner ~ {} | model_a + model_b", "p_a + p_b + p_tie ~ {} | model_a + model_b"
-QUICK = {"tune": {"n_estimators": 4, "num_leaves": 4, "min_data_in_leaf": 5}, "n_folds": 2}
 EACH = 4
 
 
@@ -56,58 +51,6 @@ def test_a_soft_label_is_the_mean_of_hard_votes(battles, mu, rank, functional):
     same(rank(prompts, SOFT.format("1"), **options), rank(hard, ONE.format("1"), **options), rtol=1e-13)
 
 
-@pytest.mark.parametrize("features", ["1", "x"])
-def test_repeated_soft_votes_are_as_many_hard_ones(battles, rank, features):
-    prompts, hard = battles
-    repeated = prompts.loc[np.repeat(np.arange(len(prompts)), EACH)]
-    soft, votes = (
-        rank(frame, formula.format(features), functional="bt", **QUICK)
-        for frame, formula in ((repeated, SOFT), (hard, ONE))
-    )
-    assert soft.diagnostics.n_votes == votes.diagnostics.n_votes == EACH * len(prompts)
-    same(soft, votes)
-
-
-def test_a_learner_sees_every_category_with_its_share(battles, rank):
-    prompts = battles[0]
-    data = rank(prompts, SOFT.format("x"), **QUICK).steps.data
-    rows = outcome_rows(data, np.ones(160, dtype=bool), np.arange(160))
-    code = {name: place for place, name in enumerate(data.items)}
-    expected = [
-        (row.x, code[row.model_a], code[row.model_b], label, share)
-        for row in prompts.itertuples()
-        for label, share in enumerate((row.p_a, row.p_b, row.p_tie))
-        if share > 0
-    ]
-    found = np.column_stack([rows.features, rows.label, rows.weight])
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_probabilities_of_zero_and_one_are_labels(battles, rank):
-    hard = battles[1]
-    one_hot = hard.assign(
-        p_tie=(hard["winner"] == "tie").astype(int), p_a=hard["winner"] == "model_a", p_b=hard["winner"] == "model_b"
-    )
-    same(rank(one_hot, SOFT.format("x"), **QUICK), rank(hard, ONE.format("x"), **QUICK))
-
-
-def test_a_preference_is_a_probability_and_its_complement(battles, rank):
-    prompts = battles[0].assign(winner=battles[0]["p_a"], p_b=1 - battles[0]["p_a"])
-    for features in ("1", "x"):
-        columns = rank(prompts, f"p_a + p_b ~ {features} | model_a + model_b", functional="bt", **QUICK)
-        same(rank(prompts, ONE.format(features), functional="bt", **QUICK), columns)
-
-
-def test_a_preference_of_one_half_counts_as_a_tie_does(battles, mu, rank):
-    hard = battles[1].assign(winner=battles[1]["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5}))
-    halves = mu[..., :2] + mu[..., 2:] / 2
-    options = {"propensity": "marginal", "functional": "borda"}
-    soft = rank(hard, ONE.format("1"), mu=halves, **options)
-    tied = rank(hard, ONE.format("1"), mu=mu, categories={0.5: "tie", 1: "first", 0: "second"}, **options)
-    np.testing.assert_allclose(soft.params, tied.params, rtol=1e-13)
-    np.testing.assert_allclose(soft.bse, tied.bse, rtol=1e-13)
-
-
 def test_the_log_loss_of_soft_labels_is_their_cross_entropy(battles, mu, rank):
     prompts = battles[0]
     result = rank(prompts, SOFT.format("1"), mu=mu, propensity="marginal")
@@ -118,47 +61,3 @@ def test_the_log_loss_of_soft_labels_is_their_cross_entropy(battles, mu, rank):
     share = y.mean(axis=0)
     assert result.diagnostics.log_loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert result.diagnostics.log_loss_constant == pytest.approx(-(share * np.log(share)).sum(), rel=1e-12)
-
-
-def test_rows_without_a_preference_are_unlabelled(battles, rank):
-    prompts = battles[0].assign(winner=battles[0]["p_a"])
-    silent = prompts["prompt"] < "q020"
-    holes = prompts.assign(winner=prompts["winner"].mask(silent), p_a=prompts["p_a"].mask(silent))
-    result = rank(holes, ONE.format("x"), **QUICK)
-    assert (result.nobs, result.diagnostics.n_votes) == (160, 140)
-    both = holes.assign(p_b=1 - holes["p_a"])
-    same(result, rank(both, "p_a + p_b ~ x | model_a + model_b", **QUICK))
-
-
-@pytest.mark.parametrize(
-    ("winner", "options", "words"),
-    [
-        (lambda p: p, {}, ["preferences from 0 to 1 (1 = first wins, 0 = second wins). There is no category"]),
-        (lambda p: (p > 0.4).astype(float), {}, ["Labels: ", "1 = first wins", "0 = second wins"]),
-        (lambda p: p > 0.4, {}, ["Labels: ", "False = second wins", "True = first wins"]),
-        (
-            lambda p: 2 * (p > 0.3) - (p > 0.6),
-            {"categories": {2: "both_bad", 1: "first", 0: "second"}},
-            ["Labels: ", "1 = first wins", "2 = both bad"],
-        ),
-    ],
-)
-def test_the_summary_says_which_number_is_which(battles, rank, winner, options, words):
-    result = rank(battles[0].assign(winner=winner(battles[0]["p_a"])), ONE.format("1"), **options)
-    text = " ".join(result.explain().split())
-    for part in words:
-        assert part in text
-
-
-def test_the_summary_says_which_column_is_which(battles, rank):
-    result = rank(battles[0], SOFT.format("1"), categories={"p_tie": "both_bad"})
-    text = " ".join(result.explain().split())
-    assert "Dep. Variable: p_a + p_b + p_tie" in text
-    assert "The labels are probabilities (p_a = first wins, p_b = second wins, p_tie = both bad)." in text
-    assert result.diagnostics.outcome_kind == "probabilities"
-
-
-def test_words_need_no_explanation(battles, rank):
-    text = rank(battles[1], ONE.format("1")).explain()
-    assert "The labels are" not in text
-    assert "= first wins" not in text

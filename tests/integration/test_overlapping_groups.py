@@ -192,7 +192,7 @@ def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_p
 
 @pytest.mark.long
 def test_intervals_of_overlapping_groups_cover_together():
-    # Known first stages of the simulator; 200 samples of more tags are in benchmarks/groups.py.
+    # Known first stages of the simulator; 200 samples of more tags are in benchmarks/studies/groups.py.
     simulator, n_seeds, hits = dr.datasets.Ties(coefficients=0), 20, 0
     x = simulator.features(50_000, np.random.default_rng(1))
     mu = simulator.mu(x)

@@ -1,7 +1,5 @@
 """Fits of a functional of one's own: the numbers of the built-in ones, outputs with names, and what has no answer."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

@@ -1,9 +1,6 @@
 """Data larger than memory: parquet files and Dask DataFrames give the numbers of the same rows in memory."""
 
-from __future__ import annotations
-
 import errno
-import json
 import os
 import pathlib
 import re
@@ -14,10 +11,9 @@ import pytest
 from patsy import EvalEnvironment
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.data.frames import array_in_file, column_names, take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
-from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
+from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, StorageError
 from dmlrank.options import Options, in_objects
 
 pa = pytest.importorskip("pyarrow")
@@ -137,24 +133,6 @@ def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, tab
     assert str(checks[0]) == str(checks[1])
 
 
-@pytest.mark.long
-def test_dropped_and_missing_rows(folder, votes, tmp_path):
-    holes = votes.assign(u=votes["u"].where(votes["question_id"] % 10 != 3))
-    holes.iloc[:500].to_parquet(tmp_path / "a.parquet", index=False)
-    holes.iloc[500:].to_parquet(tmp_path / "b.parquet", index=False)
-    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    formula = "winner ~ u + center(u) + v | model_a + model_b"
-    with pytest.raises(MissingDataError, match="'u' in"):
-        dr.dml_rank(formula, tmp_path, **in_objects(options))
-    for missing in ("drop", "keep"):
-        assert_alike(
-            *(
-                dr.dml_rank(formula, data, **in_objects({"missing": missing, **options}))
-                for data in (holes, str(tmp_path))
-            )
-        )
-
-
 @pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])
 def test_columns_have_the_values_and_types_of_the_same_frame(pattern, folder, table):
     data = pattern.format(folder)
@@ -162,37 +140,6 @@ def test_columns_have_the_values_and_types_of_the_same_frame(pattern, folder, ta
     names = ["winner", "length", "u", "propensity", "question_id", "category"]
     taken, expected = take_columns(data, names), take_columns(table, names)
     pd.testing.assert_frame_equal(taken, expected)
-
-
-def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
-    n = 1200
-    table = pa.table(
-        {
-            "whole": pa.array([None if i % 5 == 0 else i for i in range(n)]),
-            "large": pa.array([None if i == 7 else 2**60 + i for i in range(n)]),
-            "yes": pa.array([i % 2 == 0 for i in range(n)]),
-            "maybe": pa.array([None if i == 3 else i % 2 == 0 for i in range(n)]),
-            "single": pa.array(np.linspace(0, 1, n).astype(np.float32)),
-            "kind": pa.array([f"k{i % 3}" for i in range(n)]).dictionary_encode(),
-            "vector": pa.array([[float(i), 1.0] for i in range(n)], pa.list_(pa.float32())),
-            "fixed": pa.array([None if i == 9 else [i, 2] for i in range(n)], pa.list_(pa.int64(), 2)),
-            "empty": pa.array([None] * n, pa.float64()),
-        }
-    )
-    try:
-        pq.write_table(table.slice(0, 500), tmp_path / "a.parquet")
-    except pa.ArrowNotImplementedError as error:
-        pytest.skip(f"this version of pyarrow cannot write the columns: {error}")
-    pq.write_table(table.slice(500), tmp_path / "b.parquet")
-    taken, expected = take_columns(tmp_path, table.column_names), take_columns(table, table.column_names)
-    for name in table.column_names:
-        if name in ("vector", "fixed"):
-            assert [None if c is None else c.tolist() for c in taken[name]] == [
-                None if c is None else c.tolist() for c in expected[name]
-            ]
-        else:
-            pd.testing.assert_series_equal(taken[name], expected[name])
-    assert taken["vector"].iloc[0].dtype == np.float32
 
 
 def test_columns_that_the_formula_does_not_need_are_not_read(folder, monkeypatch):
@@ -251,16 +198,6 @@ def test_files_and_folders_that_begin_with_an_underscore_are_left_out(folder, vo
         dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0)
 
 
-@pytest.mark.long
-def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
-    command = ["winner ~ u | model_a + model_b", str(folder), "--context", "question_id"]
-    fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--out", str(tmp_path / "fit.json")]
-    assert main(fit) == 0, capsys.readouterr().err
-    assert json.loads((tmp_path / "fit.json").read_text())
-    assert main(["check", *command]) == 0
-    assert "900" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.long
 def test_a_dask_frame_is_read_partition_by_partition(known, votes):
@@ -299,3 +236,34 @@ def test_the_code_of_the_page_runs():
     }
     exec(compile(cell, "scale.md", "exec"), namespace)
     assert namespace["from_files"].params.equals(namespace["in_memory"].params)
+
+
+def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
+    n = 1200
+    table = pa.table(
+        {
+            "whole": pa.array([None if i % 5 == 0 else i for i in range(n)]),
+            "large": pa.array([None if i == 7 else 2**60 + i for i in range(n)]),
+            "yes": pa.array([i % 2 == 0 for i in range(n)]),
+            "maybe": pa.array([None if i == 3 else i % 2 == 0 for i in range(n)]),
+            "single": pa.array(np.linspace(0, 1, n).astype(np.float32)),
+            "kind": pa.array([f"k{i % 3}" for i in range(n)]).dictionary_encode(),
+            "vector": pa.array([[float(i), 1.0] for i in range(n)], pa.list_(pa.float32())),
+            "fixed": pa.array([None if i == 9 else [i, 2] for i in range(n)], pa.list_(pa.int64(), 2)),
+            "empty": pa.array([None] * n, pa.float64()),
+        }
+    )
+    try:
+        pq.write_table(table.slice(0, 500), tmp_path / "a.parquet")
+    except pa.ArrowNotImplementedError as error:
+        pytest.skip(f"this version of pyarrow cannot write the columns: {error}")
+    pq.write_table(table.slice(500), tmp_path / "b.parquet")
+    taken, expected = take_columns(tmp_path, table.column_names), take_columns(table, table.column_names)
+    for name in table.column_names:
+        if name in ("vector", "fixed"):
+            assert [None if c is None else c.tolist() for c in taken[name]] == [
+                None if c is None else c.tolist() for c in expected[name]
+            ]
+        else:
+            pd.testing.assert_series_equal(taken[name], expected[name])
+    assert taken["vector"].iloc[0].dtype == np.float32

@@ -1,7 +1,5 @@
 """Pairs without order: against the estimator written out, what it gains, and the test of its assumption."""
 
-from __future__ import annotations
-
 import re
 import warnings
 
@@ -76,46 +74,6 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
     np.testing.assert_allclose(fit.cov_params(), covariance.matrix, rtol=1e-8, atol=1e-12)
 
 
-def test_a_column_of_expected_counts_is_the_array_of_expected_counts(draw_mu, rank):
-    rng = np.random.default_rng(3)
-    mu = without_order(draw_mu(rng, 60, 3, 3))
-    propensity = rng.uniform(0.3, 0.9, size=(60, 3, 3))
-    votes = simulate(rng, mu, propensity)
-    total = either_order(propensity)
-    at = votes.dropna()
-    places = [at[name].str[1:].astype(int) for name in ("prompt", "model_a", "model_b")]
-    votes.loc[at.index, "expected"] = total[tuple(places)]
-    options = {"position_bias": False, "mu": mu, "functional": "bt"}
-    array, column = rank(votes, propensity=total, **options), rank(votes, propensity="expected", **options)
-    np.testing.assert_array_equal(array.params, column.params)
-    np.testing.assert_array_equal(array.cov_params(), column.cov_params())
-
-
-def both_settings(rank, share_first, seed, n=4000, mu=None):
-    """Standard errors of the correction with and without order, true nuisances, a share of one order."""
-    rng = np.random.default_rng(seed)
-    mu = np.broadcast_to(np.array([0.5, 0.3, 0.2]), (n, 3, 3, 3)) * ~np.eye(3, dtype=bool)[:, :, None]
-    mu = without_order(mu)
-    rate = np.where(np.triu(np.ones((3, 3))), share_first, 1 - share_first) * 0.5 * ~np.eye(3, dtype=bool)
-    propensity = np.broadcast_to(rate, (n, 3, 3))
-    votes = simulate(rng, mu, propensity)
-    ordered = rank(votes, mu=mu, propensity=propensity, floor=0)
-    merged = rank(votes, mu=mu, propensity=either_order(propensity), floor=0, position_bias=False)
-    return ordered, merged
-
-
-def test_with_balanced_orders_both_settings_agree(rank):
-    ordered, merged = both_settings(rank, 0.5, seed=0)
-    np.testing.assert_allclose(merged.bse / ordered.bse, 1, atol=0.02)
-    assert ((merged.params - ordered.params).abs() < ordered.bse).all()
-
-
-@pytest.mark.long
-def test_with_one_order_rare_merging_gains_by_the_ratio_of_the_derivation(rank):
-    ordered, merged = both_settings(rank, 0.85, seed=1, n=6000)
-    np.testing.assert_allclose((ordered.bse / merged.bse) ** 2, 1 / (4 * 0.85 * 0.15), rtol=0.1)
-
-
 @pytest.mark.long
 def test_learners_and_estimated_propensities_see_both_orders(rank):
     simulator = dr.datasets.Ties()
@@ -142,12 +100,6 @@ def test_pairs_shown_in_one_order_only_are_compared(rank):
         assert rank(one_order, min_labels=10, position_bias=order).graph.complete
 
 
-def test_weights_that_do_not_mirror_are_refused(rank):
-    votes = simulate(np.random.default_rng(6), np.full((60, 3, 3, 3), 1 / 3), np.full((60, 3, 3), 0.5))
-    with pytest.raises(dr.DmlrankError, match="position_bias"):
-        rank(votes, position_bias=False, category_weights=((1, 0, 0.2), (0, 1, 0.5)))
-
-
 def test_given_probabilities_and_counts_have_to_ignore_order(rank, draw_mu):
     rng = np.random.default_rng(7)
     mu, propensity = draw_mu(rng, 60, 3, 3), rng.uniform(0.2, 0.8, size=(60, 3, 3))
@@ -156,18 +108,6 @@ def test_given_probabilities_and_counts_have_to_ignore_order(rank, draw_mu):
         rank(votes, position_bias=False, mu=mu)
     with pytest.raises(dr.DmlrankError):
         rank(votes, position_bias=False, mu=without_order(mu), propensity=propensity)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("merged", [False, True])
-def test_the_position_test_rejects_as_often_as_it_should(rank, merged):
-    mu = without_order(np.full((400, 3, 3, 3), 1 / 3) * ~np.eye(3, dtype=bool)[:, :, None])
-    z = []
-    for seed in range(40):
-        votes = simulate(np.random.default_rng(seed), mu[:150], np.full((150, 3, 3), 0.3))
-        z.append(rank(votes, position_bias=not merged, propensity="marginal").diagnostics.position_z)
-    assert 0.75 < np.std(z) < 1.3
-    assert abs(np.mean(z)) < 0.45
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -234,49 +174,3 @@ def test_a_fit_that_ignores_order_says_which_scores_that_touches(share_first):
     assert {name for name, _ in fit.diagnostics.uneven_orders} == set("abcd" * (share_first == 0.9))
     without = dr.dml_rank(FORMULA, uneven_votes(0.0, share_first), position_bias=False, rng=0)
     assert "half of" not in without.explain()
-
-
-@pytest.mark.parametrize("share_first", [0.5, 0.9])
-def test_a_check_says_that_balanced_orders_favour_no_model(share_first):
-    said = " ".join(str(dr.check("winner ~ 1 | model_a + model_b", uneven_votes(0.15, share_first))).split())
-    assert ("orders are in balance, so that this favours no model" in said) == (share_first == 0.5)
-
-
-def test_a_fit_that_takes_order_into_account_has_nothing_to_warn_of():
-    votes = uneven_votes(0.15, 0.8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", dr.DmlrankWarning)
-        ordered = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, functional="bt", rng=0, n_jobs=1)
-    assert abs(ordered.params["d"]) < 2.5 * ordered.bse["d"]
-
-
-@pytest.mark.parametrize("ordered", [True, False])
-def test_the_size_of_the_position_effect_is_told_with_an_interval(rank, ordered):
-    rng = np.random.default_rng(8)
-    names = np.array(["m0", "m1", "m2"])
-    first = rng.integers(3, size=3000)
-    second = (first + rng.integers(1, 3, size=3000)) % 3
-    winner = np.where(rng.random(3000) < 0.55, "model_a", "model_b")
-    frame = pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner})
-    fit = dr.dml_rank(FORMULA, frame, position_bias=ordered, rng=0)
-    pattern = (
-        r" model wins ([\d.]+) of 100 when shown first \(95 % interval by itself ([\d.]+) to ([\d.]+)\), "
-        r"([\d.]+) when second"
-    )
-    wins, low, high, other = map(float, re.search(pattern, " ".join(fit.explain().split())).groups())
-    assert wins + other == pytest.approx(100)
-    of_pairs = [
-        (frame.loc[(first == j) & (second == k), "winner"] == "model_a").mean()
-        for j in range(3)
-        for k in range(3)
-        if j != k
-    ]
-    assert wins == pytest.approx(100 * np.mean(of_pairs), abs=0.3)
-    assert low < 55 < high
-    # The interval is one of one look, which a view of several looks does not show.
-    shown = " ".join(fit.sequential(3000).explain().split())
-    assert f"a model wins {wins} of 100 when shown first, {other} when second" in shown
-    half_width = 100 * 1.96 * np.sqrt(0.25 / 3000)
-    assert (high - low) / 2 == pytest.approx(half_width, rel=0.05)
-    # The summary names it where order is part of the fit.
-    assert bool(re.search(pattern, " ".join(fit.summary().notes))) == ordered

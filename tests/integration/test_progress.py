@@ -1,7 +1,5 @@
 """Progress: silent by default, a function of the caller, a bar on a terminal, lines in a log."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

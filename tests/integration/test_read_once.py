@@ -1,7 +1,5 @@
 """The user's frame is read once in a fit: rows that come in another order the next time change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,50 +45,12 @@ def restless(battles):
         yield relation
 
 
-def by_context(contexts, models):
-    """Propensities that depend on the context: a shift of its rows against each other would show."""
-    sizes = contexts["length"].to_numpy(dtype=float)
-    level = 0.02 + 0.05 * (sizes - sizes.min()) / np.ptp(sizes)
-    return np.tile(level[:, None, None], (1, len(models), len(models)))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"judge": "verdict"},
-        {"propensity": by_context},
-        {"propensity": by_context, "judge": "verdict"},
-        {"cov_type": "cluster", "cov_kwds": {"groups": "site"}},
-        {"weights": "length"},
-    ],
-)
-@pytest.mark.long
-def test_verdicts_functions_clusters_and_weights_stay_with_their_rows(battles, restless, options):
-    given = {"learner": constant_shares, "propensity": "marginal"} | OPTIONS | options
-    expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)) for data in (battles, restless))
-    np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
-    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
-
-
 def test_groups_of_a_feature_are_those_of_the_fit(battles, restless):
     given = OPTIONS | {"learner": constant_shares, "propensity": "marginal"}
     expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)).by("category") for data in (battles, restless))
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
     expected, found = (dr.dml_rank(FORMULA, data, **in_objects(given)).by("~ length") for data in (battles, restless))
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-6)
-
-
-def test_propensity_features_stay_with_their_rows(battles, restless):
-    def selection(data):
-        result = dr.dml_rank(
-            "winner ~ 1 | model_a + model_b",
-            data,
-            **in_objects({"propensity": "~ length", "learner": constant_shares, **OPTIONS}),
-        )
-        found = result.steps.data
-        return pd.Series(found.by_context("length"), index=found.context_ids).sort_index()
-
-    pd.testing.assert_series_equal(selection(restless), selection(battles), check_names=False)
 
 
 def test_a_later_reading_of_other_rows_is_refused(battles, restless):

@@ -1,7 +1,5 @@
 """Files of benchmark scores on the command line: the results are those of ``pairs_from_scores`` in Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,20 +42,6 @@ def same(one, other):
 
 
 @pytest.mark.long
-def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, capsys, tmp_path):
-    res = dr.dml_rank(FORMULA, dr.data.pairs_from_scores(long, prompt="task", model="model", score="accuracy"), rng=0)
-    long.to_csv(tmp_path / "long.csv", index=False)
-    long.to_json(tmp_path / "long.json", orient="records")
-    wide.drop(columns="topic").to_csv(tmp_path / "wide.csv", index=False)
-    columns = ["--scores", "task", "model", "accuracy"]
-    same(fit_file(capsys, tmp_path, str(tmp_path / "long.csv"), *columns), res)
-    same(fit_file(capsys, tmp_path, str(tmp_path / "long.json"), *columns), res)
-    same(fit_file(capsys, tmp_path, FORMULA, str(tmp_path / "long.csv"), *columns), res)
-    same(fit_file(capsys, tmp_path, str(tmp_path / "wide.csv"), "--scores", "task"), res)
-    assert set(res.params.index) == set(MODELS)
-
-
-@pytest.mark.long
 def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, ignore_warnings):
     pytest.importorskip("pyarrow")
     wide.to_parquet(tmp_path / "wide.parquet")
@@ -73,19 +57,6 @@ def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, igno
         fitted,
         dr.dml_rank(formula, pairs, **in_objects({"rng": 0, "tune": None, "n_jobs": 1, "n_folds": 2, **cluster})),
     )
-
-
-def test_from_scores_to_a_page_with_two_commands(long, capsys, tmp_path, ignore_warnings):
-    pytest.importorskip("jinja2")
-    file, page = tmp_path / "scores.csv", tmp_path / "board.html"
-    long.to_csv(file, index=False)
-    columns = ["--scores", "task", "model", "accuracy"]
-    assert main(["check", str(file), *columns]) == 0
-    assert "derived from scores" in capsys.readouterr().out
-    assert main(["fit", str(file), *columns, "--report", str(page)]) == 0
-    assert "4.10" in page.read_text(encoding="utf-8")
-    assert main(["compare", str(file), *columns, "--functional", "borda", "bt"]) == 0
-    assert "4.10" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Texts that stand under several contexts: found, warned of, and never split over folds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -96,21 +94,6 @@ def test_check_says_it_once(data):
 def test_what_the_advice_says_stops_the_warning(data):
     assert not repeats_told(fit(data, context="prompt"))
     assert not repeats_told(fit(data, cov_type="cluster", cov_kwds={"groups": "prompt"}))
-
-
-def test_without_context_the_repeats_are_warned_of_too(data):
-    (told,) = repeats_told(fit(data, context=None))
-    assert "context='prompt' joins them" in told
-
-
-@pytest.mark.long
-def test_held_out_labels_are_not_those_of_the_same_text(data):
-    """Dealt by identifier, a text is learnt from its copies: its log-loss was 0.67 where that of a new text is 0.76."""
-    losses = [
-        fit(table, FORMULAS["vectors"], tune={"n_estimators": 50}).diagnostics.log_loss
-        for table in (data, data.assign(id=data["prompt"]))
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=0.08)
 
 
 def test_contexts_of_their_own_are_dealt_as_ever(data):

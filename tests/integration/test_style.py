@@ -1,19 +1,13 @@
 """Fits that adjust for style: what they estimate, what does not change them, and what they refuse."""
 
-from __future__ import annotations
-
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 from tests.styled import Styled
-from tests.support import needs
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
@@ -89,58 +83,6 @@ def test_rank_changes_hold_jointly(fitted):
     assert (changes["p_adjusted"][abs(shift) > 5] < 0.01).all()
 
 
-@pytest.mark.long
-def test_borda_and_orders_that_matter(battles):
-    options = OPTIONS | {"functional": "borda", "position_bias": True}
-    fitted = dr.dml_rank(FORMULA, battles, **in_objects({"adjust": ADJUST, **options}))
-    truth = Styled().truth("borda")
-    assert (abs(fitted.params - truth.equal) < 4 * fitted.bse).all()
-    assert (abs(fitted.style.params - truth.slopes) < 4 * fitted.style.bse).all()
-    assert fitted.style.table["equal"].mean() == pytest.approx(0.5)
-
-
-def test_every_column_has_a_head_of_its_own_in_csv(fitted):
-    frame = pd.read_csv(io.StringIO(fitted.style.summary().as_csv()), index_col="model")
-    table = fitted.style.table
-    for board in ("raw", "averaged", "equal"):
-        np.testing.assert_allclose(frame[board], table[board], atol=0.006)
-        errors = frame[f"{board} std err"].str.strip("()").astype(float)
-        np.testing.assert_allclose(errors, table[f"{board}_se"], atol=0.006)
-    assert frame["rank raw"].tolist() == table["rank_raw"].tolist()
-    assert frame["rank equal"].tolist() == table["rank_equal"].tolist()
-    assert list(frame)[-3:] == ["change", "change CI", "shift P"]
-
-
-@pytest.mark.long
-@needs("jinja2")
-def test_a_page_begins_with_the_leaderboards_side_by_side(fitted):
-    page = fitted.report()
-    start, end = page.index('id="overview"'), page.index('id="b0"')
-    overview = page[start:end]
-    for head in ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P"):
-        assert f"<bdi>{head}</bdi>" in overview
-    first = fitted.style.table.iloc[0]
-    assert f"{first['equal']:.2f}"[:-1] in overview
-    assert "log_length" in overview
-    assert "std. err." in overview
-    assert "See .style" not in page
-    assert "without the adjustment for style" in page
-    assert 'id="overview"' not in fitted.update(adjust=None).report()
-
-
-@pytest.mark.long
-@needs("jinja2")
-def test_a_command_prints_the_leaderboards(battles, tmp_path, capsys):
-    file, page = tmp_path / "battles.csv", tmp_path / "board.html"
-    battles.to_csv(file, index=False)
-    options = ["--functional", "bt", "--adjust", ADJUST, "--rng", "0", "--position-bias", "no", "--report", str(page)]
-    assert main(["fit", FORMULA, str(file), *options]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Scores Adjusted for Style" in shown
-    assert "at equal style" in shown
-    assert "Averaged over style" in page.read_text(encoding="utf-8")
-
-
 # --- what does not change the estimates ---------------------------------------------------------------------------
 
 
@@ -155,27 +97,6 @@ def test_the_order_of_the_answers_does_not_matter(battles):
     again = dr.dml_rank(FORMULA, half, **in_objects(options))
     same_scores(fitted, again, rtol=1e-6)
     np.testing.assert_allclose(fitted.style.params, again.style.params, rtol=1e-6)
-
-
-def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
-    scaled = battles.assign(log_length=10 * battles["log_length"])
-    again = dr.dml_rank(FORMULA, scaled, **in_objects({"adjust": ADJUST, **OPTIONS}))
-    same_scores(fitted, again, rtol=1e-7)
-    np.testing.assert_allclose(again.style.params * [10, 1], fitted.style.params, rtol=1e-7)
-
-
-@pytest.mark.long
-def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
-    # Two votes on every prompt, the second one on other answers of the same models.
-    rng = np.random.default_rng(0)
-    first = battles.assign(prompt=np.arange(len(battles)))
-    second = first.assign(log_length=first["log_length"] + 0.3 * rng.normal(size=len(first)))
-    both = pd.concat([first, second], ignore_index=True)
-    fitted = dr.dml_rank(FORMULA, both, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
-    assert fitted.diagnostics.n_comparisons == len(first)
-    assert fitted.diagnostics.n_votes == 2 * len(first)
-    only_first = dr.dml_rank(FORMULA, first, **in_objects({"adjust": ADJUST, "context": "prompt", **OPTIONS}))
-    assert not np.allclose(only_first.params, fitted.params)
 
 
 # --- options and methods ------------------------------------------------------------------------------------------
@@ -194,14 +115,6 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(every["all"].params, fitted.params, rtol=1e-9)
     np.testing.assert_allclose(every["all"].style.params, fitted.style.params, rtol=1e-9)
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
-
-
-@pytest.mark.long
-def test_weights_and_fixed_prompts(battles, fitted):
-    n = len(battles)
-    doubled = fitted.update(weights=np.full(n, 2.0))
-    same_scores(fitted, doubled)
-    assert (fitted.update(prompts="fixed").bse <= fitted.bse + 1e-12).all()
 
 
 @pytest.mark.long
@@ -342,10 +255,3 @@ def test_a_column_of_another_order_of_magnitude_needs_another_unit(unit):
     frame = one_column(n=300)
     with pytest.raises(DataError, match="unit"):
         slope_of(frame.assign(style=frame["style"] * unit))
-
-
-def test_the_checks_do_not_depend_on_the_unit():
-    frame = one_column(noise=0.0)
-    for unit in (1e-7, 1e7):
-        with pytest.warns(IntervalWarning, match="style column 'style'"):
-            slope_of(frame.assign(style=frame["style"] * unit))

@@ -1,7 +1,5 @@
 """Words of other programs and odd column names: taken, or answered with what stands for them here."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -10,11 +8,6 @@ from dmlrank.exceptions import DmlrankError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
 LEAD = "winner ~ {} | model_a + model_b"
-
-
-@pytest.fixture(scope="module")
-def battles():
-    return dr.datasets.simulate_arena(n=300, rng=0)
 
 
 def message(formula, data, **options):
@@ -33,8 +26,8 @@ def message(formula, data, **options):
         ("winner ~ 1 | `model.a` + model_b", "Q('model.a'), not in backticks"),
     ],
 )
-def test_odd_column_names_are_written_in_quotes(battles, formula, shown):
-    odd = battles.assign(**{"prompt.len": battles["length"], "my col": 1.0, "model.a": battles["model_a"]})
+def test_odd_column_names_are_written_in_quotes(small_arena, formula, shown):
+    odd = small_arena.assign(**{"prompt.len": small_arena["length"], "my col": 1.0, "model.a": small_arena["model_a"]})
     assert shown in message(formula, odd)
     read = dr.check("winner ~ Q('prompt.len') | Q('model.a') + model_b", odd, pairs=dr.Pairs(min_labels=1))
     assert read.n_contexts == 300
@@ -52,20 +45,20 @@ def test_odd_column_names_are_written_in_quotes(battles, formula, shown):
         ("winsorise(length)", "pass env={'winsorise': function}"),
     ],
 )
-def test_functions_of_other_programs_have_an_equivalent_and_no_guess(battles, call, shown):
-    told = message(LEAD.format(call), battles)
+def test_functions_of_other_programs_have_an_equivalent_and_no_guess(small_arena, call, shown):
+    told = message(LEAD.format(call), small_arena)
     assert shown in told
     assert "did you mean" not in told
 
 
-def test_numpy_is_known_wherever_the_formula_is_written(battles):
-    assert dr.check(LEAD.format("np.log(length + 1)"), battles, env={}).features == ("np.log(length + 1)",)
+def test_numpy_is_known_wherever_the_formula_is_written(small_arena):
+    assert dr.check(LEAD.format("np.log(length + 1)"), small_arena, env={}).features == ("np.log(length + 1)",)
 
 
 @pytest.mark.parametrize("name", ["HC1", "HC2", "HC3", "nonrobust", "HAC"])
-def test_covariances_of_statsmodels_are_answered(battles, name):
+def test_covariances_of_statsmodels_are_answered(small_arena, name):
     with pytest.raises(OptionError, match=name):
-        dr.dml_rank(LEAD.format("1"), battles, cov_type=name)
+        dr.dml_rank(LEAD.format("1"), small_arena, cov_type=name)
 
 
 def test_hc0_is_robust(arena_result):
@@ -73,15 +66,17 @@ def test_hc0_is_robust(arena_result):
 
 
 @pytest.mark.parametrize("kind", [lambda c: c, lambda c: c.to_numpy(), lambda c: c.to_frame()])
-def test_values_in_place_of_a_column_are_refused_with_what_to_do(battles, kind):
+def test_values_in_place_of_a_column_are_refused_with_what_to_do(small_arena, kind):
     with pytest.raises(OptionTypeError):
-        dr.dml_rank(LEAD.format("1"), battles, cov_type="cluster", cov_kwds={"groups": kind(battles["category"])})
+        dr.dml_rank(
+            LEAD.format("1"), small_arena, cov_type="cluster", cov_kwds={"groups": kind(small_arena["category"])}
+        )
     with pytest.raises(OptionTypeError):
-        dr.check(LEAD.format("1"), battles, context=kind(battles["question_id"]))
+        dr.check(LEAD.format("1"), small_arena, context=kind(small_arena["question_id"]))
 
 
-def test_a_short_array_of_names_is_a_list_of_columns(battles):
-    assert dr.check(LEAD.format("1"), battles, context=np.array(["question_id", "category"])).n_contexts == 300
+def test_a_short_array_of_names_is_a_list_of_columns(small_arena):
+    assert dr.check(LEAD.format("1"), small_arena, context=np.array(["question_id", "category"])).n_contexts == 300
 
 
 @pytest.mark.parametrize(("word", "own"), [("greater", "larger"), ("less", "smaller")])
@@ -90,17 +85,3 @@ def test_sides_have_scipys_words_too(arena_result, word, own):
     assert pairs[0].equals(pairs[1])
     tests = [arena_result.t_test(("gpt-4", "claude-v1"), side=side).pvalue for side in (word, own)]
     np.testing.assert_array_equal(*tests)
-
-
-def test_every_summary_takes_a_title(arena_result):
-    shown = arena_result.summary(title="My <arena>")
-    assert shown.as_text().splitlines()[0].strip() == "My <arena>"
-    assert "My &lt;arena&gt;" in shown.as_html()
-    summaries = {
-        "pairwise tests": arena_result.t_test_pairwise().summary,
-        "comparison": dr.compare(arena_result, arena_result.update(estimator="bt_mle")).summary,
-        "projection": arena_result.by("~ 1").summary,
-    }
-    for title, summary in summaries.items():
-        assert summary(title=title).title == title
-        assert summary(title=title).rows == summary().rows

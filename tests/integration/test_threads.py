@@ -1,7 +1,5 @@
 """Fits in several threads: each has its own warnings, and the filters of the process stay as they were."""
 
-from __future__ import annotations
-
 import warnings
 from threading import Event, Thread
 

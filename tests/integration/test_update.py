@@ -1,7 +1,5 @@
 """An update is the fit that its options describe, at the price of what they touch; results stay as they are."""
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from dataclasses import FrozenInstanceError, asdict
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import ColumnError, FrameTypeError, NuisanceError, OptionError
+from dmlrank.exceptions import ColumnError, FrameTypeError, OptionError
 from dmlrank.functionals import BradleyTerry
 from dmlrank.nuisance.all_pairs import predict as all_pairs
 from dmlrank.options import OPTIONS as ALL_OPTIONS
@@ -137,12 +135,6 @@ def test_an_update_of_an_update_is_a_fresh_fit(battles, results, rank):
     assert_equal(made, rank(battles.frame, FORMULA, **(OPTIONS | together)))
 
 
-def test_back_to_robust_drops_the_clusters(results):
-    clustered = quietly(results.update, **CHANGES["one-way clusters"])
-    assert clustered.estimates.description.clusters == ("topic",)
-    assert_equal(clustered.update(cov_type="robust"), results)
-
-
 def test_warnings_stay_in_the_diagnostics(battles, rank):
     graph = {"graph": PAIR_0_1_MISSING}
     warned = rank(battles.frame, FORMULA, **(OPTIONS | graph))
@@ -163,12 +155,6 @@ def test_no_booster_is_trained_again(results, trained, name):
     assert not trained
 
 
-@pytest.mark.parametrize("name", ["bt", "rank centrality"])
-def test_another_functional_costs_one_pass_over_the_contexts(results, scored, name):
-    quietly(results.update, **CHANGES[name])
-    assert sum(scored) <= ONE_PASS + ONE_PASS_OF_EACH_FOLD
-
-
 def test_another_functional_of_known_propensities_costs_one_pass(battles, rank, trained, scored):
     given = rank(battles.frame, FORMULA, **(OPTIONS | {"propensity": "shown"}))
     assert len(trained) == 2
@@ -178,15 +164,6 @@ def test_another_functional_of_known_propensities_costs_one_pass(battles, rank, 
     quietly(given.update, functional="bt")
     assert not trained
     assert sum(scored) <= ONE_PASS + ONE_PASS_OF_EACH_FOLD
-
-
-@pytest.mark.parametrize("name", ["alpha", "plug-in"])
-@pytest.mark.parametrize("functional", ["borda", "bt"])
-def test_what_touches_no_probability_scores_nothing(results, scored, functional, name):
-    fit = quietly(results.update, functional=functional)
-    scored.clear()
-    quietly(fit.update, **CHANGES[name])
-    assert not scored
 
 
 def test_a_fit_trains_each_first_stage_once_per_fold(battles, rank, trained, scored):
@@ -226,14 +203,6 @@ def test_other_rows_lack_a_column_or_are_no_frame(battles, results):
         results.update(data="battles.csv")
 
 
-def test_arrays_of_other_rows_have_to_be_given_again(battles, results, ignore_warnings):
-    some = first_prompts(battles.frame)
-    known = quietly(results.update, mu=battles.mu)
-    with pytest.raises(NuisanceError, match="200, 4, 4, 4"):
-        known.update(data=some)
-    assert known.update(data=some, mu=battles.mu[:200]).nobs == 200
-
-
 def test_results_do_not_change(battles, results):
     text, params = results.summary().as_text(), results.params.copy()
     for handed_out in (results.params, results.bse, results.plugin, results.cov_params(), results.predict()):
@@ -268,16 +237,6 @@ def test_objects_that_are_bound_already_keep_what_they_were_given(results):
     # What is printed about ties, and the win shares beside the scores, follow the weights that the scores have.
     assert own.summary().as_text() == other.summary().as_text()
     assert own.to_json() == other.to_json()
-
-
-def test_an_object_with_edge_weights_of_its_own_says_so(results):
-    n_models = len(results.params)
-    weights = 1.0 + np.add.outer(np.arange(n_models), np.arange(n_models))
-    np.fill_diagonal(weights, 0)
-    own = quietly(results.update, functional=BradleyTerry(edge_weights=weights))
-    other = quietly(results.update, functional="bt", edge_weights=weights)
-    assert own.to_json() == other.to_json()
-    assert "given" in own.summary().as_text()
 
 
 @pytest.mark.parametrize(

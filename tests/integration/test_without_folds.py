@@ -1,14 +1,11 @@
 """Fits without features: one pilot of mu from all labels, one step, no folds and no seed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
 from dmlrank.estimation.cross_fitting import mu_by_fold
-from dmlrank.exceptions import DataError
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
 from dmlrank.options import in_objects
 
@@ -138,19 +135,6 @@ def test_repetitions_are_not_repeated():
         result = dr.dml_rank(PLAIN, battles, rng=0, learning=dr.Learning(n_rep=3))
     assert result.estimates.description.n_rep == 1
     assert np.array_equal(result.params, dr.dml_rank(PLAIN, battles, rng=1).params)
-
-
-def test_features_of_the_propensity_keep_the_folds():
-    battles = dr.datasets.simulate_arena(n=800, rng=0)
-    result = dr.dml_rank(
-        PLAIN, battles, rng=0, propensity="~ length", learning=dr.Learning(n_folds=3), context="question_id"
-    )
-    assert result.estimates.description.n_folds == 3
-
-
-def test_one_prompt_is_refused():
-    with pytest.raises(DataError, match="1 context"):
-        rank(sparse_crowd(n_prompts=1, big=False))
 
 
 def test_no_rank_where_a_standard_error_rests_on_fewer_than_three_prompts(tmp_path):

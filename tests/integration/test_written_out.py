@@ -1,7 +1,5 @@
 """The whole fit with known nuisances against the estimator written out with loops and an explicit Jacobian."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import eigh
@@ -20,7 +18,6 @@ SCHEMES = [("half", 2), ("half", 5), ("paper", 4)]
 EDGES = {
     "complete": ~np.eye(4, dtype=bool),
     "path with a chord": np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=bool),
-    "star": np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], dtype=bool),
 }
 STEP = 1e-30
 
@@ -349,21 +346,3 @@ def test_plugin_scores_and_covariance(draw_battles, rank, name, graph):
     debiased = rank(battles.frame, functional=option, **options)
     np.testing.assert_allclose(debiased.plugin, expected[0], rtol=1e-10)
     assert np.abs(debiased.params - debiased.plugin).max() > 1e-3
-
-
-def test_the_hub_of_a_star_is_fixed_in_the_transition_walk(draw_battles, rank):
-    battles = draw_battles(np.random.default_rng(11), 40, edges=EDGES["star"], n_pairs=2)
-    results = rank(
-        battles.frame,
-        functional="rank_centrality",
-        mu=battles.mu,
-        propensity=battles.propensity,
-        graph=EDGES["star"],
-        floor=0,
-    )
-    importance = EDGES["star"].astype(float)
-    assert_same(results, written_out(lambda mu: rank_centrality(mu, CategoryWeights.half(3), importance), battles))
-    assert results.params["m0"] == pytest.approx(1 / 4)
-    assert results.bse["m0"] == 0
-    assert (results.bse.drop("m0") > 0).all()
-    assert np.linalg.matrix_rank(results.cov_params(), tol=1e-12) == 2

@@ -1,7 +1,5 @@
 """Settings of hypothesis: the same examples in every run, unless more are asked for."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 

@@ -1,7 +1,5 @@
 """A minute of the generated inputs of benchmarks/fuzz.py: the same cases in every run, without a finding."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

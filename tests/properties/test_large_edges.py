@@ -1,7 +1,5 @@
 """Data of extreme size: a thousand models, 300,000 clusters, 5,000 features; minutes, and so no part of the suite."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

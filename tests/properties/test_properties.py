@@ -3,22 +3,16 @@
 ``DMLRANK_EXAMPLES=200 python -m pytest -n 2 tests/properties`` tries more arenas than the few of every run.
 """
 
-from __future__ import annotations
-
-import io
-import json
 import pickle
 import warnings
-from contextlib import redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.options import in_objects
 
 from ..support import from_benchmarks, optional
@@ -317,50 +311,3 @@ def test_groups_of_a_partition_average_to_the_scores(arena, functional, column):
     mean = sum(groups[name].params * counts[name] for name in groups.groups) / counts.sum()
     np.testing.assert_allclose(mean, one.params, rtol=0, atol=1e-9 * (1 + np.abs(one.params).max()))
     assert sum(groups[name].nobs for name in groups.groups) == one.nobs
-
-
-WRITERS = {
-    "csv": lambda frame, path: frame.to_csv(path, index=False),
-    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
-    "csv.gz": lambda frame, path: frame.to_csv(path, index=False),
-    "json": lambda frame, path: path.write_text(json.dumps(frame.to_dict("records"))),
-    "jsonl": lambda frame, path: path.write_text("\n".join(map(json.dumps, frame.to_dict("records")))),
-    "parquet": lambda frame, path: frame.to_parquet(path),
-}
-WORDS = {"4.1", "4.10", "001", "1e10", "-", "=1", "a b", "nan", "None", "é", '"quoted"', "x,y", "ab\tc", "'"}
-
-
-@given(
-    arena=arenas(),
-    options=options_of(),
-    ending=st.sampled_from(sorted(WRITERS)),
-    names=st.permutations(sorted(WORDS)),
-)
-@example(  # A column of names in which one is empty of letters and digits.
-    arena=arenas_module.draw_arena(np.random.default_rng(0), n_votes=40, n_models=3, n_categories=2),
-    options={"functional": "borda", "min_labels": 1, "propensity": "marginal", "rng": 0},
-    ending="csv",
-    names=["-", "1", "01", "a", "b", "c"],
-)
-def test_the_command_line_stores_what_the_api_does(arena, options, ending, names, tmp_path):
-    """The same bits from a file as from the frame that it was written from."""
-    called = dict(zip(arena.models, names, strict=False))
-    frame = arena.frame.assign(**{role: arena.frame[role].map(called) for role in ("model_a", "model_b")})
-    path = tmp_path / f"battles.{ending}"
-    if ending == "parquet":
-        assert pa.Table is not None
-    WRITERS[ending](frame, path)
-    words = ["fit", FORMULA, str(path), "--out", str(tmp_path / "out.json")]
-    for name, value in options.items():
-        text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-        words += ["--set", f"{name}={text}"]
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        status = main(words)
-    expected = fit(frame, **options)
-    assert status == int(isinstance(expected, type))
-    if status == 0:
-        written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-        # The command line adds the rows of its table.
-        assert {row["model"] for row in written.pop("models")} == set(expected.models)
-        assert written == json.loads(expected.to_json())

@@ -4,8 +4,6 @@ Each has its source. Data and figures are typed in, or stand in the files that b
 maximum likelihood where a source has that.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 

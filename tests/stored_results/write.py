@@ -8,8 +8,6 @@ after the release:
 Beside the files, ``expected.json`` has the numbers that a reader has to return.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """The table of options is what the signature, the checks, the readers and the stored description say."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import typing
@@ -37,7 +35,12 @@ def test_the_signature_has_the_options_with_their_defaults():
 
 
 def test_words_in_the_signature_are_those_of_the_table():
-    hints = {name: p.annotation for name, p in inspect.signature(dr.dml_rank, eval_str=True).parameters.items()}
+    hints = {
+        name: p.annotation
+        for name, p in inspect.signature(
+            dr.dml_rank, locals={"Plan": dr.planning.Plan}, eval_str=True
+        ).parameters.items()
+    }
     literal = {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
     assert len(literal) == 3
     assert literal == {name: OPTIONS[name].words for name in literal}
@@ -103,3 +106,17 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
         else:
             with pytest.raises(OptionError, match=option):
                 options_of_fit(**given)
+
+
+def test_what_no_estimator_of_a_kind_uses():
+    unused = {name: {key for key, option in OPTIONS.items() if name not in option.used_by} for name in ESTIMATORS}
+    of_scores = {"lower_is_better", "bounds"}
+    learnt = {"average", "adjust", "judge", "judge_as", "second_order", "propensity", "mu", "learner", "tune", "floor"}
+    likelihood = of_scores | learnt | {"n_folds", "n_rep", "weights", "min_labels", "edge_weights"}
+    assert unused == {
+        "debiased": of_scores,
+        "plugin": of_scores | {"adjust", "second_order"},
+        "bt_restricted": of_scores | {"adjust", "average", "judge", "second_order"},
+        "bt_mle": likelihood | {"prompts"},
+        "bt_contextual": likelihood | {"position_bias"},
+    }

@@ -75,7 +75,7 @@ class Board:
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
     remarks: Titles and paragraphs of further sections below the leaderboard.
-    pictures: Titles, pictures (SVG) and paragraphs of further sections with a picture.
+    pictures: Titles, tables (HTML) and paragraphs of further sections with a table.
     about: A sentence below the leaderboard's title; may be empty.
     """
 

@@ -1,4 +1,4 @@
-"""The forest plot, the matrix of differences and scores against costs of a page, as SVG."""
+"""The forest plot and the matrix of differences of a page, as SVG."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import html
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ...data.preferences import FloatArray
-from ...plotting.front_chart import by_importance, is_logarithmic, log_ticks, n_named, names_with_room
 from ...tables.display_text import fixed_text, inert
 
 # Heights in pixels: of a row, and above and below the rows.
@@ -205,79 +203,3 @@ def _heads(names: Sequence[str], left: float, top: float, size: float) -> str:
         sides += f'<text x="{left - 26}" y="{y}">{labels[place]}</text>' if has_names else ""
     font = f' font-size="{min(12.0, size):g}"' if has_names else ""
     return f'<g class="top">{tops}</g><g class="side"{font}>{sides}</g>'
-
-
-# Width and height in pixels of the picture of scores against costs, and room at the left and below for numbers.
-_FRONT_WIDTH, _FRONT_HEIGHT, _FRONT_LEFT, _FRONT_BOTTOM = 760, 460, 64, 48
-# Marks of the statuses about the origin.
-_FRONT_MARKS = {
-    "front": '<circle r="5"/>',
-    "open": '<path d="M0-6L6 0L0 6L-6 0z"/>',
-    "dominated": '<path d="M-4-4L4 4M-4 4L4-4"/>',
-}
-
-
-def front_svg(table: pd.DataFrame, *, digits: tuple[int, int], across: str, up: str) -> str:
-    """Draw scores over costs with the crosses of their intervals as SVG; the table is that of a Pareto analysis."""
-    rows = by_importance(table)
-    logarithmic = is_logarithmic(rows)
-    costs = rows[["cost", "cost_low", "cost_high"]].to_numpy()
-    costs = np.where(np.isnan(costs), costs[:, :1], costs)
-    across_values = np.log10(costs) if logarithmic else costs
-    ticks = np.log10(log_ticks(float(costs.min()), float(costs.max()))).tolist() if logarithmic else None
-    x, x_ticks, x_decimals = _scaled(across_values, _FRONT_LEFT, _FRONT_WIDTH - 8, ticks)
-    top, bottom = 8, _FRONT_HEIGHT - _FRONT_BOTTOM
-    y, y_ticks, y_decimals = _scaled(rows[["score", "score_low", "score_high"]].to_numpy(), bottom, top)
-    across_ticks = [
-        (place, f"{10**tick:,.6g}" if logarithmic else number_text(tick, x_decimals)) for tick, place in x_ticks
-    ]
-    grid = "".join(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{bottom}"/>' for at, _ in across_ticks)
-    grid += "".join(f'<line x1="{_FRONT_LEFT}" x2="{_FRONT_WIDTH}" y1="{at:.1f}" y2="{at:.1f}"/>' for _, at in y_ticks)
-    numbers = "".join(f'<text x="{at:.1f}" y="{bottom + 18}">{text}</text>' for at, text in across_ticks)
-    numbers += "".join(
-        f'<text x="{_FRONT_LEFT - 24}" y="{at + 4:.1f}">{number_text(tick, y_decimals)}</text>' for tick, at in y_ticks
-    )
-    middle = f"{(top + bottom) / 2:g}"
-    heads = (
-        f'<text x="{(_FRONT_LEFT + _FRONT_WIDTH) / 2:g}" y="{bottom + 38}">{_label(across, _LABEL_LENGTH)}</text>'
-        f'<text transform="translate(12 {middle}) rotate(-90)">{_label(up, _LABEL_LENGTH)}</text>'
-    )
-    marks = []
-    for (_, row), (at, low, high), (level, least, most) in zip(rows.iterrows(), x, y, strict=True):
-        parts = []
-        for of, places in zip(("score", "cost"), digits, strict=True):
-            low_end, high_end = row[f"{of}_low"], row[f"{of}_high"]
-            interval = f" ({interval_text(low_end, high_end, places)})" if low_end == low_end else ""
-            parts.append(f"{of} {number_text(row[of], places)}{interval}")
-        said = "; ".join(parts)
-        marks.append(
-            f'<g class="{row["status"]}"><title>{html.escape(inert(row["model"]))}: {row["status"]}; {said}</title>'
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{least:.1f}" y2="{most:.1f}"/>'
-            f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{level:.1f}" y2="{level:.1f}"/>'
-            f'<g transform="translate({at:.1f} {level:.1f})">{_FRONT_MARKS[row["status"]]}</g></g>'
-        )
-    texts = [_label(name, _NAME_LENGTH) for name in rows["model"]]
-    width = np.array([_CHARACTER * min(len(name), _NAME_LENGTH) for name in rows["model"]], dtype=float)
-    labels = "".join(
-        f'<text x="{x[j, 0] + (5 if is_right else -5):.1f}" y="{y[j, 0] + (-5 if is_above else 14):.1f}"'
-        f' class="{"after" if is_right else "before"}">{texts[j]}</text>'
-        for j, is_right, is_above in names_with_room(x[:, 0], -y[:, 0], width, 14.0, (_FRONT_LEFT, _FRONT_WIDTH))
-        if j < n_named(rows)
-    )
-    return (
-        f'<svg class="front" role="img" aria-label="{html.escape(f"Score against cost of {len(rows)} models")}" '
-        f'viewBox="0 0 {_FRONT_WIDTH} {_FRONT_HEIGHT}"><g class="grid">{grid}</g><g class="axis">{numbers}{heads}</g>'
-        f"{''.join(reversed(marks))}<g>{labels}</g></svg>"
-    )
-
-
-def _scaled(
-    values: FloatArray, start: float, end: float, ticks: list[float] | None = None
-) -> tuple[FloatArray, list[tuple[float, float]], int]:
-    """Return values as pixels from ``start`` to ``end``, ticks with their pixels, and the decimals of ticks."""
-    low, high = float(values.min()), float(values.max())
-    round_numbers, decimals = axis_ticks(low, high)
-    margin = _MARGIN * ((high - low) or 1.0)
-    factor = (end - start) / (high - low + 2 * margin)
-    pixels = start + (values - low + margin) * factor
-    return pixels, [(tick, start + (tick - low + margin) * factor) for tick in ticks or round_numbers], decimals

@@ -1,7 +1,5 @@
 """A file is written whole or not at all, with the permissions that it had."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import stat

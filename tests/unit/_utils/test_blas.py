@@ -1,7 +1,5 @@
 """Products in blocks are the products."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Log-loss against loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Models are found by name, given one by one or all."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmlrank._utils.argument_checks import names_or_all, place_of, places_of

@@ -1,7 +1,5 @@
 """What is installed is said, and what is not."""
 
-from __future__ import annotations
-
 import configparser
 import pathlib
 import re

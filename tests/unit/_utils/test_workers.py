@@ -1,7 +1,5 @@
 """Tasks on threads, on spawned processes and on a Dask cluster, and what happens when workers end."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -322,9 +320,3 @@ class FailsLater(AtOnce):
 def test_an_executor_that_ends_while_it_has_tasks_is_an_error_of_the_executor(error):
     with pytest.raises(ExecutorError), computing(executor=FailsLater(error)):
         run(scale, np.arange(3.0), range(5))
-
-
-def test_a_closed_client_is_an_error_of_the_executor():
-    client = type("Client", (), {"status": "closed", "nthreads": lambda self: None.ncores})()
-    with pytest.raises(ExecutorError):
-        DaskWorkers(client)

@@ -1,7 +1,5 @@
 """Small frames of votes, and reading them with names that a caller would have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Cells of score columns: missing words, texts of numbers, and cells that are named in an error with their remedy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Columns taken once: cells by name and codes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

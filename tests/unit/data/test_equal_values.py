@@ -1,7 +1,5 @@
 """Codes of equal values: columns of names, vectors, and rows of several columns of numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

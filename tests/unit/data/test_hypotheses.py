@@ -1,13 +1,11 @@
 """Hypotheses in words against evaluating the words, names that look like arithmetic, and what every error says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from dmlrank.data.hypotheses import read_hypothesis
-from dmlrank.exceptions import DmlrankError, HypothesisError, UnknownModelError
+from dmlrank.exceptions import HypothesisError, UnknownModelError
 
 MODELS = ["a", "b", "c", "gpt-4", "claude-1"]
 NASTY = [
@@ -202,22 +200,6 @@ def test_rows_say_what_the_words_say(seed):
     assert permuted.labels == read.labels
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_whatever_is_typed_is_read_or_refused_in_words(seed):
-    rng = np.random.default_rng(seed)
-    pieces = [*"abc+-*/=(),;\n '\"`−.<!", "gpt-4", "gpt-4-", "0314", "1e9", "1e999", " - ", "zz", "[", "\\", "$", "{"]
-    for _ in range(40):
-        words = "".join(rng.choice(pieces, size=rng.integers(1, 12)))
-        try:
-            read = read_hypothesis(words, MODELS)
-        except DmlrankError as error:
-            assert str(error)  # noqa: PT017
-        else:
-            assert np.isfinite(read.matrix).all()
-            assert read.matrix.any(axis=1).all()
-            assert read.matrix.shape == (len(read.labels), len(MODELS))
-
-
 @pytest.mark.parametrize(
     ("hypothesis", "labels"),
     [
@@ -277,6 +259,7 @@ def test_the_input_is_neither_changed_nor_shared():
         "a = nan",
         "2a = b",
         "(a + zz)/2",
+        {"gpt4": 1},
     ],
 )
 def test_unknown_models_are_named(words):
@@ -365,28 +348,6 @@ class NamedColumns:
 def test_numbers_that_cannot_be_read_are_refused(hypothesis):
     with pytest.raises(HypothesisError):
         read_hypothesis(hypothesis, MODELS)
-
-
-@pytest.mark.parametrize(
-    "hypothesis",
-    [
-        {"gpt4": 1},
-        pd.Series({"gpt4": 1}),
-        pd.DataFrame({"a": [1], "gpt4": [1]}),
-        ("a", "gpt4"),
-        ["a - b", "gpt4 = a"],
-    ],
-    ids=["dict", "series", "frame", "tuple", "list"],
-)
-def test_unknown_names_are_refused_in_every_form(hypothesis):
-    with pytest.raises(UnknownModelError, match="gpt-4"):
-        read_hypothesis(hypothesis, MODELS)
-
-
-def test_a_date_behind_a_slash_is_part_of_another_name():
-    with pytest.raises(UnknownModelError, match="gpt-4/0314"):
-        read_hypothesis("gpt-4/0314 = claude-1", ["gpt-4", "claude-1"])
-    np.testing.assert_allclose(read_hypothesis("gpt-4/2 = claude-1", ["gpt-4", "claude-1"]).matrix, [[0.5, -1]])
 
 
 def test_a_model_of_a_projection_is_answered_by_its_coefficients():

@@ -1,7 +1,5 @@
 """Numbers that stand for identifiers: the same for equal values of all types, on all machines."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal

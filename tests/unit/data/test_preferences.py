@@ -1,7 +1,5 @@
 """Votes averaged over cells, against loops; restricting to some items."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

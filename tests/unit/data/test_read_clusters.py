@@ -1,7 +1,5 @@
 """Groupings are told apart: of contexts, and of votes within contexts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From rows to contexts and votes: order, repeats, missing values, dtypes, and rows that contradict each other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -135,23 +133,9 @@ def test_equal_missing_vectors_are_one_feature_value(read, votes):
     np.testing.assert_array_equal(data.x, [[np.nan, np.nan], [1, np.nan], [1, 2], [1, 2], [1, 2]])
 
 
-def test_missing_entries_of_a_callers_array_are_one_feature_value(read, votes):
-    topics = np.array([None if q == "q3" else t for q, t in zip(votes["question"], votes["topic"], strict=True)])
-    data = read(votes, "topics", env={"topics": topics}, context=["question"], missing="keep")
-    np.testing.assert_array_equal(data.x[:, 0], [np.nan, 1, 1, 0, 0])
-
-
 def test_zero_has_no_sign(read, votes):
     frame = votes.assign(e=[[0.0, 1.0]] * 2 + [[-0.0, 1.0]] * 7, length=[0.0, 0.0] + [-0.0] * 7)
     assert read(frame, "e + length", context=["question"]).n_contexts == 5
-
-
-def test_a_context_needs_its_identifier(read, votes):
-    holes = votes.assign(question=votes["question"].mask(votes["question"] == "q1"))
-    for missing in ("raise", "keep"):
-        with pytest.raises(MissingDataError, match="question"):
-            read(holes, context=["question"], missing=missing)
-    assert read(holes, context=["question"], missing="drop").n_contexts == 4
 
 
 def log(column):
@@ -167,11 +151,6 @@ def test_missing_values_that_a_function_makes(read, votes):
     assert (dropped.n_dropped, dropped.n_votes) == (2, 7)
     kept = read(votes, "log(length)", env={"log": log}, context=["question"], missing="keep")
     np.testing.assert_array_equal(kept.x[:, 0], np.log([1.5, np.nan, 0.5, 3.5, 2.5]))
-
-
-def test_transforms_are_fitted_again_when_contexts_are_dropped(read, votes):
-    data = read(votes, "log(length) + center(length)", env={"log": log}, context=["question"], missing="drop")
-    np.testing.assert_allclose(data.x[:, 1], np.array([3, 2, 5, 4]) - 3.5)
 
 
 @pytest.mark.parametrize("missing", ["drop", "keep"])
@@ -212,24 +191,6 @@ def test_models_that_are_numbers(read, votes, dtype):
     data = read(frame, context=["question"])
     assert set(data.items) == {"10", "2", "3"}
     assert len(data.cells) == 7
-
-
-def test_models_that_are_numbers_with_contexts_without_items(read, votes):
-    codes = {"x": 3, "y": 10, "z": 2}
-    for dtype in (float, "Int64"):
-        frame = votes.assign(a=votes["a"].map(codes).astype(dtype), b=votes["b"].map(codes))
-        frame["winner"] = frame["a"].astype(float)
-        frame.loc[1, ["winner", "a"]] = None
-        data = read(frame, context=["question"])
-        assert data.items == ("10", "2", "3")
-        assert data.categories == ("first", "second")
-
-
-def test_context_identifiers_too_large_for_floats(read, votes):
-    large = pd.array([2**60 + int(q[1]) for q in votes["question"]], dtype="Int64")
-    frame = votes.assign(question=large)
-    frame.loc[5, "question"] = pd.NA
-    assert read(frame, context=["question"], missing="drop").n_contexts == 4
 
 
 @pytest.mark.parametrize("context", [["question"], ["topic", "question"]])

@@ -1,7 +1,5 @@
 """Style columns: counts of texts by hand and by a line-by-line twin, conversations, published counts, and errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

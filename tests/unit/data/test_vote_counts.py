@@ -1,7 +1,5 @@
 """Votes by model, used and left out, and rules that use more."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,13 +1,10 @@
 """The simulated arena: what it promises about pairs, votes, ties and text, and its exact truth against sampling."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from dmlrank.datasets import Arena, simulate_arena
-from dmlrank.datasets.arena import SHARES, draw_prompts, length_distribution
 from dmlrank.exceptions import ColumnError, DataError
 from dmlrank.functionals import CategoryWeights, named
 
@@ -79,13 +76,6 @@ def test_pairs_are_shown_and_voted_on_with_the_stated_propensity(many):
         assert np.abs(z).max() < Z_BOUND
 
 
-def test_propensities_differ_by_category_and_pair():
-    arena = Arena()
-    tables = arena.propensity(pd.DataFrame({"category": arena.categories}))[:, ~np.eye(8, dtype=bool)]
-    assert np.median(tables.max(axis=0) / tables.min(axis=0)) > 1.2
-    assert tables.mean(axis=0).max() > 2 * tables.mean(axis=0).min()
-
-
 def test_votes_follow_mu(many):
     arena = Arena(1)
     voted = many.dropna(subset=["winner"])
@@ -112,77 +102,11 @@ def test_truth_is_the_mean_over_the_prompts(name, many):
     np.testing.assert_allclose(arena.truth(named(name)), truth)
 
 
-@pytest.mark.long
-def test_lengths_of_prompts_have_the_distribution_that_truth_uses():
-    groups, prompts = draw_prompts(30_000, np.random.default_rng(0))
-    lengths = np.array([len(prompt) for prompt in prompts])
-    np.testing.assert_allclose(np.bincount(groups) / 30_000, SHARES, atol=0.015)
-    assert SHARES.sum() == pytest.approx(1)
-    for group, category in enumerate(Arena().categories):
-        pmf = length_distribution(category)
-        assert pmf.sum() == pytest.approx(1)
-        cdf = np.cumsum(pmf)
-        own = lengths[groups == group]
-        assert pmf[own].min() > 0
-        empirical = np.cumsum(np.bincount(own, minlength=len(pmf))) / len(own)
-        assert np.abs(empirical - cdf).max() < 2.0 / np.sqrt(len(own))
-
-
-def test_outcomes_and_pairings_depend_on_category_and_length_alone(battles):
-    arena = Arena()
-    only = pd.DataFrame({"category": battles["category"], "length": battles["length"]})
-    np.testing.assert_array_equal(arena.mu(only), arena.mu(battles))
-    np.testing.assert_array_equal(arena.propensity(only), arena.propensity(battles))
-    longer = arena.mu(only.assign(length=only["length"] * 3))
-    assert np.abs(longer - arena.mu(only)).max() > 0.05
-
-
-def advantage(mu):
-    return np.log((mu[..., 0] + np.eye(8)) / (mu[..., 1] + np.eye(8)))
-
-
-def test_no_bradley_terry_model_holds_unless_interaction_is_zero(battles):
-    contexts = battles.head(50)
-    for interaction in (0.0, 1.0):
-        arena = Arena(interaction=interaction, position_effect=0.0)
-        score = advantage(arena.mu(contexts))
-        strength = score.mean(axis=2)
-        gap = np.abs(score - strength[:, :, None] + strength[:, None, :]).max()
-        spread = np.abs(score - score[0]).max()
-        assert (gap < 1e-10 and spread < 1e-10) if interaction == 0 else (gap > 0.1 and spread > 0.1)
-
-
-def test_being_shown_first_helps_by_the_position_effect(battles):
-    score = advantage(Arena(position_effect=0.3).mu(battles.head(20)))
-    off = ~np.eye(8, dtype=bool)
-    np.testing.assert_allclose((score + np.swapaxes(score, 1, 2))[:, off], 0.6)
-
-
 def test_mu_is_a_distribution_on_every_pair_and_nothing_on_the_diagonal(battles):
     mu = Arena().mu(battles)
     assert mu.shape == (4000, 8, 8, 4)
     np.testing.assert_allclose(mu.sum(axis=-1), np.broadcast_to(1 - np.eye(8), (4000, 8, 8)), atol=1e-12)
     assert mu[:, ~np.eye(8, dtype=bool)].min() > 0.005
-
-
-def test_mean_strengths_hold_in_every_draw():
-    scores = pd.concat([Arena(seed).truth("bt") for seed in range(4)], axis=1)
-    assert scores.std(axis=1).max() < 0.05
-    assert list(scores.mean(axis=1).sort_values().index[-3:]) == ["gpt-3.5-turbo", "claude-v1", "gpt-4"]
-
-
-def test_prompts_are_text_about_their_category(battles):
-    text = pytest.importorskip("sklearn.feature_extraction.text")
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    counts = text.TfidfVectorizer().fit_transform(battles["prompt"])
-    assert counts.shape[1] > 60
-    assert battles["prompt"].nunique() > 0.95 * len(battles)
-    scores = decomposition.TruncatedSVD(50, random_state=0).fit_transform(counts)
-    assert np.linalg.matrix_rank(scores) == 50
-    centres = pd.DataFrame(scores).groupby(battles["category"]).mean()
-    distance = ((scores[:, None] - centres.to_numpy()) ** 2).sum(axis=2)
-    assert (centres.index[distance.argmin(axis=1)] == battles["category"]).mean() > 0.7
-    assert not battles["prompt"].str.contains("  ").any()
 
 
 def test_the_same_seed_gives_the_same_frame(battles):

@@ -1,7 +1,5 @@
 """Logs of evaluation harnesses: every format, with what is missing, contradicts itself or has to be asked for."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

@@ -1,13 +1,10 @@
 """LMArena's parquet files: a fixture in the schema of each of the two published files, nested types included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.data.style_columns import style_columns
 from dmlrank.exceptions import ColumnError, DataError, OutcomeError
 from dmlrank.options import in_objects
 
@@ -245,18 +242,6 @@ def test_style_is_computed_from_the_counts_and_code_blocks_from_the_answers(kind
     assert frame["code_blocks"].abs().sum() > 0
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_without_counts_the_texts_are_measured(kind, tmp_path):
-    schema, row = FILES[kind]
-    votes = draw_votes(30, np.random.default_rng(2))
-    style = ["log_length", "headers", "bold", "lists", "code_blocks"]
-    kept = schema.remove(schema.get_field_index("conv_metadata"))
-    rows = [{name: cell for name, cell in one.items() if name != "conv_metadata"} for one in map_rows(row, votes)]
-    measured = dr.datasets.read_arena(write(tmp_path / "text.parquet", kept, rows))
-    texts = pd.DataFrame([vote["answers"] for vote in votes], columns=["answer_a", "answer_b"])
-    pd.testing.assert_frame_equal(measured[style], style_columns(texts)[style])
-
-
 def map_rows(row, votes):
     return [row(vote) for vote in votes]
 
@@ -289,22 +274,6 @@ def test_missing_cells_stay_missing(tmp_path):
     assert frame["code_blocks"].isna().tolist() == [True, False, False, False]
     write(tmp_path / "none.parquet", SCHEMA_140K, [row | {"conv_metadata": None} for row in rows])
     assert dr.datasets.read_arena(tmp_path / "none.parquet")["bold"].isna().all()
-
-
-def test_only_the_columns_that_are_used_are_read_and_a_few_rows_at_a_time(tmp_path, monkeypatch):
-    path = write(tmp_path / "votes.parquet", SCHEMA_140K, map_rows(row_140k, draw_votes(5, np.random.default_rng(5))))
-    calls = []
-    original = pq.ParquetFile.iter_batches
-
-    def recorded(self, batch_size, columns):
-        calls.append((batch_size, columns))
-        return original(self, batch_size, columns=columns)
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", recorded)
-    dr.datasets.read_arena(path)
-    ((size, columns),) = calls
-    assert size <= 5000
-    assert "full_conversation" not in columns
 
 
 @pytest.mark.parametrize(

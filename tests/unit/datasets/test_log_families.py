@@ -1,7 +1,5 @@
 """Logs that contradict themselves or each other: what would be compared wrongly is refused."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 

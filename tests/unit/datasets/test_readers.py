@@ -1,7 +1,5 @@
 """The readers on small files in every format they know, on broken ones, and on the real data where it is at hand."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -58,25 +56,6 @@ def test_a_folder_of_mt_bench_is_joined_with_its_questions(folder):
     assert votes["prompt"].tolist() == ["Write a letter.", "Rewrite it in Caf\u00e9 style.\u2028", "What is 1 + 1?"]
     assert votes["winner"].tolist() == ["model_a", "tie", "tie (inconsistent)"]
     assert votes["question_id"].tolist() == [81, 81, 90]
-
-
-def test_files_folders_strings_and_paths_mean_the_same(folder):
-    expected = read_mt_bench(folder)
-    assert read_mt_bench(str(folder)).equals(expected)
-    assert read_mt_bench(folder / "human.jsonl").equals(expected)
-    elsewhere = folder / "elsewhere"
-    elsewhere.mkdir()
-    alone = write_lines(elsewhere / "votes.jsonl", VOTES)
-    assert list(read_mt_bench(alone)) == MT_COLUMNS
-    assert read_mt_bench(alone, questions=str(folder / "question.jsonl")).equals(expected)
-
-
-def test_votes_without_a_turn_are_about_the_first_one(folder):
-    bare = [{key: vote[key] for key in ("question_id", "model_a", "model_b", "winner")} for vote in VOTES]
-    write_lines(folder / "human.jsonl", bare)
-    votes = read_mt_bench(folder)
-    assert list(votes) == ["question_id", "model_a", "model_b", "winner", "category", "prompt"]
-    assert votes["prompt"].tolist() == ["Write a letter.", "Write a letter.", "What is 1 + 1?"]
 
 
 def test_a_judges_own_file_becomes_one_vote_per_pair(tmp_path):
@@ -146,16 +125,6 @@ def test_conversations_become_the_prompt(tmp_path):
     assert list(battles) == [*front, "num"]
     assert battles["prompt"][0] == "First question"
     assert pd.isna(battles["prompt"][1])
-
-
-def test_clean_battle_dumps_have_no_question(tmp_path):
-    record = {"model_a": "a", "model_b": "b", "winner": None, "judge": "u", "turn": 1, "anony": True, "tstamp": 1.0}
-    file = tmp_path / "clean_battle.json"
-    file.write_text(json.dumps([record, record | {"winner": "tie"}]))
-    battles = read_chatbot_arena(file)
-    assert list(battles) == ["model_a", "model_b", "winner", "judge", "turn", "tstamp", "anony"]
-    assert pd.isna(battles["winner"][0])
-    assert battles["winner"][1] == "tie"
 
 
 @pytest.mark.parametrize("read", [read_mt_bench, read_chatbot_arena])

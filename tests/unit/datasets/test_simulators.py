@@ -1,7 +1,5 @@
 """The paper's simulators against their formulas written out, their samples against the probabilities they promise."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -106,13 +104,6 @@ def test_truth_is_the_mean_score_over_fresh_contexts(functional):
     assert list(scores.index) == ["model_0", "model_1", "model_2"]
 
 
-@pytest.mark.long
-def test_truth_is_the_mean_score_over_more_contexts_than_one_chunk_holds():
-    ties, n = Ties(0), 150_000
-    scores = Borda().bind(CategoryWeights.half(3)).value(ties.mu(ties.features(n, rng=0)))
-    np.testing.assert_allclose(ties.truth("borda", n=n), scores.mean(axis=0), rtol=1e-12)
-
-
 def test_truth_refuses_what_has_no_scores():
     with pytest.raises(OptionError, match="borda"):
         Ties().truth("brda", n=10)
@@ -174,25 +165,6 @@ def test_the_frame_keeps_every_context_and_its_features_exactly(simulator):
     np.testing.assert_array_equal(contexts.first().index, np.arange(400))
 
 
-def test_contexts_without_a_label_are_one_row_of_missing_values():
-    frame = Ties(propensity_rate=0.1).sample(500, rng=0)
-    missing = frame["winner"].isna()
-    assert 0.3 < missing.sum() / 500 < 0.7
-    assert frame.loc[missing, ["model_a", "model_b", "propensity"]].isna().all(axis=None)
-    assert frame.loc[missing, ["question_id", "x0", "x1"]].notna().all(axis=None)
-    assert not frame.loc[missing, "question_id"].isin(frame.loc[~missing, "question_id"]).any()
-    assert frame.loc[~missing].notna().all(axis=None)
-
-
-def test_a_sample_can_be_empty_of_labels_or_full_of_them():
-    nothing = Ties(selection_strength=0, propensity_min=0, propensity_max=0).sample(5, rng=0)
-    assert len(nothing) == 5
-    assert nothing["winner"].isna().all()
-    everything = Bt(propensity_min=1, propensity_max=1).sample(5, rng=0)
-    assert len(everything) == 5 * 12
-    assert everything["winner"].notna().all()
-
-
 @pytest.mark.parametrize("gamma", [0.0, 2.0])
 def test_log_odds_around_the_cycle_add_up_to_gamma_per_step(gamma):
     bt = Bt(gamma=gamma)
@@ -202,13 +174,6 @@ def test_log_odds_around_the_cycle_add_up_to_gamma_per_step(gamma):
     np.testing.assert_allclose(score, -np.swapaxes(score, 1, 2), atol=1e-12)
 
 
-def test_names_sort_in_the_order_of_the_arrays():
-    for n_items in (2, 10, 11, 101):
-        models = Bt(n_items=n_items).models
-        assert len(set(models)) == n_items
-        assert list(models) == sorted(models)
-
-
 @pytest.mark.parametrize(("function", "kind"), [(simulate_ties, Ties), (simulate_bt, Bt)])
 def test_the_functions_sample_from_the_classes(function, kind):
     frame = function(50, coefficients=4, n_items=5, propensity_rate=0.2, rng=3)
@@ -216,20 +181,6 @@ def test_the_functions_sample_from_the_classes(function, kind):
     assert function(rng=0)["question_id"].nunique() == 2000
     with pytest.raises(OptionTypeError, match="temperature"):
         function(10, temprature=2.0)
-
-
-def test_rng_is_an_int_a_generator_or_none():
-    assert simulate_ties(50, rng=1).equals(simulate_ties(50, rng=np.int64(1)))
-    assert simulate_ties(50, rng=1).equals(simulate_ties(50, rng=np.random.default_rng(1)))
-    generator = np.random.default_rng(1)
-    assert not simulate_ties(50, rng=generator).equals(simulate_ties(50, rng=generator))
-    assert not simulate_ties(50).equals(simulate_ties(50))
-    assert not simulate_ties(50, rng=1).equals(simulate_ties(50, rng=2))
-    for wrong in (np.random.RandomState(0), "0", 1.0, True, np.random):
-        with pytest.raises(OptionTypeError):
-            simulate_ties(50, rng=wrong)
-    with pytest.raises(OptionError, match="rng=-1"):
-        simulate_ties(50, rng=-1)
 
 
 @pytest.mark.parametrize(

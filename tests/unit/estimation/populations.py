@@ -5,8 +5,6 @@ the parameter along it are computed from the atoms alone, by counting, so that n
 is to be checked for.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The restricted estimator's parts against brute force: projection, information, identification."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit

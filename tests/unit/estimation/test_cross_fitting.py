@@ -1,7 +1,5 @@
 """No model is asked about a context that it has seen."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

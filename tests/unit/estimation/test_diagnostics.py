@@ -1,7 +1,5 @@
 """What speaks against intervals: each sign against its twin, and the warnings where they are due and where not."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -10,7 +8,6 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
 
-import dmlrank as dr
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import HeldOutLabels
 from dmlrank.estimation.diagnostics import (
@@ -204,42 +201,3 @@ def test_models_with_few_prompts_are_named_where_others_have_enough():
 )
 def test_no_sign_no_warning(changes):
     assert warnings_of(**changes) == []
-
-
-def simulated(battles, functional):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DmlrankWarning)
-        return dr.dml_rank(
-            "winner ~ x0 + x1 | model_a + model_b",
-            battles,
-            functional=functional,
-            context="question_id",
-            propensity="propensity",
-            rng=0,
-            n_jobs=1,
-        )
-
-
-def doubts(fit):
-    return [text for text in fit.diagnostics.warnings if text.startswith(DOUBTS)]
-
-
-@pytest.mark.long
-def test_fits_warn_where_preferences_are_extreme_and_not_where_they_are_mild():
-    mild = simulated(dr.datasets.Ties(coefficients=0).sample(1000, rng=0), "bt")
-    assert doubts(mild) == []
-    assert mild.diagnostics.second_order < 0.5
-    assert mild.diagnostics.effective_contexts > 50
-    assert 0.6 < mild.diagnostics.calibration < 1.6
-    extreme = simulated(dr.datasets.Ties(coefficients=5, min_mass=0.0).sample(300, rng=0), "bt")
-    assert doubts(extreme)
-    assert all(text.startswith(DOUBTS) is False for text in extreme.update(functional="borda").diagnostics.warnings)
-
-
-def test_the_plug_in_is_not_warned_of_for_its_intervals_are_known_not_to_hold():
-    extreme = simulated(dr.datasets.Ties(coefficients=5, min_mass=0.0).sample(300, rng=0), "bt")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DmlrankWarning)
-        plugin = extreme.update(estimator="plugin")
-    assert doubts(plugin) == []
-    assert np.isfinite(plugin.diagnostics.calibration)

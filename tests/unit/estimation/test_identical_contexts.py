@@ -1,7 +1,5 @@
 """Groups of identical contexts against the evaluation of every context: without features they give the same numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -252,49 +250,6 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
     by_hand = one_step(estimands, data, *others["given mu"]).target
     np.testing.assert_allclose(made.target.estimate, by_hand.estimate, rtol=1e-12)
     np.testing.assert_allclose(made.target.by_context().centred, by_hand.centred, rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("score", ["borda", "bt", "rank_centrality"])
-def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fit(
-    make_data, draw_mu, score, monkeypatch
-):
-    rng = np.random.default_rng(9)
-    n = 400
-    first = rng.integers(K, size=3 * n)
-    second = (first + rng.integers(1, K, size=3 * n)) % K
-    votes = np.repeat(np.arange(n), 3), first, second, rng.integers(C, size=3 * n)
-    data = make_data(*votes, n_items=K, n_categories=C, n_contexts=n)
-    folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
-    mu = CrossFittedMu(tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, K, C, floor=0.2)), folds, data.x)
-    rates = rng.uniform(0.2, 0.9, size=(K, K))
-    propensity = rates[data.cells.first, data.cells.second]
-    estimands = {"target": SCORES[score](CategoryWeights.half(C), Graph(~np.eye(K, dtype=bool)))}
-    case = estimands, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data)
-    every_context = one_step(*case)
-    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 1000)
-    grouped = one_step(*case)
-    assert isinstance(every_context.target, Influence)
-    assert isinstance(grouped.target, CompressedInfluence)
-    np.testing.assert_allclose(grouped.target.estimate, every_context.target.estimate, rtol=0, atol=1e-12)
-    no_gauge = np.empty((0, every_context.target.n_scores))
-    covariances = [robust(result.target, no_gauge).matrix for result in (grouped, every_context)]
-    np.testing.assert_allclose(*covariances, rtol=0, atol=1e-12)
-
-
-def test_a_walk_knows_its_derivative_along_single_pairs(draw_mu):
-    rng = np.random.default_rng(4)
-    first = np.repeat(np.arange(K), K - 1)
-    second = (first + np.tile(np.arange(1, K), K)) % K
-    mu, delta = draw_mu(rng, 1, K, C)[0], rng.normal(size=(len(first), C))
-    whole = np.zeros((len(first), K, K, C))
-    whole[np.arange(len(first)), first, second] = delta
-    edges = ~np.eye(K, dtype=bool)
-    edges[1, 3] = edges[3, 1] = False
-    for walk in ("transition", "rate"):
-        for weights in WEIGHTS.values():
-            score = RankCentrality(weights, Graph(edges), walk=walk)
-            along = score.derivative(np.broadcast_to(mu, whole.shape), whole)
-            np.testing.assert_allclose(score.derivative_along(mu, delta, first, second), along, atol=1e-13)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

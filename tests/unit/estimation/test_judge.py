@@ -1,7 +1,5 @@
 """The two-stage estimator: its formula written out with loops, and the derivative of what it estimates."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The floor of mu against a search by loops, and that it follows what the labels say of the extremes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

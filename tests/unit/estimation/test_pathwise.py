@@ -4,8 +4,6 @@ A variance proves nothing here: something that is no gradient can vary less. Eac
 probabilities of what is observed, moves them, and compares.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -261,15 +259,6 @@ def test_it_is_the_efficient_one(model, make_data, position):
     spectrum = np.linalg.eigvalsh(gain)
     assert spectrum[0] > -1e-12
     assert spectrum[1] > 1e-3
-
-
-def test_a_position_effect_that_is_not_there_costs_precision_and_no_validity(model, make_data):
-    population, path, theta = model(6, False)
-    phi = uncentred(restricted_score(population, True), population, make_data, True) - theta
-    base = population.probability()
-    for _ in range(DIRECTIONS):
-        score, derivative, _ = path()
-        check_gradient(phi, score, derivative, base)
 
 
 def paper_influence(population, theta, strength):

@@ -4,8 +4,6 @@ The population is enumerated: prompts, which pairs are judged, the verdicts, who
 labels. Along saturated submodels theta is computed from the moved atoms by counting.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The influence of scores of mean preferences is the pathwise derivative of F(E mu(X)), by enumeration."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -125,23 +123,6 @@ def test_information_and_covariance_of_the_linear_approximation(name):
         expected += amount[i, j, k] * term
     np.testing.assert_allclose(linear.accumulate(table[None], amount, mu), expected, atol=1e-12)
     np.testing.assert_allclose(linear.information(mu), information, atol=1e-12)
-
-
-def test_curvature_bias_is_the_mean_error_of_a_plug_in():
-    rng = np.random.default_rng(4)
-    functional = KINDS["bt"](CategoryWeights.half(2))
-    table, n_labels = drawn_mu(rng, 2)[0], 2000
-    first, second = np.nonzero(~np.eye(N_ITEMS, dtype=bool))
-    moment = np.zeros((N_ITEMS, N_ITEMS, 2, 2))
-    for j, k in zip(first, second, strict=True):
-        moment[j, k] = (np.diag(table[j, k]) - np.outer(table[j, k], table[j, k])) / n_labels
-    wins = rng.binomial(n_labels, table[..., 0], size=(40_000, N_ITEMS, N_ITEMS)) / n_labels
-    # The first-order term has mean zero and is subtracted to make the mean of the errors precise.
-    sampled = np.stack([wins, 1 - wins], axis=-1)
-    error = functional.value(sampled) - functional.value(table[None])
-    error -= functional.value_and_derivative(np.broadcast_to(table, sampled.shape), sampled - table)[1]
-    bias = curvature_bias(functional, table, moment, ~np.eye(N_ITEMS, dtype=bool), True)
-    np.testing.assert_allclose(bias, error.mean(axis=0), rtol=0.1, atol=2e-6)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -4,8 +4,6 @@ Atoms are prompts, which pairs are labelled, the style difference of every label
 submodels, slopes and scores are computed from the moved atoms by counting.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -204,25 +202,6 @@ def test_equal_style_is_a_gradient(name, ordered, several, make_data):
         scale = np.abs(derivative).max()
         assert scale > 1e-5
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * scale)
-
-
-def test_a_slope_that_is_plugged_in_is_no_gradient(make_data):
-    # Without phi_beta in the scores, nothing answers for the estimated slope.
-    rng = np.random.default_rng(1)
-    population = StyledPopulation(rng, False)
-    link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
-    base = population.probability
-    terms = terms_of(population, link, make_data, True)
-    influence, means = terms.influence(), terms.means()
-    slopes = influence.slopes.value + influence.slopes.correction - influence.slopes.estimate
-    equal = influence.equal.value + influence.equal.correction - influence.equal.estimate
-    plugged_in = equal + slopes @ means.style.T
-    missed = []
-    for _ in range(DIRECTIONS):
-        score = random_direction(rng, base)
-        derivative = slope(lambda h, s=score: population.estimates(link, base * (1 + h * s), True))[:N_ITEMS]
-        missed.append(np.abs((base * score) @ plugged_in - derivative).max() / np.abs(derivative).max())
-    assert np.median(missed) > 0.05
 
 
 def test_weighted_equal_style_is_a_gradient(make_data):

@@ -15,7 +15,6 @@ from dmlrank.estimation.cross_fitting import clip_and_renormalise
 from dmlrank.estimation.second_order import ErrorOfMu, dictionaries
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Functional, RankCentrality
 from dmlrank.options import in_objects
-from dmlrank.sensitivity.fragility import _of_votes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
@@ -399,17 +398,6 @@ def test_what_follows_a_fit_takes_its_influence_values(options):
     np.testing.assert_allclose(share[table.index].to_numpy() @ table.to_numpy(), result.params, atol=1e-10)
     compared = dr.compare(result, without)
     np.testing.assert_allclose(compared.params.diff(axis=1).iloc[:, 1], without.params - result.params, atol=1e-12)
-
-
-def test_the_influence_of_votes_contains_it():
-    rng = np.random.default_rng(6)
-    frame = battles(400, per_prompt=2)
-    steps = fit(frame.assign(rater=rng.integers(5, size=len(frame)))).steps
-    raters = rng.integers(5, size=steps.data.n_votes)
-    units = _of_votes(steps, "rater", raters, np.arange(5).astype(object))
-    np.testing.assert_allclose(
-        units.influence.sum(axis=0) / 400, steps.influence.estimate - steps.influence.plugin, atol=1e-12
-    )
 
 
 class OwnBradleyTerry(Functional):

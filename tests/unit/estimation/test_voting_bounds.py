@@ -1,7 +1,5 @@
 """Bounds for votes not cast: influence values are pathwise derivatives, bounds are attained and equal brute force."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Estimators are objects: they say what they assume, and nobody asks for one by its name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

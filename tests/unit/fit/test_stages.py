@@ -1,7 +1,5 @@
 """What a stage keeps is used again exactly where its key is the same; that an update is a fresh fit: test_update."""
 
-from __future__ import annotations
-
 import warnings
 from typing import NamedTuple
 

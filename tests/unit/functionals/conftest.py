@@ -1,7 +1,5 @@
 """Random probabilities and graphs that the tests of all functionals draw from."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

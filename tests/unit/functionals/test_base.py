@@ -1,7 +1,5 @@
 """Properties that every functional has, and the weights, graphs and gauges that functionals are made of."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -180,16 +178,6 @@ def test_a_label_moves_no_score_along_the_gauge_and_every_other_way(cases, weigh
         assert (singular_values(moves) > 1e-9).sum() == min(n_items - len(basis), n_numbers)
 
 
-def test_ignoring_the_display_order_leaves_the_gauge_as_it_is(kind, weights, draw_mu, draw_graph, draw_edge_weights):
-    rng = np.random.default_rng(21)
-    functional = kind(weights, draw_graph(rng, 5), draw_edge_weights(rng, 5))
-    mu = draw_mu(rng, 60, 5, weights.n_categories)
-    flip = [1, 0, *range(2, weights.n_categories)]
-    lower = np.tril_indices(5)
-    mu[:, lower[0], lower[1]] = mu[:, lower[1], lower[0]][:, :, flip]
-    assert (singular_values(functional.value(mu)) > 1e-9).sum() == 5 - len(functional.gauge(5).basis)
-
-
 def test_bind_fills_in_only_what_is_unset(kind, weights):
     graph, other = Graph.all_pairs(3), Graph.of([(0, 1), (1, 2)], 3)
     functional = kind(None, None, None)
@@ -253,12 +241,6 @@ def test_functionals_by_name():
 def test_weights_by_meaning(meanings, kind, first, second):
     weights = CategoryWeights.for_categories(meanings, kind)
     assert (weights.first, weights.second) == (first, second)
-
-
-def test_only_weights_whose_difference_is_rounding_are_refused():
-    assert CategoryWeights((0.5, 0.5 + 1e-9), (0.5, 0.5)).n_categories == 2
-    with pytest.raises(OptionError, match="which item won"):
-        CategoryWeights((0.1 + 0.2, 0.3), (0.5, 0.5))
 
 
 def test_the_papers_weights():

@@ -1,7 +1,5 @@
 """Borda against its definition, and where an average item has a score of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -24,13 +22,6 @@ def test_scores_are_means_over_opponents(weights, draw_mu, draw_graph, draw_edge
             assert scores[i, j] == pytest.approx(won / opponents, rel=1e-12)
 
 
-def test_scores_are_linear(weights, draw_mu):
-    rng = np.random.default_rng(3)
-    mu, other = (draw_mu(rng, 2, 4, weights.n_categories) for _ in range(2))
-    borda = Borda(weights)
-    np.testing.assert_allclose(borda.value(mu + 3 * other), borda.value(mu) + borda.derivative(mu, 3 * other))
-
-
 @pytest.mark.parametrize("n_categories", [2, 3, 4, 5])
 def test_even_preferences_score_the_neutral_value(n_categories):
     mu = np.full((1, 4, 4, n_categories), 1 / n_categories)
@@ -50,15 +41,6 @@ def test_even_preferences_score_the_neutral_value(n_categories):
 )
 def test_no_neutral_value_where_an_average_item_has_no_score_of_its_own(borda):
     assert borda.neutral(3) is None
-
-
-def test_the_neutral_value_is_half_the_total_of_a_pair():
-    borda = Borda(CategoryWeights((0.5, 0.0), (0.0, 0.5)))
-    np.testing.assert_allclose(borda.value(np.full((1, 3, 3, 2), 0.5)), borda.neutral(3))
-
-
-def test_equal_edge_weights_keep_the_neutral_value():
-    assert Borda(CategoryWeights.half(2), edge_weights=np.full((3, 3), 7.0)).neutral(3) == 0.5
 
 
 def test_the_gauge_and_its_reason():

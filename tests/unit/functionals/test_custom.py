@@ -1,7 +1,5 @@
 """Custom functionals against the built-in ones, and the errors of functions that cannot be functionals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -42,20 +40,6 @@ def test_differences_agree_with_the_built_in_derivative(kind, weights, draw_mu, 
         np.testing.assert_array_equal(value, built_in.value(mu))
         expected = built_in.derivative(mu, delta)
         np.testing.assert_allclose(derivative, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
-
-
-def test_a_derivative_costs_two_calls_however_many_items(draw_mu):
-    calls = []
-
-    def counted(mu):
-        calls.append(len(mu))
-        return Borda(HALF).value(mu)
-
-    for n_items in (3, 12):
-        calls.clear()
-        mu = draw_mu(np.random.default_rng(1), 6, n_items, 2)
-        Custom(counted).derivative(mu, mu)
-        assert calls == [6, 6]
 
 
 def test_steps_stay_inside_the_simplex(draw_mu):

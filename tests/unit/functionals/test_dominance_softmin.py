@@ -1,9 +1,6 @@
 """Dominance and soft minimum against loops, their limits, and what they refuse."""
 
-from __future__ import annotations
-
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -87,9 +84,3 @@ def test_binding_keeps_the_parameters():
     bound = Dominance(tau=0.7, sharpness=5).bind(CategoryWeights.half(2))
     assert (bound.tau, bound.sharpness, bound.label) == (0.7, 5.0, "dominance (share beaten above 0.7)")
     assert SoftMin(sharpness=5).bind(CategoryWeights.half(2)).sharpness == 5.0
-
-
-def test_functionals_can_be_pickled(draw_mu):
-    mu = draw_mu(np.random.default_rng(3), 2, 4, 2)
-    for functional in (Dominance(CategoryWeights.half(2), tau=0.55), SoftMin(CategoryWeights.half(2))):
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(functional)).value(mu), functional.value(mu))

@@ -1,7 +1,5 @@
 """Rank centrality against an eigenvector, and the second sum that bipartite comparisons fix."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adjusted p-values against statsmodels, R's multcomp, scipy and step-downs written out."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np
@@ -13,7 +11,6 @@ from statsmodels.stats.multitest import multipletests
 from dmlrank._utils.computation import computing_with
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
-    NormalDraws,
     differences,
     holm,
     max_abs_normal_draws,
@@ -232,18 +229,3 @@ def test_what_scores_share_cancels_in_differences():
     pairs = differences(small, *np.triu_indices(4, 1))
     critical = [np.quantile(max_t_draws(MaxT(c, 0).draws, pairs, absolute=True), 0.95) for c in (small, shared)]
     assert critical[0] == pytest.approx(critical[1], abs=QUANTILE)
-
-
-def test_the_seed_is_the_fits_and_the_unit_does_not_matter():
-    covariance = draw_covariance(np.random.default_rng(6), 5)
-    pairs = differences(covariance, *np.triu_indices(5, 1))
-    one, again, other = (max_t_draws(MaxT(covariance, seed).draws, pairs, absolute=True) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, again)
-    assert (one != other).any()
-    factor = covariance.factor
-    elo = max_t_draws(
-        NormalDraws(173.7 * factor, 1),
-        differences(Covariance(173.7**2 * covariance.matrix, covariance.basis), *np.triu_indices(5, 1)),
-        absolute=True,
-    )
-    np.testing.assert_allclose(elo, one, rtol=1e-4)

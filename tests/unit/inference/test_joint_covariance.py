@@ -1,7 +1,5 @@
 """Joint covariances with given diagonal blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import sqrtm
 

@@ -1,7 +1,5 @@
 """Calibration by bins: the bins hold as many votes, and the intervals are those of statsmodels."""
 
-from __future__ import annotations
-
 import numpy as np
 from statsmodels.stats.proportion import proportion_confint
 

@@ -1,7 +1,5 @@
 """z and Wald tests against statsmodels where every score is free, and with the structural rank where not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,7 @@ from scipy.stats import chi2, norm
 from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.wald import NamedEstimates, wald_test, z_tests
+from dmlrank.inference.wald import NamedEstimates, wald_test, wald_test_of_difference, z_tests
 from dmlrank.results.score_tests import ZTestResults
 
 NAMES = ["a", "b", "c", "d"]
@@ -152,3 +150,66 @@ def test_many_restrictions_of_some_hundred_clusters_have_their_level():
         by_chi2.append(chi2.sf(estimates.estimate @ np.linalg.solve(matrix, estimates.estimate), rank))
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
     assert np.mean(np.array(by_chi2) < 0.05) > 0.2
+
+
+FREE = np.array([1.0, 0.2, -1.2])
+RESTRICTED = np.array([0.7, 0.3, -1.0])
+GAP = FREE - RESTRICTED
+BASIS = np.linalg.qr(np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]))[0]
+SMALL = Covariance(1e-4 * BASIS @ BASIS.T, BASIS)
+UNIFORM_COVARIANCE = 0.25 * BASIS @ BASIS.T
+
+
+class Samples:
+    """A null distribution whose statistics are given."""
+
+    def statistics(self, directions, rng):
+        return np.array([1.0, 1e6])
+
+
+def difference_test(unanimous_covariance, null=None):
+    return wald_test_of_difference(
+        RESTRICTED,
+        FREE,
+        covariance=SMALL,
+        difference=SMALL,
+        null=null,
+        rng=np.random.default_rng(0),
+        unanimous_covariance=unanimous_covariance,
+    )
+
+
+def test_variance_added_for_unanimous_pairs_counts_in_chi_squared_and_in_the_standard_errors():
+    without, tested = difference_test(None), difference_test(UNIFORM_COVARIANCE)
+    assert without.statistic == pytest.approx(GAP @ GAP / 1e-4)
+    assert tested.statistic == pytest.approx(GAP @ GAP / 0.2501)
+    assert tested.pvalue == pytest.approx(chi2.sf(tested.statistic, 2))
+    assert tested.n_draws == 0
+    np.testing.assert_allclose(tested.std_errors**2, without.std_errors**2 + np.diag(UNIFORM_COVARIANCE))
+    np.testing.assert_allclose(tested.z, GAP / tested.std_errors)
+
+
+def test_samples_from_the_model_lack_the_same_variance():
+    without, tested = (
+        difference_test(None, Samples().statistics),
+        difference_test(UNIFORM_COVARIANCE, Samples().statistics),
+    )
+    assert tested.statistic == without.statistic
+    assert tested.pvalue == without.pvalue == 2 / 3
+    assert (tested.std_errors > 10 * without.std_errors).all()
+
+
+def test_variance_added_for_unanimous_pairs_adds_no_direction():
+    one = BASIS[:, :1]
+    narrow = Covariance(1e-4 * one @ one.T, BASIS)
+    tested = wald_test_of_difference(
+        RESTRICTED,
+        FREE,
+        covariance=SMALL,
+        difference=narrow,
+        null=None,
+        rng=np.random.default_rng(0),
+        unanimous_covariance=UNIFORM_COVARIANCE,
+    )
+    assert tested.df == 1
+    assert tested.statistic == pytest.approx((one[:, 0] @ GAP) ** 2 / 0.2501)

@@ -1,7 +1,5 @@
 """What settings cost, from counts of labels: held against simulated scores and against fits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Labelled cells as rows: votes of the kept contexts, in an order that that of the data does not change."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small problems, and their covariance written out from derivatives, one label at a time."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass

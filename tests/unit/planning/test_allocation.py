@@ -1,7 +1,5 @@
 """Plans against a general convex solver, and what holds of every plan."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

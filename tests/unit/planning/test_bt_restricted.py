@@ -1,7 +1,5 @@
 """Plans for the restricted estimator against a general solver, and plans for outputs that are no scores of models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -104,26 +102,6 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
         own.specification.problem.labelling_covariance(taken).trace()
         > own.specification.problem.labelling_covariance(own.solution.propensity).trace()
     )
-
-
-@pytest.mark.long
-def test_weights_budgets_and_other_contexts():
-    sim = dr.datasets.Bt(n_items=3, n_features=2)
-    mu = sim.mu(sim.features(40, rng=1))
-    plan = dr.design(mu, "bt", estimator="bt_restricted", budget=30, explore=0.2)
-    np.testing.assert_allclose(plan.at(mu), plan.propensity, rtol=1e-2)
-    width = plan.for_width(4.0)
-    assert width.expected_cost < 40 * 6
-    assert width.solution.sigma.trace() != plan.solution.sigma.trace()
-    fresh = dr.design(mu, "bt", estimator="bt_restricted", budget=width.budget, explore=0.2)
-    np.testing.assert_allclose(width.std_errors, fresh.std_errors, rtol=1e-4)
-    doubled = dr.design(np.concatenate([mu, mu]), "bt", estimator="bt_restricted", budget=60)
-    single = dr.design(mu, "bt", estimator="bt_restricted", budget=30)
-    np.testing.assert_allclose(doubled.std_errors, single.std_errors / np.sqrt(2), rtol=1e-4)
-    weighted = dr.design(mu, "bt", estimator="bt_restricted", budget=30, weights=np.ones(40))
-    np.testing.assert_allclose(weighted.std_errors, single.std_errors, rtol=1e-6)
-    with pytest.raises(OptionError):
-        plan.regret(mu)
 
 
 def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):

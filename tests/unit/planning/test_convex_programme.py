@@ -1,7 +1,5 @@
 """Optimal plans against a solver for cones: clarabel, through cvxpy, on 4 models and 20 prompts."""
 
-from __future__ import annotations
-
 import cvxpy as cp
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Plans and the estimator: what is predicted is what happens, and what is drawn can be estimated from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,25 +78,6 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
         errors.append(((fit.params - truth) / fit.bse).abs().max())
     assert errors[0] < 3.5
     assert errors[1] > 6
-
-
-@pytest.mark.long
-def test_the_mixture_of_rounds_is_unbiased_and_more_even(ties, label, rank):
-    rng = np.random.default_rng(7)
-    x = ties.features(4000, rng=rng)
-    mu = ties.mu(x)
-    useless = np.where(mu > 0, 1 / 3, 0.0)
-    plans = [dr.design(mu, "bt", budget=4000, min_propensity=0.02), dr.design(useless, "bt", budget=4000)]
-    own = rng.random(4000) < 0.5
-    parts = [label(plan.sample(rng), mu, rng) for plan in plans]
-    rows = in_order(
-        pd.concat([part[own[part["context"]] == keep] for part, keep in zip(parts, (True, False), strict=True)])
-    )
-    mixed = dr.planning.mixture_propensity([plan.propensity for plan in plans], [0.5, 0.5])
-    truth = ties.truth("borda", n=200_000)
-    for propensity in ("propensity", mixed):
-        fit = rank(rows, context="context", mu=useless, propensity=propensity)
-        assert ((fit.params - truth).abs() < 3.5 * fit.bse).all()
 
 
 # --- from a fit ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Contexts that are alike are one row: the same plan as with a table for each, at a fraction of the cost."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import replace
@@ -140,19 +138,6 @@ def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over
     np.testing.assert_allclose(
         problem.labelling_covariance(pi), without.labelling_covariance(pi), rtol=1e-9, atol=1e-12
     )
-
-
-def test_a_long_pass_reports_how_far_it_is(fitted):
-    _, fit = fitted
-    reports = []
-    fit.design(100, progress=lambda step, total, stage: reports.append((step, total, stage)))
-    assert {stage for *_, stage in reports} == {"plan, prompts", "plan, steps"}
-    for stage in ("plan, prompts", "plan, steps"):
-        step, total, _ = [report for report in reports if report[2] == stage][-1]
-        assert step == total
-    reports.clear()
-    fit.design(100)
-    assert not reports
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])

@@ -1,7 +1,5 @@
 """Plans that add labels to a fit whose labels depend on each other in clusters."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

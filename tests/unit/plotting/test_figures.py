@@ -1,7 +1,5 @@
 """Figures from plain arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Sizes, names and colours that all pictures share."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from dmlrank.exceptions import OptionError
 from dmlrank.plotting.heat_maps import difference_matrix
 from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
-from dmlrank.plotting.rank_charts import bump_chart, rank_set_chart
+from dmlrank.plotting.rank_charts import rank_set_chart
 from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
@@ -63,11 +61,6 @@ def matrix(number, ax=None):
     return difference_matrix(names(number), gap, np.abs(gap) > 3, title="Coloured: the difference is not 0", ax=ax)
 
 
-def bump(number, ax=None):
-    rank = np.arange(1, number + 1, dtype=float)
-    return bump_chart(names(number), ["coding", "maths"], np.stack([rank, rank[::-1]], axis=1), ax)
-
-
 def overlaps(texts, renderer):
     """Pairs of texts whose boxes share more than a sliver."""
     # The box of the text alone, without a line that points to its place.
@@ -89,7 +82,7 @@ def check_names_do_not_overlap(axes):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("draw", "number"), [(forest, 200), (groups, 60), (bump, 60), (matrix, 60)])
+@pytest.mark.parametrize(("draw", "number"), [(forest, 200), (groups, 60), (matrix, 60)])
 def test_names_do_not_overlap_where_models_are_many(draw, number):
     check_names_do_not_overlap(draw(number))
 
@@ -113,21 +106,6 @@ def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
     assert "0" not in written
 
 
-@pytest.mark.parametrize("is_in_axes_of_the_caller", [False, True])
-@pytest.mark.long
-def test_names_of_a_bump_chart_of_the_best_of_many_models_stand_apart_and_can_be_read(is_in_axes_of_the_caller):
-    axes = plt.subplots(figsize=(7, 5.2), layout="constrained")[1] if is_in_axes_of_the_caller else None
-    ranks = np.stack([np.arange(1, 21), np.r_[np.arange(20, 1, -1), 190]], axis=1).astype(float)
-    axes = bump_chart(names(20), ["coding", "maths"], ranks, axes)
-    check_names_do_not_overlap(axes)
-    written = [text for text in axes.texts if text.get_text()]
-    assert len(written) == 40
-    assert min(text.get_fontsize() for text in written) >= 7
-    # A name that was moved has a line to its rank.
-    assert all(text.xy[1] == float(text.get_text().split()[0]) for text in written if text.get_ha() == "left")
-    assert all(text.arrow_patch is not None for text in written)
-
-
 @pytest.mark.parametrize("number", [2, 3, 5])
 def test_the_square_of_few_models_fills_its_picture(number):
     axes = matrix(number)
@@ -137,7 +115,7 @@ def test_the_square_of_few_models_fills_its_picture(number):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("draw", [forest, rank_sets, matrix, bump])
+@pytest.mark.parametrize("draw", [forest, rank_sets, matrix])
 def test_names_do_not_overlap_in_small_axes_of_the_caller(draw):
     _, axes = plt.subplots(figsize=(7, 5), layout="constrained")
     assert draw(40, axes) is axes
@@ -162,7 +140,7 @@ def test_few_rows_stand_in_one_column(number):
     assert axes.get_title() == "title"
 
 
-@pytest.mark.parametrize(("draw", "number"), [(forest, 500), (bump, 101), (matrix, 301), (groups, 400)])
+@pytest.mark.parametrize(("draw", "number"), [(forest, 500), (matrix, 301), (groups, 400)])
 def test_what_nobody_could_read_is_refused(draw, number):
     with pytest.raises(OptionError):
         draw(number)

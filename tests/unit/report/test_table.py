@@ -1,7 +1,5 @@
 """Every written form of a table holds every number and every name, whatever the names are."""
 
-from __future__ import annotations
-
 import io
 import re
 

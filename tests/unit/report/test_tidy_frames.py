@@ -1,7 +1,5 @@
 """Tidy frames and the forest plot show the result's own numbers under plain names."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

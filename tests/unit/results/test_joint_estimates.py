@@ -1,7 +1,5 @@
 """Joint estimates are tested by the names of their blocks, with the structural rank and enough clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Pictures of a fit by name: what is drawn equals the numbers, and what cannot be drawn is refused with the reason."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """RankResults and joint results are frozen and say what their tests return."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -227,14 +227,6 @@ def test_a_group_has_a_view_of_its_own():
     np.testing.assert_allclose(view.conf_int()["lower"], np.clip(group.params - half_width, 0, 1), rtol=1e-5)
 
 
-def test_a_view_of_further_rows_is_a_view(res, view):
-    battles = dr.datasets.simulate_arena(n=2200, rng=0)
-    battles["annotator"] = np.arange(len(battles)) % 600
-    longer = view.update(data=battles)
-    assert (longer.estimates.sequence.n_units, longer.estimates.sequence.planned) == (2200, 8000)
-    pd.testing.assert_frame_equal(longer.conf_int(), res.update(data=battles).sequential(8000, start=400).conf_int())
-
-
 def test_a_view_refuses_new_models(res, view):
     """Statements of all looks are about models that were fixed before the first look."""
     rows = dr.datasets.simulate_arena(n=2400, rng=0)

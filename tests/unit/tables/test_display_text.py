@@ -1,7 +1,5 @@
 """Widths, padding and wrapping of texts with wide characters, and names that cannot disturb the text around them."""
 
-from __future__ import annotations
-
 import textwrap
 import unicodedata
 

@@ -1,7 +1,5 @@
 """LaTeX that compiles, over pages where tables are long, whatever the names are."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

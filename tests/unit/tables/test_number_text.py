@@ -1,7 +1,5 @@
 """How numbers are written."""
 
-from __future__ import annotations
-
 import pytest
 
 from dmlrank.tables.display_text import p_value_clause, p_value_text

@@ -1,7 +1,5 @@
 """Features: one row per context, names from the frame or the caller, transforms that are fitted once."""
 
-from __future__ import annotations
-
 import tracemalloc
 import warnings
 
@@ -44,11 +42,6 @@ def test_transforms_are_fitted_on_contexts_and_not_on_rows(read, votes):
     assert votes["length"].mean() != 3
 
 
-def test_transforms_see_contexts_without_labels(read, votes):
-    silent = votes.assign(winner=votes["winner"].mask(votes["question"] == "q5"))
-    np.testing.assert_allclose(read(silent, "center(length)", context=["question"]).x.sum(), 0, atol=1e-12)
-
-
 @pytest.mark.parametrize("cell", [list, tuple, np.array], ids=["lists", "tuples", "arrays"])
 def test_vectors_in_cells_are_features(read, many_votes, cell):
     rng = np.random.default_rng(0)
@@ -68,15 +61,6 @@ def test_arrays_of_the_caller_have_a_row_per_row_of_the_data(read, many_votes, k
     data = read(many_votes, "matrix", env={"matrix": kind(matrix[codes])}, context=["question"])
     np.testing.assert_array_equal(data.x, matrix)
     assert data.feature_map.names == ("matrix[0]", "matrix[1]")
-
-
-def test_arrays_follow_rows_that_are_dropped(read, many_votes):
-    frame = many_votes.assign(length=many_votes["length"].mask(many_votes["question"] == "q07"))
-    codes = pd.factorize(many_votes["question"])[0].astype(float)
-    data = read(frame, "length + codes", env={"codes": codes}, context=["question"], missing="drop")
-    names = pd.factorize(many_votes["question"])[1]
-    np.testing.assert_array_equal(data.x[:, 1], [names.get_loc(q) for q in data.context_ids])
-    assert "q07" not in data.context_ids
 
 
 def test_texts_of_the_caller_are_features_too(read, votes):
@@ -322,30 +306,6 @@ def test_single_precision_stays_where_all_of_x_has_it():
         assert x.dtype == dtype
         first = next(iter(columns.values()))
         np.testing.assert_array_equal(x[:, :4], np.stack(list(first)))
-
-
-def test_x_does_not_change_with_the_caller_s_array():
-    matrix = np.ones((20, 4))
-    x, _ = fit_features("matrix", {"matrix": matrix}, 20, caller_environment({}, depth=0))
-    matrix[:] = 7
-    np.testing.assert_array_equal(x, 1)
-
-
-def test_boosters_see_the_same_numbers_in_single_precision(many_votes):
-    """Fitted on float32 and on the same numbers as float64, everything is the same to the last digit."""
-    single = np.random.default_rng(4).normal(size=(200, 3)).astype(np.float32)
-    results = []
-    for emb in (single, single.astype(float)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dr.DmlrankWarning)
-            options = QUICK | {"propensity": "estimate", "tune": {"n_estimators": 9, "min_data_in_leaf": 5}}
-            results.append(
-                dr.dml_rank("winner ~ emb | a + b", many_votes, **in_objects({"env": {"emb": emb}, **options}))
-            )
-    assert results[0].steps.data.x.dtype == np.float32
-    np.testing.assert_array_equal(results[0].params, results[1].params)
-    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
-    assert results[0].diagnostics.log_loss != results[0].diagnostics.log_loss_constant
 
 
 def test_reading_an_embedding_copies_it_once(many_votes):

@@ -1,7 +1,5 @@
 """Names that a formula calls: variables of the caller, and columns, with the name of a function."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -73,3 +71,11 @@ def test_a_function_that_is_hidden_is_named(read, votes, features, columns, env,
 def test_a_column_may_have_the_name_of_its_transform(read, votes):
     data = read(votes.rename(columns={"length": "center"}), "center(center)", context=["question"])
     np.testing.assert_allclose(data.x[:, 0], np.array([3, 1, 2, 5, 4]) - 3.0)
+
+
+@pytest.mark.parametrize("name", ["criteria_v0.1.length", "math_v0.1.math", "a.1b", "x v2.0"])
+def test_a_name_that_is_not_python_is_quoted_as_it_was_written(name):
+    battles = dr.datasets.simulate_arena(n=60, rng=0).rename(columns={"length": name})
+    with pytest.raises(FormulaError) as error:
+        dr.dml_rank(f"winner ~ {name} | model_a + model_b", battles)
+    assert f"Q({name!r})" in str(error.value)

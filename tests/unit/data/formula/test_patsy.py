@@ -1,7 +1,5 @@
 """What the package uses of patsy's inner parts, and the same columns from another reader of formulas."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

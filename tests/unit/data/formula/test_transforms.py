@@ -1,7 +1,5 @@
 """``text(column, k)`` against scikit-learn written out, and what it refuses."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Boosters over rows [x, first, second] of all the kinds that LightGBM trains, and contexts that are hard to read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import lightgbm as lgb

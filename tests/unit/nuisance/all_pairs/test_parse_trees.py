@@ -1,9 +1,6 @@
 """Sums of rectangles equal what Booster.predict returns for stacked rows, for every kind of tree."""
 
-from __future__ import annotations
-
 import pickle
-import tracemalloc
 
 import lightgbm as lgb
 import numpy as np
@@ -143,27 +140,6 @@ def test_chunks_order_and_number_of_contexts_do_not_matter(large, monkeypatch):
     np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
-
-
-@pytest.mark.long
-def test_memory_is_that_of_the_table_and_of_a_chunk(large):
-    booster, n_items, x = large
-    x = np.random.default_rng(4).normal(size=(12_000, x.shape[1]))
-    prepared = PairTrees.of(booster, n_items)
-    predict_all_pairs(prepared, x[:10], n_items)
-    tracemalloc.start()
-    with computing_with(1):
-        table = predict_all_pairs(prepared, x, n_items)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    sums = prepared.sums
-    # The bits of 256 contexts; for 128 contexts, their scores, and the sums over groups of items and the weights of one
-    # output; and a block of scores, which has memory for three outputs beside its own three.
-    weights = max(2 * sum(terms.weights.shape) for terms in sums)
-    scores = 128 * 8 * (n_items**2 * (3 + 1) + weights)
-    chunk = 256 * len(prepared.branches.split) + scores + 2 * 8 * predict._BLOCK_ENTRIES
-    assert peak < table.nbytes + 8 * x.nbytes + chunk
-    assert chunk < table.nbytes / 2
 
 
 def test_a_prepared_booster_is_pickled_as_its_booster(large):

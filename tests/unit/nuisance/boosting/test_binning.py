@@ -1,7 +1,5 @@
 """Shared bins: parts of them are training sets like any other."""
 
-from __future__ import annotations
-
 import lightgbm as lgb
 import numpy as np
 import pytest

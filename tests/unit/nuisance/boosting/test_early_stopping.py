@@ -1,7 +1,5 @@
 """How long all folds are boosted together, and what is left of the boosters."""
 
-from __future__ import annotations
-
 import lightgbm as lgb
 import numpy as np
 import pytest

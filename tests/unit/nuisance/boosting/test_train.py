@@ -1,7 +1,5 @@
 """Training rows are the votes, in an order of their own, and boosters do not depend on threads."""
 
-from __future__ import annotations
-
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -38,46 +36,11 @@ def test_the_same_whatever_the_threads(draw_rows):
         np.testing.assert_array_equal(*predictions)
 
 
-def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
-    rows = draw_rows(4)
-    tune = TUNE | {"bagging_fraction": 0.5, "bagging_freq": 1}
-    first, again, other = (
-        train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(seed)).predict(rows.features)
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 1e-3
-
-
-def test_two_categories_are_multiclass(draw_rows):
-    rows = draw_rows(5, n_classes=2)
-    p = train_booster(rows, BoosterSpec(2, True, TUNE), np.random.default_rng(0)).predict(rows.features)
-    assert p.shape == (500, 2)
-    np.testing.assert_allclose(p.sum(axis=1), 1)
-
-
 def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
     rows = draw_rows(6, n_classes=2)
     booster = train_booster(rows, BoosterSpec(None, False, TUNE), np.random.default_rng(0))
     assert booster.predict(rows.features).shape == (500,)
     assert "==" not in {node["decision_type"] for node in splits(booster)}
-
-
-def test_items_are_categories_and_rare_ones_are_told_apart():
-    rng = np.random.default_rng(7)
-    n_items, each = 12, 40
-    first = np.repeat(np.arange(n_items), each)
-    second = (first + rng.integers(1, n_items, size=len(first))) % n_items
-    label = (rng.random(len(first)) < np.where(first == 4, 0.95, 0.05)).astype(int)
-    rows = TrainingRows(
-        np.column_stack([rng.normal(size=len(first)), first, second]), label, np.ones(len(first)), np.arange(len(first))
-    )
-    booster = train_booster(rows, BoosterSpec(2, True, {"n_estimators": 60}), np.random.default_rng(0))
-    assert {node["split_feature"] for node in splits(booster) if node["decision_type"] == "=="} <= {1, 2}
-    p = booster.predict(rows.features)[:, 1]
-    by_item = np.array([p[first == j].mean() for j in range(n_items)])
-    assert by_item[4] > 0.75
-    assert np.delete(by_item, 4).max() < 0.25
 
 
 def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):

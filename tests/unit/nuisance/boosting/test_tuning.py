@@ -1,9 +1,6 @@
 """Hyperparameters: what may be passed, what cross-validation selects, and inner folds that never split a unit."""
 
-from __future__ import annotations
-
 import itertools
-from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 
 import lightgbm as lgb
@@ -187,13 +184,6 @@ def test_draws_are_distinct_within_the_grid_and_follow_the_seed():
         assert min(counts) > 0.5 * 200 / len(values)
 
 
-def test_a_small_grid_is_drawn_whole():
-    search = RandomSearch(grid={"num_leaves": [4, 8, 4], "lambda_l2": np.array([0.0, 1.0])})
-    draws = search.draws(np.random.default_rng(0))
-    assert len(draws) == search.n_configurations == 4
-    assert {(d["num_leaves"], d["lambda_l2"]) for d in draws} == {(4, 0.0), (4, 1.0), (8, 0.0), (8, 1.0)}
-
-
 def test_a_whole_grid_gives_the_smallest_log_loss_computed_by_hand(train):
     """The twin trains every configuration on every inner fold and computes the log-loss itself."""
     grid = {"n_estimators": [5, 40], "num_leaves": [3, 12], "learning_rate": [0.05, 0.3], "subsample": [0.6, 1.0]}
@@ -225,21 +215,6 @@ def test_a_fraction_of_rows_is_drawn_for_every_tree(train, monkeypatch):
     assert [call.parameters.get("bagging_freq") for call in cv.calls] == [1, None, None]
 
 
-def test_random_is_the_search_with_its_defaults(train, monkeypatch):
-    cv = RecordedCV(*[[0.5 + 0.01 * place] for place in range(60)]).in_place_of_lightgbm(monkeypatch)
-    settings = [
-        tuned_settings(tune, train, np.arange(300), FIXED, np.random.default_rng(0))
-        for tune in ("random", RandomSearch())
-    ]
-    assert settings[0] == settings[1]
-    trials = [(call.parameters, call.max_rounds) for call in cv.calls]
-    assert trials[:30] == trials[30:]
-    assert len(trials) == 60
-    assert all(call.train is train and len(call.folds) == 3 for call in cv.calls)
-    assert {rounds for _, rounds in trials} == {50, 100, 300, 600}
-    assert settings[0].rounds == trials[0][1]
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -262,26 +237,6 @@ def test_searches_that_are_none(given, error):
         RandomSearch(**given)
 
 
-def test_a_search_is_a_value():
-    grid = {"num_leaves": [4, 8]}
-    search = RandomSearch(grid=grid)
-    assert search == RandomSearch(grid={"num_leaves": (4, 8)}) != RandomSearch()
-    grid["num_leaves"].append(16)
-    assert search.n_configurations == 2
-    with pytest.raises(FrozenInstanceError):
-        search.n_draws = 3
-
-
-def test_a_fit_with_a_search_is_reproducible_and_updates_know_it(rank, draw_battles):
-    battles = draw_battles(np.random.default_rng(0), 120, 3, 3).frame
-    tune = {"n_estimators": [3, 6], "num_leaves": [3, 5], "min_data_in_leaf": [5]}
-    options = {"formula": "winner ~ x0 | model_a + model_b", "propensity": "shown", "n_folds": 2}
-    one, two = (rank(battles, tune=RandomSearch(n_draws=2, grid=tune), **options) for _ in range(2))
-    np.testing.assert_array_equal(one.params, two.params)
-    same = one.update(tune=RandomSearch(n_draws=2, grid=tune), functional="bt")
-    assert same.steps.first.mu is one.steps.first.mu
-
-
 @pytest.mark.parametrize("value", [-1, 0, 0.5, 1, 2, 131073, True, "true", "0.5", "fast"])
 def test_a_value_is_refused_where_lightgbm_refuses_it(value):
     """The twin asks LightGBM itself."""
@@ -295,25 +250,6 @@ def test_a_value_is_refused_where_lightgbm_refuses_it(value):
                 check_tune({name: value})
         else:
             check_tune({name: value})
-
-
-@pytest.mark.parametrize(
-    "tune",
-    [
-        {"monotone_constraints": [1, 1]},
-        {"interaction_constraints": "[0,99]"},
-        {"forced_splits": "splits.json"},
-        {"cegb_penalty_feature_coupled": [1.0]},
-        {"num_leaves": "4 monotone_constraints=1,1"},
-    ],
-    ids=repr,
-)
-def test_parameters_about_columns_never_reach_lightgbm(tune):
-    """A vector of the wrong length would end the process (SIGABRT, SIGSEGV)."""
-    with pytest.raises(OptionError):
-        check_tune(tune)
-    with pytest.raises(OptionError):
-        RandomSearch(grid={name: [value] for name, value in tune.items()})
 
 
 def test_parameters_of_lightgbm_are_settable_or_refused_with_a_reason():

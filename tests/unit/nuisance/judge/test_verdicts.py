@@ -1,7 +1,5 @@
 """Verdicts from every kind of source give the same arrays; verdicts that add nothing are refused with the reason."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Learners of mu where the votes are many, few, of one category only, or without features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

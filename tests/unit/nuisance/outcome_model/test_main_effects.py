@@ -1,14 +1,12 @@
 """Main effects against SciPy and statsmodels, their gradient against differences, and what they must not depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 
 from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffectsLikelihood
 from dmlrank.nuisance.smooth import PenalisedSearch
@@ -160,34 +158,12 @@ def test_where_order_does_not_matter_both_orders_of_a_pair_are_one():
     np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., [1, 0, 2]], mu, atol=1e-12)
 
 
-@pytest.mark.long
-def test_a_weight_is_a_number_of_votes():
-    rows = draw(10, n=200)
-    place = np.repeat(np.arange(200), rows.weight.astype(int))
-    votes = replace(rows.only(place), weight=np.ones(len(place)))
-    one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, votes))
-    np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-6)
-
-
 def test_a_soft_label_is_a_vote_in_shares():
     rows = draw(11, n=200, soft=True)
     place, label = np.nonzero(rows.y)
     hard = replace(rows.only(place), y=np.eye(3)[label], weight=rows.weight[place] * rows.y[place, label])
     one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, hard))
     np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-4)
-
-
-@pytest.mark.long
-def test_the_loose_search_is_as_good_as_the_exact_one():
-    rows = draw(13)
-    problem = MainEffectsLikelihood(rows, K, True)
-
-    def penalised(flat):
-        return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2
-
-    loose = fit_main_effects(rows, K, True, 1.0)[1]
-    best = penalised(fit_main_effects(rows, K, True, 1.0, tolerance=EXACT)[1])
-    assert 0 <= penalised(loose) - best < 0.01
 
 
 def test_an_item_and_a_pair_that_were_never_seen_have_no_effects():
@@ -206,15 +182,3 @@ def test_a_category_that_was_never_chosen_gets_hardly_any_probability():
     effects, _ = fit_main_effects(three, K, True, 1.0)
     mu = softmax(effects.at(rows.table, rows.first, rows.second), axis=1)
     assert mu[:, 2].max() < 0.02
-
-
-def test_curves_are_found():
-    rng = np.random.default_rng(17)
-    n = 20_000
-    columns, first = rng.normal(size=(n, 1)), rng.integers(2, size=n)
-    truth = expit(np.where(first == 0, 1, -1) * (0.3 + 0.8 * columns[:, 0]) + 0.5)
-    y = np.eye(2)[(rng.random(n) > truth).astype(int)]
-    effects, _ = fit_main_effects(labelled_rows(columns, first, 1 - first, y, np.ones(n)), 2, True, 1.0)
-    gap = effects.strength[0] - effects.strength[1] + [effects.pair[0, 1], 0]
-    np.testing.assert_allclose(gap, [0.3, 0.8], atol=0.08)
-    assert effects.position == pytest.approx(0.5, abs=0.08)

@@ -1,7 +1,5 @@
 """The default learner: what trees add, what is held out, and what its predictions must not depend on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -83,18 +81,6 @@ def test_trees_are_added_where_they_help(draw, n_categories):
     models, loss, main = both_losses(draw(0, 600, n_categories, jump=2.0))
     assert all(model.trees is not None for model in models)
     assert loss < main - 5
-
-
-@pytest.mark.long
-def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw):
-    """Chance alone lets some of many rounds win by a fraction of one label's log-loss."""
-    left_out = 0
-    for seed in range(8):
-        models, loss, main = both_losses(draw(100 + seed, 150, curve=0.0))
-        without = all(model.trees is None for model in models)
-        left_out += without
-        assert (loss == main) if without else (0 < main - loss < 4)
-    assert left_out >= 2
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -221,53 +207,11 @@ def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     assert np.abs(main[0] - main[1]).max() > 1e-3
 
 
-@pytest.mark.long
-def test_soft_labels_are_learnt_in_shares(draw):
-    data = draw(11, jump=2.0)
-    data.cells.y[:] = 0.6 * data.cells.y + 0.4 / 3
-    mu = np.concatenate([model.predict(data.x[:50]) for model in fitted(data)])[:, ~np.eye(K, dtype=bool)]
-    assert mu.min() > 0.05
-
-
 def test_a_fold_without_labels(draw):
     data = draw(12, 300, n_labelled=200)
     fold = np.where(np.arange(300) < 200, np.arange(300) % 2, 2)
     models = fit_smooth_boosted(data, fold, seeds())
     assert np.isfinite(models[2].predict(data.x[200:])).all()
-
-
-@pytest.mark.long
-def test_missing_values_and_features_in_single_precision(draw):
-    x = np.random.default_rng(13).uniform(-1, 1, size=(300, 2))
-    data = draw(13, 300, x=x, jump=2.0)
-    object.__setattr__(data, "x", data.x.astype(np.float32))
-    single = fitted(data)[0].predict(data.x[:10])
-    object.__setattr__(data, "x", x.astype(np.float32).astype(float))
-    np.testing.assert_allclose(single, fitted(data)[0].predict(data.x[:10]), atol=1e-5)
-    holes = x.copy()
-    holes[::5, 1] = np.nan
-    object.__setattr__(data, "x", holes)
-    assert np.isfinite(fitted(data)[0].predict(holes[:10])).all()
-
-
-def test_items_under_other_codes_have_nearly_the_same_probabilities(make_data, draw):
-    """Main effects are the same; trees with random thresholds and splits by item sets in another order are not."""
-    data, code = draw(14, 600), np.array([2, 0, 1])
-    cells = data.cells
-    moved = make_data(
-        cells.context,
-        code[cells.first],
-        code[cells.second],
-        cells.y.argmax(axis=1),
-        n_items=K,
-        n_categories=3,
-        x=data.x,
-    )
-    one, two = fitted(data)[0], fitted(moved)[0]
-    columns = one.basis.of(data.x[:20])
-    table, moved_table = one.main_effects.table(columns), two.main_effects.table(columns)
-    np.testing.assert_allclose(moved_table[:, code][:, :, code], table, rtol=1e-6, atol=1e-6)
-    assert np.abs(two.predict(data.x)[:, code][:, :, code] - one.predict(data.x)).max() < 0.1
 
 
 def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
@@ -299,18 +243,3 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     for fitted in smooth.fits:
         assert fitted.training.basis.width == SCREENED * 7
         assert {0, 1} & {f for f, _ in fitted.training.basis.columns}
-
-
-def test_curves_are_chosen_without_the_held_out_labels(draw):
-    rng = np.random.default_rng(21)
-    data = draw(21, 500, x=rng.uniform(size=(500, 40)), curve=3.0)
-    other = draw(21, 500, x=data.x.copy(), curve=3.0)
-    fold = dealt(data)
-    in_fold = fold[other.cells.context] == 0
-    other.cells.y[in_fold] = np.roll(other.cells.y[in_fold], 1, axis=1)
-    chosen = []
-    for labels in (data, other):
-        cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)
-        fitted = effects_of_fold(cells, 0, screened=True)
-        chosen.append([f for f, _ in fitted.training.basis.columns])
-    assert chosen[0] == chosen[1]

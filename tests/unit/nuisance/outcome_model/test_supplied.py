@@ -1,7 +1,5 @@
 """Ready probabilities are used as they are, or refused with the place and the reason."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

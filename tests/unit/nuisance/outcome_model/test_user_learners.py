@@ -1,9 +1,6 @@
 """Learners that the user brings: the same as fitted by hand, never changed, and refused where they cannot be used."""
 
-from __future__ import annotations
-
 import copy
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +9,8 @@ pytest.importorskip("sklearn")
 
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -24,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from dmlrank.exceptions import NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, fit_mu
-from dmlrank.nuisance.outcome_model.user_learners import RowsMu, check_learner, fit_learner, learner_name
+from dmlrank.nuisance.outcome_model.user_learners import RowsMu, check_learner, fit_learner
 from dmlrank.nuisance.training_rows import TrainingRows
 
 K, C = 4, 3
@@ -122,29 +117,6 @@ def test_the_given_classifier_is_neither_fitted_nor_changed(battles, rank):
     assert np.abs(result.params - other.params).max() > 1e-6
 
 
-# The propensities of these frames are any numbers, which is not what is tested.
-@pytest.mark.filterwarnings("ignore:the given propensities do not fit")
-@pytest.mark.filterwarnings("ignore:the fitted probabilities are too extreme")  # of the learner with C=10
-def test_what_happens_to_the_given_classifier_later_does_not_reach_the_fit(battles, rank):
-    learner = LogisticRegression(C=1e-4)
-    result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
-    learner.set_params(C=10.0)
-    np.testing.assert_array_equal(result.update(functional="borda", n_folds=2).params, result.params)
-    changed = result.update(learner=learner)
-    fresh = rank(battles, FORMULA, learner=LogisticRegression(C=10.0), propensity="shown", n_folds=2)
-    np.testing.assert_array_equal(changed.params, fresh.params)
-
-
-# The propensities of these frames are any numbers, which is not what is tested.
-@pytest.mark.filterwarnings("ignore:the given propensities do not fit")
-def test_another_functional_uses_the_same_models(battles, rank):
-    learner = counting(LogisticRegression)
-    result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
-    assert learner.n_fits == 2
-    assert result.update(functional="bt").steps.first.mu is result.steps.first.mu
-    assert learner.n_fits == 2
-
-
 def test_tune_changes_the_propensities_only(battles, rank, ignore_warnings):
     small, learner = {"n_estimators": 3, "num_leaves": 3}, counting(GaussianNB)
     result = rank(battles, FORMULA, learner=learner, tune=small, n_folds=2)
@@ -237,15 +209,6 @@ def test_weights_of_one_need_no_keyword_and_halves_are_doubled(rows):
         fit(Plain(), thirds)
 
 
-def test_classifiers_that_search_and_calibrate(rows):
-    x = rows.features[:10, :-2]
-    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, cv=3, scoring="neg_log_loss")
-    for learner in (search, CalibratedClassifierCV(LinearSVC(dual="auto"), cv=3)):
-        mu = fit(learner, rows).predict(x)
-        np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)
-    assert not hasattr(search, "best_estimator_")
-
-
 def test_classifiers_that_know_nothing_of_scikit_learn(rows):
     class Shares:
         learned = None
@@ -283,22 +246,6 @@ def test_functions_are_given_codes_labels_weights_and_a_generator(rows):
     np.testing.assert_allclose(mu[2, j, k], np.array([0.2, 0.1 + 0.05 * j, 0.1 + 0.05 * k]) / (0.4 + 0.05 * (j + k)))
 
 
-def shares(features, labels, weights, rng):
-    share = np.bincount(labels, weights, minlength=C) / weights.sum()
-    return lambda asked: np.tile(share, (len(asked), 1))
-
-
-def test_a_function_learns_from_the_other_folds(battles, rank):
-    result = rank(battles, FORMULA, learner=shares, propensity="shown", n_folds=3)
-    data, fold = result.steps.data, result.steps.first.folds.fold
-    votes = data.cells.y * data.cells.n_votes[:, None]
-    for held_out, model in enumerate(result.steps.first.mu.models):
-        total = votes[fold[data.cells.context] != held_out].sum(axis=0)
-        np.testing.assert_allclose(model.predict(data.x[:1])[0, 0, 1], total / total.sum())
-    assert result.estimates.description.learner == "shares"
-    assert result.predict(battles[["x0", "x1"]].iloc[:3]).shape == (3, K)
-
-
 def test_long_predictions_come_in_chunks(rows):
     whole = fit(LogisticRegression(), rows)
     x = rows.features[:50, :-2]
@@ -328,12 +275,6 @@ def test_without_features_or_with_one_category_no_learner_is_asked(make_data):
     for part in (data, same):
         kept = np.ones(30, dtype=bool)
         assert isinstance(fit_mu(part, kept, part.seed_order, rng, tune="cv", learner=refuse), ConstantMu)
-
-
-def test_names_of_learners():
-    assert learner_name(make_pipeline(StandardScaler(), GaussianNB())) == "Pipeline(StandardScaler, GaussianNB)"
-    assert learner_name(partial(shares)) == "partial"
-    assert (learner_name(shares), learner_name("auto")) == ("shares", "lightgbm")
 
 
 class Odd(BaseEstimator):
@@ -403,13 +344,6 @@ def test_a_function_that_returns_no_function(rows):
 def test_learners_that_cannot_be_used(learner):
     with pytest.raises(OptionTypeError):
         check_learner(learner, "cv", estimates_propensity=True)
-
-
-def test_refused_before_the_data_are_read(rank):
-    with pytest.raises(OptionTypeError):
-        rank("no frame", FORMULA, learner=GaussianNB)
-    with pytest.raises(OptionError, match="lightgbm"):
-        rank("no frame", FORMULA, learner="lightgmb")
 
 
 @pytest.mark.parametrize("tune", ["random", None, {"num_leaves": 4}])

@@ -1,10 +1,7 @@
 """Pair frequencies and their main-effects fit against optimisers and fits from elsewhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.stats import dirichlet_multinomial
 
@@ -60,20 +57,6 @@ def test_main_effects_maximise_the_penalised_likelihood(n_categories):
     np.testing.assert_allclose(main_effects(counts), expected, atol=2e-5)
 
 
-def test_with_many_votes_main_effects_are_a_logistic_regression():
-    rng = np.random.default_rng(1)
-    n_items = 5
-    strength, n_votes = rng.normal(size=n_items), 400_000
-    first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    wins = rng.binomial(n_votes, 1 / (1 + np.exp(-0.3 - strength[first] + strength[second]))).astype(float)
-    design = np.eye(n_items)[first] - np.eye(n_items)[second]
-    design = sm.add_constant(design[:, 1:])
-    fitted = sm.GLM(np.column_stack([wins, n_votes - wins]), design, family=sm.families.Binomial()).fit().fittedvalues
-    counts = np.zeros((n_items, n_items, 2))
-    counts[first, second] = np.column_stack([wins, n_votes - wins])
-    np.testing.assert_allclose(main_effects(counts)[first, second, 0], fitted, atol=1e-6)
-
-
 def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
     rng = np.random.default_rng(4)
     counts = draw_counts(rng, 6, 3, mean=40.0)
@@ -88,20 +71,6 @@ def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
     best = max(grid, key=likelihood)
     assert grid[0] < best < grid[-1]
     np.testing.assert_allclose(shrunken_table(counts)[pairs], ((counts + best * fitted) / (total + best))[pairs])
-
-
-def test_votes_that_main_effects_explain_are_shrunk_fully_and_others_hardly():
-    rng = np.random.default_rng(5)
-    n_items, pairs = 6, ~np.eye(6, dtype=bool)
-    strength = rng.normal(size=n_items)
-    win = 1 / (1 + np.exp(-np.subtract.outer(strength, strength)))
-    explained = rng.binomial(30, win)
-    cyclic = rng.binomial(300, np.where(np.subtract.outer(np.arange(6), np.arange(6)) % 3 == 1, 0.9, 0.1))
-    for wins, n_votes, near_fit in ((explained, 30, True), (cyclic, 300, False)):
-        counts = np.stack([wins, n_votes - wins], axis=-1) * pairs[:, :, None].astype(float)
-        table, fit, raw = shrunken_table(counts), main_effects(counts), counts / n_votes
-        to_fit, to_raw = (np.abs(table - other)[pairs].mean() for other in (fit, raw))
-        assert (to_fit < to_raw / 5) if near_fit else (to_raw < to_fit / 5)
 
 
 def test_a_model_that_never_won_and_a_pair_never_seen_are_finite():

@@ -1,7 +1,5 @@
 """The mean of S / pi: one where propensities are right, and what it says where they are not."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shares of the pairs by smooth effects and trees: what each adds, what is held out, and their invariances."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 
@@ -116,16 +114,6 @@ def test_trees_learn_interactions_that_curves_cannot_express(draw):
     assert divergence(truth, tables(data, models)) < 0.4 * divergence(truth, overall_shares(data))
 
 
-@pytest.mark.long
-def test_features_without_information_hardly_change_the_shares(draw):
-    excess = []
-    for seed in range(6):
-        data, truth = draw(20 + seed, curve=0.0)
-        estimate = tables(data, fit_pair_shares(data, random_folds(data), generators()))
-        excess.append(divergence(truth, estimate) - divergence(truth, overall_shares(data)))
-    assert np.mean(excess) < 0.003
-
-
 def test_many_features_with_two_that_matter(draw):
     data, truth = draw(5, 1500, n_features=40)
     models = fit_pair_shares(data, random_folds(data), generators())
@@ -174,17 +162,6 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
         np.testing.assert_array_equal(getattr(models[1].effects, name), getattr(other_models[1].effects, name))
         difference = getattr(models[2].effects, name) - getattr(other_models[2].effects, name)
         assert np.abs(difference).max() > 1e-3
-
-
-@pytest.mark.long
-def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw, monkeypatch):
-    data, truth = draw(9, 1500, jump=2.0)
-    on_all_cells = tables(data, fit_pair_shares(data, random_folds(data), generators()))
-    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 800)
-    models = fit_pair_shares(data, random_folds(data), generators())
-    assert len({model.trees.booster.num_trees() for model in models}) == 1
-    assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
-    assert divergence(truth, tables(data, models)) < 1.6 * divergence(truth, on_all_cells)
 
 
 def test_trees_may_learn_from_a_sample_of_the_pairs_shown(draw, monkeypatch):
@@ -245,14 +222,6 @@ def test_a_fold_without_labels_and_contexts_without_any(draw):
     assert len(models) == 3
     for model in models:
         np.testing.assert_allclose(model.table(data.x[:5]).sum(axis=(1, 2)), 1)
-
-
-def test_all_labels_in_one_fold(draw):
-    data, _ = draw(13, 100, n_labelled=30)
-    fold = np.where(np.arange(100) < 30, 0, 1)
-    models = fit_pair_shares(data, fold, generators(2))
-    assert models[0].trees is None
-    np.testing.assert_allclose(models[0].table(data.x[:2])[:, ~np.eye(K, dtype=bool)], 1 / 12)
 
 
 def test_shares_are_finite_where_features_are_missing(draw):

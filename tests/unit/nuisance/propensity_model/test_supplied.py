@@ -1,7 +1,5 @@
 """Supplied propensities: arrays, columns, functions and plans; features of an estimated propensity."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -56,11 +54,6 @@ def test_a_plan_is_matched_by_name(battles, rank):
     np.testing.assert_array_equal(fit(battles, rank, shuffled).params, fit(battles, rank, battles.propensity).params)
 
 
-def test_a_plan_without_names_is_in_the_order_of_the_data(battles, rank):
-    plan = SimpleNamespace(propensity=battles.propensity)
-    np.testing.assert_array_equal(fit(battles, rank, plan).params, fit(battles, rank, battles.propensity).params)
-
-
 @pytest.mark.parametrize(
     "propensity",
     [
@@ -88,16 +81,6 @@ def selected_on(n, seed):
     frame = pd.DataFrame({"winner": winner, "x0": rng.normal(size=n), "score": score, "prompt": np.arange(n)})
     frame[["model_a", "model_b"]] = np.char.add("m", drawn.astype(str))
     return frame, chance[np.arange(n), [int(np.flatnonzero((pairs == d).all(axis=1))[0]) for d in drawn]]
-
-
-@pytest.mark.long
-def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
-    frame, truth = selected_on(1500, seed=2)
-    error = {}
-    for name, options in {"own": {"propensity": "~ score"}, "formula's": {}}.items():
-        result = rank(frame, FORMULA, tune=QUICK, **options)
-        error[name] = np.abs(np.log(result.steps.first.propensity.cells / truth)).mean()
-    assert error["own"] < 0.5 * error["formula's"]
 
 
 def test_a_formula_for_the_propensity_works_without_features_for_the_preferences(rank):
@@ -173,11 +156,6 @@ def test_given_arrays_that_are_no_propensities_are_refused(triangle, wrong):
     values[1, 0, 2], values[1, 1, 2] = 0.5, wrong
     with pytest.raises(NuisanceError):
         supplied_propensity(triangle, values, Graph.of([(0, 1), (0, 2)], 3))
-
-
-def test_given_arrays_of_another_shape(triangle):
-    with pytest.raises(NuisanceError):
-        supplied_propensity(triangle, np.full((2, 3, 3), 0.5), Graph.all_pairs(3))
 
 
 def test_columns_are_used_unchanged(triangle):

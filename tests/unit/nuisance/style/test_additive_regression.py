@@ -1,7 +1,5 @@
 """Additive regressions: twins with dense designs, one of them scikit-learn's, and what exchanging the items does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,0 +1,149 @@
+"""Time and memory of what is asked of a large fit, of tables of scores, and of files of votes.
+
+Each command is a process of its own, and prints seconds of the clock and of the processors and the largest memory so
+far. ``questions``: groups and updates; ``plans``: a design on prompts that all differ, and the budget for a power;
+``bounds``: sensitivity and fragility; ``style``: scores at equal style; ``scores``: score tables as pairs, and with the
+comparisons written out as rows; ``files``: votes in parquet files.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.costs questions --binary
+    python -m benchmarks.costs plans --models 52 --features 4
+    python -m benchmarks.costs scores --models 60 --contexts 500
+    python -m benchmarks.costs files --models 20 --features 64 --contexts 1000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dmlrank as dr
+from benchmarks.growth import Setting, draw_battles
+from tests.styled import Styled
+
+OPTIONS: dict[str, Any] = {"rng": 0, "n_jobs": 1}
+
+
+def timed(name: str, work: Callable[[], Any]) -> Any:
+    """Print clock and processor seconds of a function and the peak of memory so far, and return its result."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    clock, cpu = time.perf_counter() - clock, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"{name:44} clock {clock:7.2f} s, CPU {cpu:7.2f} s, peak {peak:5.2f} GB", flush=True)
+    return result
+
+
+def fit_of(setting: Setting, data: Any = None, **options: Any) -> dr.RankResults:
+    """Fit drawn votes with all features."""
+    data = draw_battles(setting, np.random.default_rng(0)) if data is None else data
+    formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features)) or '1'} | model_a + model_b"
+    return timed("fit", lambda: dr.dml_rank(formula, data, **{"functional": "bt"} | OPTIONS | options))
+
+
+def questions(setting: Setting) -> None:
+    """Mean preferences and scores, and both by thirty tags that overlap."""
+    frame, tags = draw_battles(setting, np.random.default_rng(0)), {}
+    for number in range(30):
+        column = frame[f"f{number % setting.features}"].to_numpy()
+        cut = 0.5 if setting.binary else np.quantile(column, (0.8, 0.1, 0.6)[number // setting.features % 3])
+        tags[f"tag {number:02d}"] = column > cut if number % 2 else column <= cut
+    fit = fit_of(setting, frame, pairs=dr.Pairs(graph="complete"))
+    for average in ("scores", "preferences"):
+        result = timed(f"update(average={average!r})", lambda average=average: fit.update(average=average))
+        groups = timed(f"by(30 tags), {average}", lambda result=result: result.by(tags))
+        timed("  simultaneous intervals of all tags", groups.conf_int)
+        timed("  summary", lambda groups=groups: str(groups.summary()))
+
+
+def plans(setting: Setting) -> None:
+    """A plan, and the budget that shows a difference of the two best models 15 % smaller than what the plan shows."""
+    fit = fit_of(setting, position_bias=False, pairs=dr.Pairs(min_labels=1))
+    for functional in ("borda", "bt"):
+        fit = fit.update(functional=functional)
+        pair = fit.params.sort_values().index[:-3:-1]
+        plan = timed(f"design, {functional}", lambda fit=fit: fit.design(setting.contexts / 4))
+        gap = 0.85 * plan.smallest_gap(*pair)
+        timed("for_power", lambda plan=plan, pair=pair, gap=gap: plan.for_power(*pair, difference=gap))
+
+
+def bounds(setting: Setting) -> None:
+    """Sensitivity of all neighbours and of one pair where two in five battles have no vote; fragility."""
+    frame = draw_battles(setting, np.random.default_rng(0))
+    frame.loc[np.random.default_rng(1).random(len(frame)) < 0.4, "winner"] = None
+    fit = fit_of(setting, frame, position_bias=False)
+    timed("sensitivity(), all neighbours", fit.sensitivity)
+    timed("sensitivity of one pair", lambda: fit.sensitivity(" - ".join(fit.models[:2])))
+    if not setting.features:
+        timed("fragility()", fit.fragility)
+
+
+def style(setting: Setting) -> None:
+    """A fit of raw scores, and scores at equal style beyond it."""
+    battles = Styled(n_items=setting.items).sample(setting.contexts, rng=0)
+    formula = "winner ~ x0 + x1 | model_a + model_b"
+    fit = timed("fit", lambda: dr.dml_rank(formula, battles, position_bias=False, **OPTIONS))
+    timed("equal style, further", lambda: fit.update(adjust="~ log_length + headers"))
+
+
+def scores(setting: Setting) -> None:
+    """Random scores of every model on every prompt, as pairs and written out."""
+    n, k = setting.contexts, setting.items
+    names, values = np.array([f"model-{item:03d}" for item in range(k)]), np.random.default_rng(0).random((n, k))
+    table = pd.DataFrame({"prompt": np.repeat(np.arange(n), k), "model": [*names] * n, "score": values.ravel()})
+    formula = "winner ~ 1 | model_a + model_b"
+
+    def as_pairs(functional: str) -> dr.RankResults:
+        pairs = dr.data.pairs_from_scores(table, prompt="prompt", model="model", score="score")
+        return dr.dml_rank(formula, pairs, functional=functional, **OPTIONS)
+
+    def as_rows(functional: str) -> dr.RankResults:
+        first, second = np.triu_indices(k, 1)
+        sides = {"model_a": np.tile(names[first], n), "model_b": np.tile(names[second], n)}
+        winner = np.where((values[:, first] > values[:, second]).ravel(), "model_a", "model_b")
+        rows = pd.DataFrame({"prompt": np.repeat(np.arange(n), len(first)), **sides, "winner": winner})
+        return dr.dml_rank(formula, rows, functional=functional, context="prompt", position_bias=False, **OPTIONS)
+
+    for functional in ("borda", "bt"):
+        found = [timed(f"{how.__name__}, {functional}", partial(how, functional)) for how in (as_pairs, as_rows)]
+        assert np.abs(found[0].params - found[1].params).max() < 1e-8
+
+
+def files(setting: Setting) -> None:
+    """Votes in parquet files of 100,000 rows; the files are written first, a part at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part, start in enumerate(range(0, setting.contexts, 100_000)):
+            n = min(100_000, setting.contexts - start)
+            size = Setting(n, setting.items, setting.features, setting.binary)
+            frame = draw_battles(size, np.random.default_rng(part)).assign(prompt=np.arange(start, start + n))
+            frame.to_parquet(Path(folder) / f"part-{part:05d}.parquet", index=False)
+        fit_of(setting, folder, context="prompt")
+
+
+WORKS = {work.__name__: work for work in (questions, plans, bounds, style, scores, files)}
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=WORKS)
+    parser.add_argument("--contexts", type=int, default=135_000)
+    parser.add_argument("--models", type=int, default=53)
+    parser.add_argument("--features", type=int, default=12)
+    parser.add_argument("--binary", action="store_true")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", dr.DmlrankWarning)
+    WORKS[given.what](Setting(given.contexts, given.models, given.features, given.binary))
+
+
+if __name__ == "__main__":
+    main()
