@@ -112,8 +112,8 @@ def dml_rank(
         "auto" is "borda" for votes and "mean" for scores. "borda" is the mean win share, "bt" projects log-odds on
         differences of scores, "rank_centrality" is the stationary distribution of a random walk to preferred models,
         "dominance" the share of opponents that a model clearly beats, "softmin" the preference against the worst
-        opponent, and "mean" the mean score. ``dmlrank.functionals`` has them with their settings, and functionals of
-        your own.
+        opponent, and "mean" the mean score. ``dmlrank.functionals`` has them with their settings, ``PassAtK(3)`` and
+        ``PassHatK(3)`` of runs that succeed or fail, and functionals of your own.
     estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
         "plugin" is the mean of F(mu), without intervals. "bt_restricted" assumes the Bradley-Terry model in every
         prompt. "bt_mle" is the parametric Bradley-Terry model by maximum likelihood, as leaderboards use it, and

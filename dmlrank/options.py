@@ -509,7 +509,7 @@ class Options:
     """
 
     # the model
-    functional: Any = _option("auto", "{functionals}, or mean of scores (default borda; mean for scores)")
+    functional: Any = _option("auto", "{functionals}; of scores: mean, PassAtK(3), PassHatK(3) (default borda or mean)")
     estimator: str = _option("debiased", "how scores are estimated", words=ESTIMATORS)
     average: str = _option(
         "scores",
@@ -704,6 +704,11 @@ class Options:
     def prompts(self) -> str:
         """Whether intervals are about new prompts, "random", or these prompts alone, "fixed"."""
         return self.cov_kwds.prompts
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether the functional is a mean of scores."""
+        return getattr(self.functional, "of_scores", False)
 
     @property
     def propensity_formula(self) -> str | None:

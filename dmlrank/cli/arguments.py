@@ -24,7 +24,7 @@ LOG_OPTIONS = {
 # Options of a fit that are options of the command line, too; of these, the subcommand check has the first five.
 _NAMED = (
     *("context", "missing", "run", "position_bias", "judge"),
-    *("functional", "estimator", "average", "adjust", "weights", "propensity", "alpha", "rng"),
+    *("functional", "estimator", "adjust", "weights", "propensity", "alpha", "rng"),
 )
 _CHECKED = _NAMED[:5]
 # Keywords of pairs_from_scores() that --set knows where --scores is given, and the columns that are models.

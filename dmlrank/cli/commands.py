@@ -23,6 +23,7 @@ from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
 from ..exceptions import OptionError
+from ..functionals import of_scores
 from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
@@ -178,6 +179,8 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
         "error. Further options of a plan, such as costs and one_pair, are given by --set"
     )
     words.add_option(command, "budget", budget, "B", type=float)
+    detect = "no plan, but the data that it takes to find a lead of D of the first model, and the lead that these find"
+    words.add_option(command, "detect", detect, "D", type=float)
     top = "plan for the differences among the N best models, and those that decide which these are; 1: who is first"
     words.add_option(command, "top", top, "N", type=int)
     candidate = "of scores: a model without a score that is to be run, by default to compare it with the best one"
@@ -195,6 +198,8 @@ def _design(given: argparse.Namespace) -> Said:
     request = read_request(given, further=[*limits, *_OF_PLAN])
     own, costs = request.own, request.own.get("costs", 1)
     std_error, against = own.pop("std_error", None), own.pop("against", None)
+    if given.detect is not None:
+        return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
         raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
     if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):
@@ -379,6 +384,7 @@ def _add_gate_options(command: argparse.ArgumentParser) -> None:
     lost = "what lost runs of the two count: bounds (a decision holds with any score; default), left-out, or lowest"
     words.add_option(command, "lost", lost, choices=gate.LOST)
     words.add_option(command, "json", "print the decision and its figures as JSON")
+    words.add_outputs(command, "comment", title=False)
 
 
 def _gate(given: argparse.Namespace) -> Said:
@@ -386,6 +392,7 @@ def _gate(given: argparse.Namespace) -> Said:
     level = 0.95 if given.level is None else given.level
     question = (given.candidate, given.baseline, given.margin, level)
     gate.check_gate(*question)
+    _check_outputs(given, "comment")
     _check_shown(given)
     request = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
@@ -432,9 +439,11 @@ def _gate(given: argparse.Namespace) -> Said:
         decision = {**decision, "text": f"{decision['text']}; lost runs {counted}", "lost_runs": lost}
     if request is not None and (gaps := gate.gaps_of_scores(every, question[:2])):
         decision = {**decision, "text": f"{decision['text']}; {gaps}"}
-    return Said(
-        json.dumps(decision) if given.json else decision["text"], status=gate.EXIT_CODES[str(decision["decision"])]
-    )
+    formats: dict[str, files.Write] = {
+        ".md": lambda path: write_file(path, gate.comment_on(results, decision, question[:2]).as_markdown()),
+    }
+    said = files.write_all(json.dumps(decision) if given.json else decision["text"], given.out, formats, [])
+    return replace(said, status=gate.EXIT_CODES[str(decision["decision"])])
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------
@@ -479,7 +488,7 @@ def _fitted(request: Request, given: argparse.Namespace, models: Sequence[str] =
         choose_models(request.models, range(len(request.models)), given.models)
     # Scores of other models predict those that were not drawn.
     is_complete = "propensity" not in options and not isinstance(options.get("missing"), float)
-    is_of_means = not parts.second and options.get("functional") in (None, "mean")
+    is_of_means = not parts.second and getattr(of_scores(options.get("functional", "mean")), "of_scores", False)
     if models and is_complete and is_of_means and isinstance(rows, pd.DataFrame) and set(models) <= set(request.models):
         # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
         is_other = ~rows[parts.first].astype(str).isin(models)

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_alpha, place_of
-from .._utils.laws import normal_critical
 from ..exceptions import OptionError
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
 if TYPE_CHECKING:
     from ..fit.estimates import Estimates
     from ..results.rank_results import RankResults
+    from ..tables.summary_table import Summary
 
 # Decisions with their exit codes; 1 and 2 are those of errors.
 EXIT_CODES = {"pass": 0, "worse": 3, "not decided": 4}
@@ -146,6 +146,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     1 - level at most.
     """
     from ..inference.bootstrap_and_max_t import differences
+    from ..inference.ranks import multiple_needed
     from ..inference.score_limits import fewest_units
     from ..report.first_place import POWER, data_wanted
     from ..report.statements import functional_unit, scores_there
@@ -180,8 +181,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     }[decision]
     text = f"{claim} difference {shown_gap}, {limits} with {100 * level:.4g} % confidence ({limit}{found}){looks}"
     if decision == "not decided":
-        wanted = (above.alternative.critical(alpha) + float(normal_critical(1 - POWER))) * std_error
-        more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
+        more = data_wanted(e, multiple_needed(gap + margin, std_error, above.alternative.critical(alpha), POWER))
         text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more and plain > 0 else ""
         if e.covariance.means is not None and margin and not looks:
             unit, n_units = "clusters" if e.description.clusters else "prompts", e.covariance.means.parts[0].n
@@ -189,7 +189,24 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
             if (fewest := fewest_units(margin, alpha, n_units * float(np.sqrt(std_error**2 - plain**2)))) > n_units:
                 text += f"; this margin needs {fewest:,} {unit}, even if none of them is lost ({n_units:,.0f} so far)"
     figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
-    unit = "" if e.are_means else f"; scores are {functional_unit(e)}"
+    unit = "" if e.functional == "mean" else f"; scores are {functional_unit(e)}"
     of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""
     gaps = "".join(f"; {of_all}{sentence.rstrip('.')}" for sentence in scores_there(e))
     return figures | {"decision": decision, "text": f"{decision}: {text}{unit}{gaps}"}
+
+
+def comment_on(results: RankResults, decision: Mapping[str, object], models: Sequence[str]) -> Summary:
+    """Return what a pull request is told: the decision, both scores, what was counted, and the warnings of the fit."""
+    from ..report.statements import functional_unit
+    from ..tables.summary_table import Summary
+
+    e, ends = results.estimates, results.conf_int()
+    digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
+    numbers = np.column_stack([e.estimate, ends["lower"], ends["upper"]])[[place_of(e.models, name) for name in models]]
+    texts = [[fixed_text(float(number), digits) for number in row] for row in numbers]
+    rows = [(name, row[0], f"{row[1]} to {row[2]}") for name, row in zip(models, texts, strict=True)]
+    said = str(decision["text"]).splitlines()
+    counted = f"{e.description.n_votes:,} {e.counts}s on {e.description.n_contexts:,} prompts were counted."
+    heads = ((functional_unit(e), 1), (f"{100 * (1 - e.alpha):.4g} % joint interval", 1))
+    notes = (*said, counted, *(f"Warning: {warning}" for warning in e.diagnostics.warnings))
+    return Summary(f"Gate: {decision['decision']}", (), heads, tuple(rows), notes, row_head="model")

@@ -34,6 +34,7 @@ ENDINGS = {
     "plan": (".csv", ".json", *FIGURES),
     "page": (".html", ".htm"),
     "result": (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES),
+    "comment": (".md",),
     "comparison": (".txt", ".md", ".html", ".tex", ".csv", ".json"),
     "check": (".txt", ".html", ".json"),
 }

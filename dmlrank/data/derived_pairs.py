@@ -187,6 +187,8 @@ class DerivedPairs:
         The column of ``rows`` that tells the runs of a prompt and model apart.
     model : str
         The column that holds the models; empty for a table with a column for each.
+    of_runs : bool
+        Whether ``values`` are another functional of the runs than their mean.
 
     Examples
     --------
@@ -210,6 +212,7 @@ class DerivedPairs:
     rows: pd.DataFrame | None = None
     run: str | None = None
     model: str = ""
+    of_runs: bool = False
 
     @property
     def labels(self) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -320,9 +323,12 @@ class DerivedPairs:
 
     @property
     def score_table(self) -> ScoreTable:
-        """The numbers as scores: their means over runs, numbers of runs and variances between runs."""
-        if self.runs is not None:
+        """The numbers as scores: their means over runs, numbers of runs and variances between runs, if known."""
+        if self.runs is not None and not self.of_runs:
             return self.runs.table()
+        if self.runs is not None:
+            n_runs = np.where(np.isnan(self.values), 0, self.runs.table().n_runs)
+            return ScoreTable(self.values, n_runs, np.full_like(self.values, np.nan))
         return ScoreTable(self.values, np.isfinite(self.values).astype(np.intp), np.full_like(self.values, np.nan))
 
     def compare(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:

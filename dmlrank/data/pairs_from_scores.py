@@ -1,4 +1,4 @@
-"""Tables of scores and rankings as data of a fit; pass@k."""
+"""Tables of scores and rankings as data of a fit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, check_text, check_whole, number_in
+from .._utils.argument_checks import check_flag, check_text, number_in
 from .._utils.declared_types import checked
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, check_choice, listed, shown
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs, Runs
@@ -268,100 +268,6 @@ def further_scores(source: DerivedPairs, column: str) -> FloatArray:
     values = _numbers(rows[column], column, "value")
     _check_size(values, column)
     return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
-
-
-@checked
-def pass_at_k(
-    frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str, missing: str | float = "raise"
-) -> pd.DataFrame:
-    r"""Return unbiased estimates of pass@k: the chance that at least one of k runs of a model solves a prompt.
-
-    Parameters
-    ----------
-    frame : frame
-        A row per prompt, model and run, in any kind of frame.
-    k : int
-        Number of runs of which one has to succeed.
-    prompt : str or sequence of str
-        The column, or columns, that identify a prompt.
-    model : str
-        The column with the model's name.
-    score : str
-        The column with the result of the run: 1 or true for a success, 0 or false for a failure.
-    missing : {"raise", "keep"} or 0.0
-        Where a model has fewer than k runs with a score on a prompt: an error, or a missing score, for ``missing=`` of
-        the fit. 0.0 counts every lost run as a failure: those that other models have on the prompt, up to as many as
-        the model has on any prompt.
-
-    Returns
-    -------
-    DataFrame
-        A row per prompt and model with the columns of ``prompt``, ``model`` and ``score``, which holds pass@k: the
-        scores of a fit ``"score ~ 1 | model"``.
-
-    Raises
-    ------
-    DataError
-        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt ("keep": all on all prompts).
-    OptionError
-        If missing is another word or number.
-    MissingDataError
-        If a row has no prompt or no model.
-
-    Notes
-    -----
-    With c successes in n runs, the estimate is :math:`1 - \binom{n - c}{k} / \binom{n}{k}`, the share of subsets of k
-    runs that have a success (Chen et al., arXiv 2107.03374).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import dmlrank as dr
-    >>> runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
-    >>> dr.data.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
-      task model  solved
-    0   t1     a     0.5
-    """
-    check_whole("k", k, 1)
-    if isinstance(missing, str):
-        check_choice(missing, ("raise", "keep"), "missing")
-    else:
-        allowed = "allowed: 'raise', 'keep', and 0.0, with which lost runs are failures"
-        number_in("missing", missing, lambda number: number == 0, allowed)
-    keys = [*_named(prompt, "prompt"), model]
-    table = with_read_grades(_take(frame, [*keys, score]), score)
-    _refuse_missing({name: int(table[name].isna().sum()) for name in keys})
-    values = _numbers(table[score], score, "score", table[model])
-    wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
-    if len(wrong):
-        raise DataError(f"column {score!r} holds {wrong[0]:g}; pass@k needs runs that succeed (1) or fail (0)")
-    table = table[keys].assign(**{score: values})
-    if not isinstance(missing, str):
-        record = np.asarray(table.groupby(keys[:-1], sort=False, observed=True).ngroup(), dtype=np.intp)
-        (item, models), first_row = pd.factorize(table[model]), np.unique(record, return_index=True)[1]
-        n_lost = Runs.of(record, item, values, (len(first_row), len(models))).n_missing
-        at_record, at_item = (np.repeat(place.ravel(), n_lost.ravel()) for place in np.indices(n_lost.shape))
-        lost = table.iloc[first_row[at_record]].reset_index(drop=True)
-        lost[model], lost[score] = models[at_item], 0.0
-        table = pd.concat([table.dropna(subset=score), lost], ignore_index=True)
-    by_cell = table.groupby(keys, sort=False, observed=True)[score]
-    n_runs, n_solved = by_cell.count(), by_cell.sum()
-    has_few = (n_runs < k).to_numpy()
-    if has_few.all() or (has_few.any() and missing != "keep"):
-        names = n_runs.index[int(np.argmax(has_few))]
-        where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
-        keep = (
-            "; missing=0.0 counts each lost run as a failure; missing='keep' gives missing scores, and a fit keeps all "
-            "prompts (missing='model', with features that say which scores are missing)"
-        )
-        raise DataError(
-            f"{int(has_few.sum())} pairs of prompt and model have fewer than k={k} runs with a score, first {where} "
-            f"({int(n_runs.min())} at the least); use a smaller k{keep * (missing == 'raise' and not has_few.all())}"
-        )
-    failed, left = (n_runs - n_solved).to_numpy(), np.ones(len(n_runs))
-    for drawn in range(k):
-        left = left * np.maximum(failed - drawn, 0) / np.maximum(n_runs.to_numpy() - drawn, 1)
-    return pd.DataFrame({score: np.where(has_few, np.nan, 1 - left)}, index=n_runs.index).reset_index()
 
 
 def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:

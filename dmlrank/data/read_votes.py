@@ -149,13 +149,13 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
     ``compares`` says whether scores are compared where the rows hold scores.
     """
     options = all_rows.options
-    counts_scores = all_rows.derived is not None and (not compares or options.functional == "mean")
+    counts_scores = all_rows.derived is not None and (not compares or options.of_scores)
     if all_rows.derived is not None and counts_scores and options.pairs.min_votes > 1:
         number = all_rows.derived.n_numbers
         lost = f"{number[number < options.pairs.min_votes].sum():,} of {number.sum():,} scores"
         _warn_of_few(all_rows.derived.models, number, options.pairs.min_votes, lost)
         all_rows = replace(all_rows, derived=all_rows.derived.with_enough(options.pairs.min_votes))
-    all_rows, missing = _without_missing_scores(all_rows, options.missing)
+    all_rows, missing = _without_missing_scores(all_rows, options, compares)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing)
     row_context, first_row, seed_order = contexts
@@ -258,7 +258,7 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
     """Warn where models lack different shares of their runs, unless a plan or the caller says what this means."""
     is_unexplained = options.estimates_propensity and options.missing in ("raise", "drop", "keep", "common")
     is_unexplained &= options.judge is None
-    fewest = options.pairs.min_votes if options.functional == "mean" else 1
+    fewest = options.pairs.min_votes if options.of_scores else 1
     if isinstance(data, DerivedPairs) and is_unexplained and (gaps := data.with_enough(fewest).unequal_gaps):
         warn(
             f"models lack different shares of their runs, by more than chance: {gaps}. Runs are seldom lost at random, "
@@ -268,11 +268,17 @@ def warn_of_unequal_gaps(data: object, options: Options) -> None:
         )
 
 
-def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str]:
-    """Restrict to prompts with scores of all models, or fill in scores; also return what is done with other gaps."""
+def _without_missing_scores(rows: Rows, options: Options, compares: bool) -> tuple[Rows, str]:
+    """Restrict to prompts with scores of all models, or fill in scores; also return what is done with other gaps.
+
+    Where scores are not compared, they are then those that the functional takes from the runs on a prompt.
+    """
+    missing, derived = options.missing, rows.derived
+    if derived is not None and not compares and isinstance(missing, str):
+        derived = options.functional.of_runs(derived, missing in ("common", "model"))
+        rows = replace(rows, derived=derived)
     if missing in ("raise", "drop", "keep"):
         return rows, str(missing)
-    derived = rows.derived
     if derived is None or derived.kind != "scores":
         raise OptionError(
             f"missing={missing!r} is about scores, and these data are none; allowed: 'raise', 'drop' and 'keep'"
@@ -296,7 +302,7 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
                 f"sensitivity() of a fit with missing='model' says how much they could change",
                 kind=IntervalWarning,
             )
-        return replace(rows, derived=filled), "raise"
+        return replace(rows, derived=filled if compares else options.functional.of_runs(filled, False)), "raise"
     is_common = np.asarray(np.isfinite(derived.values).all(axis=1))
     if is_common.sum() < 2:
         raise MissingDataError(

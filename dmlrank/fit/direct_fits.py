@@ -30,7 +30,6 @@ from ..estimation.influence import Influence
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
-from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import cluster_sums, unit_sums
 from ..inference.score_limits import CombinedMeans, MeanScores, typical_sizes
 from .compared_pairs import (
@@ -248,7 +247,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     n_scores = np.isfinite(scores.mean).sum(axis=0)
     require_enough(data.items, n_scores, has_gaps & is_modelled, has_judge=has_judge)
-    setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
+    setup = Setup(replace(options.functional, number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight

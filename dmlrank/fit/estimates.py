@@ -18,8 +18,8 @@ from ..data.preferences import FloatArray
 from ..estimation.diagnostics import effective_contexts
 from ..estimation.influence import mean_influence
 from ..exceptions import DmlrankWarning, IntervalWarning
-from ..functionals import KINDS, Functional
-from ..functionals.linear_scores import PositionEffect
+from ..functionals import Functional, kind_of
+from ..functionals.linear_scores import MeanScore, PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
@@ -374,7 +374,7 @@ class Estimates:
     def modes(self) -> frozenset[str]:
         """What this result is and has, in the words by which facts (``report/facts.py``) say of which they hold."""
         d, kind = self.description, self.diagnostics.outcome_kind
-        is_known = self.functional in KINDS
+        is_known = self.kind is not Functional
         holds = {
             "models": self.of_models,
             "several": len(self.names) > 1,
@@ -473,7 +473,12 @@ class Estimates:
     @property
     def kind(self) -> type[Functional]:
         """Class of the functional, for what is said about its scores; the base class for functionals without a name."""
-        return KINDS.get(self.functional, Functional)
+        return kind_of(self.functional)
+
+    @property
+    def quantity(self) -> str:
+        """What a mean of scores is, with the column of scores."""
+        return f"mean {self.description.outcome}" if self.functional == MeanScore.name else self.functional_label
 
     @property
     def averages_preferences(self) -> bool:

@@ -15,7 +15,7 @@ from ..data.pairs_from_scores import require_comparison
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed, shown
-from ..functionals import Borda, BradleyTerry, functional_from
+from ..functionals import Borda, BradleyTerry, functional_from, of_scores
 from ..functionals.linear_scores import MeanScore
 from ..options import OPTIONS, Options, in_its_place, one_by_one
 
@@ -180,7 +180,7 @@ MEANS = Estimator(
     "means",
     has_first_stages=False,
     uses_features=False,
-    why_unused="{given} was given with functional='mean': means of scores have no first stages and compare no "
+    why_unused="{given} was given with a functional of scores: means of scores have no first stages and compare no "
     "pairs, so that {option} is not used; leave {option} out",
 )
 
@@ -195,8 +195,7 @@ def estimator_named(name: str) -> Estimator:
 
 def estimator_of(options: Options) -> Estimator:
     """Return the estimator of a fit: that of the options, or the means of scores."""
-    is_mean = isinstance(options.functional, str) and options.functional == MeanScore.name
-    return MEANS if is_mean and options.estimator == DEBIASED.name else estimator_named(options.estimator)
+    return MEANS if options.of_scores and options.estimator == DEBIASED.name else estimator_named(options.estimator)
 
 
 # Options that concern votes by people, and why they have no meaning for pairs derived from scores or rankings.
@@ -222,21 +221,28 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
     if isinstance(options.functional, str) and options.functional == "auto":
         is_mean = is_table and options.estimator == DEBIASED.name
         options = replace(options, functional=MeanScore.name if is_mean else Borda.name)
-    if isinstance(options.functional, str) and options.functional == MeanScore.name:
+    options = replace(options, functional=of_scores(options.functional))
+    if options.of_scores:
+        name = options.functional.name
         if derived is None or derived.kind != "scores":
             what = "votes" if derived is None else "ranks"
             raise OptionError(
-                f"functional='mean' is the mean of scores, and these data are {what}; use functional='borda', or a "
+                f"functional={name!r} is a mean of scores, and these data are {what}; use functional='borda', or a "
                 f"formula of scores ({SHAPE_OF_SCORES!r})"
             )
         if derived.lower_wins:
             raise OptionError(
-                f"functional='mean' was given with comparisons in which the smaller {derived.number!r} wins; fit the "
+                f"functional={name!r} was given with comparisons in which the smaller {derived.number!r} wins; fit the "
                 f"table itself, {SHAPE_OF_SCORES!r} with lower_is_better=True, or use functional='borda'"
+            )
+        if options.lower_is_better and name != MeanScore.name:
+            raise OptionError(
+                f"lower_is_better=True was given with {name}, which counts runs that succeed (1); leave it out, and "
+                f"write 1 for a success"
             )
         if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
             raise OptionError(
-                f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one "
+                f"functional={name!r} was given with estimator={options.estimator!r}; means of scores have one "
                 f"estimator: leave estimator out"
             )
     if options.lower_is_better and estimator_of(options) is not MEANS:

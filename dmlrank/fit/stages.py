@@ -179,7 +179,7 @@ class FirstStages:
         """Return the votes of the user's frame."""
         o = self.options
         columns = (o.context, o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-        how = (o.categories, o.missing, o.pairs.min_votes, self.estimator is MEANS)
+        how = (o.categories, o.missing, o.pairs.min_votes, o.functional if self.estimator is MEANS else None)
         return self.keep("data", (self.source, *columns, *how), lambda: read_source(self.source, o))
 
     def votes_that_count(self, votes: PreferenceData) -> tuple[PreferenceData, OrderChoice]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from .base import Adopted, Functional, Gauge
 from .bradley_terry import BradleyTerry
 from .custom import Custom
-from .linear_scores import MeanScore
+from .linear_scores import MeanScore, PassAtK, PassHatK
 from .preference_aggregates import Borda, Dominance, SoftMin
 from .rank_centrality import RankCentrality
 
@@ -21,6 +23,8 @@ __all__ = [
     "Functional",
     "Gauge",
     "Graph",
+    "PassAtK",
+    "PassHatK",
     "RankCentrality",
     "SoftMin",
     "named",
@@ -31,8 +35,8 @@ FUNCTIONALS: dict[str, type[Functional]] = {
     kind.name: kind for kind in (Borda, BradleyTerry, RankCentrality, Dominance, SoftMin)
 }
 
-# All functionals that a result may have: the mean is one of scores, and no functional of preferences.
-KINDS: dict[str, type[Functional]] = FUNCTIONALS | {MeanScore.name: MeanScore}
+# All functionals that a result may have, those of scores without their number of runs.
+_KINDS = FUNCTIONALS | {MeanScore.name: MeanScore} | {kind.written: kind for kind in (PassAtK, PassHatK)}
 
 # Names of functionals without a derivative that a user may try, each with the smooth functional to use instead.
 _SMOOTH_ALTERNATIVE = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}
@@ -72,11 +76,24 @@ def named(name: str) -> Functional:
     return FUNCTIONALS[name]()
 
 
+def kind_of(name: str) -> type[Functional]:
+    """Return the class of a functional with the name that a result has; the base class where no built-in one has it."""
+    return _KINDS.get(name.rstrip("0123456789"), Functional)
+
+
+def of_scores(option: object) -> object:
+    """Return the functional of scores that a text such as "mean" or "PassAtK(3)" names; other options as they are."""
+    written = re.fullmatch(r"(mean)|(PassAtK|PassHatK)\((\d+)\)", option) if isinstance(option, str) else None
+    if written is None:
+        return option
+    return MeanScore() if written[1] else {"PassAtK": PassAtK, "PassHatK": PassHatK}[written[2]](int(written[3]))
+
+
 def functional_from(option: object) -> Functional:
     """Return the functional that the option ``functional`` asks for: a name, a function of mu, or an object."""
     if isinstance(option, Functional):
         # A result knows its functional by the name, so that no other functional may have the name of a built-in one.
-        if not isinstance(option, KINDS.get(option.name, Functional)):
+        if not isinstance(option, kind_of(option.name)):
             raise OptionError(
                 f"functional is an object with the name {option.name!r}, which is that of a built-in functional; give "
                 f"its class another name, such as name = 'own_{option.name}'"

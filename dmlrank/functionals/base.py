@@ -132,6 +132,8 @@ class Functional(ABC):
         Weights of the pairs, for functionals that take them.
     apart : ndarray, shape (K,), or None
         Items that count in no score but their own, for functionals that can set them apart.
+    of_scores : bool
+        Whether it is a mean of scores, and no functional of preferences.
     takes_edge_weights : bool
         Whether pairs can be weighted.
     link : {None, "identity", "logit"}
@@ -177,6 +179,7 @@ class Functional(ABC):
     graph: Graph | None = None
     edge_weights: FloatArray | None = None
     apart: BoolArray | None = None
+    of_scores: ClassVar[bool] = False
     takes_edge_weights: ClassVar[bool] = False
     link: ClassVar[Literal["identity", "logit"] | None] = None
     limits: ClassVar[tuple[float, float]] = (-np.inf, np.inf)

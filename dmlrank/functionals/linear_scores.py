@@ -2,24 +2,28 @@
 
 :class:`Linearised` is the linear approximation of a functional at one table of preferences, for scores of mean
 preferences. :class:`LinkedScore` is a functional as a linear map of a link of the preferences. :class:`MeanScore` is no
-functional of preferences: the mean of scores, with its name, its meaning and its limits.
+functional of preferences: the mean of scores, with its name, its meaning and its limits. :class:`PassAtK` and
+:class:`PassHatK` are means of what the runs on a prompt say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from ..data.arrays import row_slices
+from .._utils.argument_checks import check_whole
+from ..data.arrays import name_of, row_slices
+from ..data.derived_pairs import DerivedPairs
 from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError
+from ..exceptions import DataError, OptionError
 from .base import CategoryWeights, Functional, Gauge, edge_matrix
 from .bradley_terry import BradleyTerry
 
@@ -337,12 +341,13 @@ class LinkedScore:
         return np.concatenate([first, second]), np.concatenate([second, first])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class MeanScore(Functional):
     """The mean of a model's scores over prompts; ``number`` is the column of scores."""
 
-    number: str = "score"
+    number: str = field(default="score", kw_only=True)
     name = "mean"
+    of_scores = True
     interior = False
     linear = True
     gauge_is_known = True
@@ -352,12 +357,156 @@ class MeanScore(Functional):
     @property
     def label(self) -> str:
         """The name with the column of scores."""
-        return f"mean (of {self.number})"
+        return f"{self.name} (of {self.number})"
+
+    def of_runs(self, scores: DerivedPairs, leaves_out: bool) -> DerivedPairs:
+        """Return the scores of which this is the mean over prompts; those of runs are averaged as they are.
+
+        Parameters
+        ----------
+        scores : DerivedPairs
+            A table of scores, with its runs.
+        leaves_out : bool
+            Whether a score that cannot be computed from too few runs is missing, and no error.
+
+        Returns
+        -------
+        DerivedPairs
+            The scores of prompts.
+        """
+        return scores
 
     def gauge(self, n_items: int) -> Gauge:
         return Gauge(np.empty((0, n_items)), "")
 
     def value(self, mu: FloatArray) -> FloatArray:
         raise OptionError(
-            "functional='mean' is the mean of scores, which preferences do not determine; use functional='borda'"
+            f"functional={self.name!r} is a mean of scores, which preferences do not determine; use functional='borda'"
         )
+
+
+@dataclass(frozen=True)
+class PassAtK(MeanScore):
+    r"""Chance that at least one of k runs of a model solves a prompt (pass@k), averaged over prompts.
+
+    With c successes in n runs on a prompt, the estimate is :math:`1 - \binom{n - c}{k} / \binom{n}{k}`, the share of
+    subsets of k runs that have a success (Chen et al., arXiv 2107.03374). It is unbiased; n may differ between prompts.
+
+    Parameters
+    ----------
+    k : int
+        Number of runs; each model needs as many on every prompt. ``missing=0.0`` of the fit counts lost runs as
+        failures, "common" and "model" leave out models on prompts with fewer.
+    number : str
+        The column of scores, 1 or true for a success and 0 or false for a failure; a fit sets it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> solved = [1, 0, 0, 0, 1, 1, 0, 1] * 20
+    >>> runs = pd.DataFrame({"task": np.repeat(np.arange(40), 4), "model": "a", "solved": solved})
+    >>> res = dr.dml_rank("solved ~ 1 | model", runs, context="task", functional=dr.functionals.PassAtK(2), rng=0)
+    >>> res.functional, float(res.params["a"])
+    ('pass@2', 0.75)
+    """
+
+    k: int
+    in_short = "{name}, the chance that at least one of {k} runs of a model solves a prompt"
+    meaning = (
+        "Each score is {name}: the chance that at least one of {k} runs of the model solves a prompt, averaged over "
+        "prompts and estimated from all runs on each."
+    )
+    written: ClassVar[str] = "pass@"
+
+    def __post_init__(self) -> None:
+        """Check the number of runs."""
+        check_whole("k", self.k, 1)
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name with the number of runs."""
+        return f"{self.written}{self.k}"
+
+    def of_runs(self, scores: DerivedPairs, leaves_out: bool) -> DerivedPairs:
+        """Return the share of subsets of k runs in which the model succeeds, for every prompt; see :class:`MeanScore`.
+
+        Parameters
+        ----------
+        scores : DerivedPairs
+            A table of scores of 0 and 1, with its runs.
+        leaves_out : bool
+            Whether a score of fewer than k runs is missing, and no error.
+
+        Returns
+        -------
+        DerivedPairs
+            The scores of prompts.
+        """
+        runs = scores.values if scores.runs is None else scores.runs.value
+        wrong = runs[~np.isnan(runs) & (runs != 0) & (runs != 1)]
+        if len(wrong):
+            raise DataError(
+                f"column {scores.number!r} holds {wrong[0]:g}; {self.name} needs runs that succeed (1) or fail (0)"
+            )
+        table = scores.score_table
+        n_runs, is_few = table.n_runs, (table.n_runs < self.k) & (table.n_runs > 0)
+        if is_few.any() and (not leaves_out or (n_runs < self.k).all()):
+            i, j = (int(place[0]) for place in np.nonzero(is_few))
+            where = ", ".join(f"{name} {name_of(scores.table[name].iloc[i])!r}" for name in scores.prompt)
+            kept = "; missing=0.0 counts each lost run as a failure, and missing='common' leaves out the prompts"
+            kept *= bool((n_runs >= self.k).any())
+            raise DataError(
+                f"{int(is_few.sum()):,} pairs of prompt and model have fewer than k={self.k} runs with a score, first "
+                f"{where}, model {scores.models[j]!r} ({n_runs[i, j]}); use a smaller k{kept}"
+            )
+        n_solved = np.rint(np.where(n_runs > 0, table.mean, 0.0) * n_runs)
+        share = np.where(n_runs < self.k, np.nan, self._share(n_runs, n_solved))
+        return replace(scores, values=share, of_runs=True)
+
+    def _share(self, n_runs: IntArray, n_solved: FloatArray) -> FloatArray:
+        """Return the share of subsets in which the model succeeds, for n runs of which c succeed."""
+        return 1 - self._all_of(n_runs, n_runs - n_solved)
+
+    def _all_of(self, n_runs: IntArray, number: FloatArray) -> FloatArray:
+        """Return the share of subsets of k runs that consist of ``number`` given ones alone."""
+        drawn = [np.maximum(number - i, 0) / np.maximum(n_runs - i, 1) for i in range(self.k)]
+        return np.asarray(np.prod(drawn, axis=0))
+
+
+@dataclass(frozen=True)
+class PassHatK(PassAtK):
+    r"""Chance that all of k runs of a model solve a prompt (pass^k), averaged over prompts.
+
+    With c successes in n runs on a prompt, the estimate is :math:`\binom{c}{k} / \binom{n}{k}`.
+
+    Parameters
+    ----------
+    k : int
+        Number of runs; see :class:`PassAtK`.
+    number : str
+        The column of scores; a fit sets it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> solved = [1, 0, 0, 0, 1, 1, 0, 1] * 20
+    >>> runs = pd.DataFrame({"task": np.repeat(np.arange(40), 4), "model": "a", "solved": solved})
+    >>> res = dr.dml_rank("solved ~ 1 | model", runs, context="task", functional=dr.functionals.PassHatK(2), rng=0)
+    >>> res.functional, float(res.params["a"])
+    ('pass^2', 0.25)
+    """
+
+    in_short = "{name}, the chance that all of {k} runs of a model solve a prompt"
+    meaning = (
+        "Each score is {name}: the chance that all of {k} runs of the model solve a prompt, averaged over prompts and "
+        "estimated from all runs on each."
+    )
+    written: ClassVar[str] = "pass^"
+
+    def _share(self, n_runs: IntArray, n_solved: FloatArray) -> FloatArray:
+        return self._all_of(n_runs, n_solved)

@@ -54,7 +54,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.laws import normal_critical, normal_tail
+from .._utils.laws import normal_tail
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences
@@ -119,6 +119,11 @@ def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float
     largest = 40.0 + critical
     gap = scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
     return std_error * float(gap)
+
+
+def multiple_needed(difference: float, std_error: float, critical: float, power: float = 0.8) -> float:
+    """Return the multiple of the data with which a test finds a true difference with a power; infinite for none."""
+    return (smallest_gap(std_error, critical, power) / abs(difference)) ** 2 if difference else np.inf
 
 
 def leads_needed(leads: FloatArray, factor: FloatArray, critical: float, seed: int) -> FloatArray:
@@ -241,18 +246,20 @@ class FirstPlace:
         """Place among ``others`` of the best model that may be first as well; of the second model where none may."""
         return int(np.argmax(self.p > self.alpha))
 
-    def times_more(self, power: float, over: NDArray[np.bool_] | None = None) -> float:
+    def times_more(self, power: float, over: NDArray[np.bool_] | None = None, leads: FloatArray | None = None) -> float:
         """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
 
         The power is that of finding all differences at once that are not found yet, among others that ``over``
-        (K - 1,) chooses. The multiple is infinite where the leader has no lead, and 0 where the data decide already.
+        (K - 1,) chooses; with other true ``leads``, (K - 1,), that of finding all. The multiple is infinite where the
+        leader has no lead, and 0 where the data decide already.
         """
-        short = np.flatnonzero((self.p > self.alpha) & (True if over is None else over))
-        lead, error = self.difference[short], self.std_error[short]
+        is_open = self.p > self.alpha if leads is None else np.ones(len(self.p), dtype=bool)
+        short = np.flatnonzero(is_open & (True if over is None else over))
+        lead, error = (self.difference if leads is None else leads)[short], self.std_error[short]
         if not len(short) or not ((lead > 0) & (error > 0)).all():
             return np.inf if len(short) else 0.0
         if len(short) == 1:
-            return float(np.square((self.critical + normal_critical(1 - power)) * error / lead).item())
+            return multiple_needed(float(lead[0]), float(error[0]), self.critical, power)
         # Beside the differences that need most data, the others need next to nothing.
         hardest = np.argsort(-error / lead, kind="stable")[:_HARDEST]
         matrix = np.zeros((len(hardest), len(self.others) + 1))

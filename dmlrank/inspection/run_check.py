@@ -66,7 +66,7 @@ def inspect_data(source: Source, options: Options) -> Check:
         warn_of_shared_texts(data.shared_texts, groups, options.context)
     scores = None
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
-        fewest = options.pairs.min_votes if options.functional == "mean" else 1
+        fewest = options.pairs.min_votes if options.of_scores else 1
         scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
         judges = read_judges(data, source.data.with_enough(fewest), options.judge)
         if judges is not None and data.scores is not None:

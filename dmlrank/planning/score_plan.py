@@ -224,7 +224,7 @@ def score_problem(
     # Without a score, or in a round of its own, a residual stands for one that is there.
     drawn, squares = np.where(is_there, before, 1.0), np.square(residual)
     # The square of the residual of one run, less that of the mean of all runs, in expectation.
-    further = np.where(scores.n_runs > 1, scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)), 0.0)[:, like]
+    further = np.nan_to_num(scores.variance * (1 - 1 / np.maximum(scores.n_runs, 1)))[:, like]
     variance = residual_variances(squares, predicted, drawn, is_complete)
     of_single_runs = residual_variances(squares + further, predicted, drawn, is_complete) if further.any() else variance
     correlation, fitted = residual_correlations(residual, is_complete), np.where(is_complete, mean, predicted)

@@ -122,7 +122,7 @@ class Race:
         elif results.are_means:
             more = "more" if results.sign > 0 else "less"
             own = fixed_text(score, digits)
-            said = f"has a mean {results.description.outcome} of {own}, {texts[0]} {more} than {rival}"
+            said = f"has a {results.quantity} of {own}, {texts[0]} {more} than {rival}"
         elif results.kind.link == "logit":
             shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
             texts = [fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares]
@@ -200,7 +200,7 @@ class Race:
         error = float(first.std_error[first.rival])
         if first.decided or results.looks or results.description.prompts == "fixed" or not error > 0:
             return ""
-        unit, number, remark = _independent_units(results)
+        unit, number, remark = independent_units(results)
         digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
         least = smallest_gap(error, first.critical, POWER)
         present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
@@ -273,7 +273,7 @@ def data_wanted(results: Estimates, times: float) -> str:
     d = results.description
     if d.prompts == "fixed" or results.looks:
         return ""
-    unit, number, _ = _independent_units(results)
+    unit, number, _ = independent_units(results)
     if _are_too_few(results):
         return f"{number} {unit} are too few to say how many would decide it"
     if times > _MOST_TIMES:
@@ -290,10 +290,10 @@ def data_wanted(results: Estimates, times: float) -> str:
 
 def _are_too_few(results: Estimates) -> bool:
     """Return whether votes are about so few independent units that no number of further ones can be named."""
-    return not results.are_means and _independent_units(results)[1] <= FEW_CLUSTERS
+    return not results.are_means and independent_units(results)[1] <= FEW_CLUSTERS
 
 
-def _independent_units(results: Estimates) -> tuple[str, int, str]:
+def independent_units(results: Estimates) -> tuple[str, int, str]:
     """Return what the precision grows with, its number, and a remark where a second kind of cluster grows, too."""
     d, n_clusters = results.description, results.covariance.n_clusters
     if not d.clusters:
@@ -310,7 +310,7 @@ def mean_of_one(results: Estimates, level: SummaryLevel) -> str:
     digits = decimals(results.std_errors, fewest=fewest_decimals(results.scale.natural))
     ends = (results.estimate, *results.intervals(level.critical))
     score, low, high = (fixed_text(float(end[0]), digits) for end in ends)
-    about = f"{results.models[0]} has a mean {results.description.outcome} of {score}"
+    about = f"{results.models[0]} has a {results.quantity} of {score}"
     return f"{about} ({level.confidence} interval {low} to {high})."
 
 

@@ -135,9 +135,9 @@ def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> st
 
 
 def reversal_note(
-    names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float
+    names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float, of: str = "results"
 ) -> str:
-    """Say which pairs of models two results order differently, and for which of them a test shows it."""
+    """Say which pairs of models two results, or groups, order differently, and for which of them a test shows it."""
     without_intervals = [name for name, result in zip(names, results, strict=True) if not result.has_intervals]
     if without_intervals:
         # The note before this one says why there are no intervals.
@@ -145,7 +145,7 @@ def reversal_note(
     if isinstance(reversals, str):
         return f"There are no tests between the results. {as_sentence(reversals)}"
     if not len(reversals):
-        return "All results have the models that they share in the same order."
+        return f"All {of} have the models that they share in the same order."
     statement = (
         f"{counted(len(reversals), 'pair')} of models {'is' if len(reversals) == 1 else 'are'} in opposite orders"
     )
@@ -153,7 +153,7 @@ def reversal_note(
     significant = reversals[reversals["p_adjusted"] <= alpha]
     if not len(significant):
         return (
-            f"{statement} in two of the results. The tests do not show for any of them {confidence} that both orders "
+            f"{statement} in two of the {of}. The tests do not show for any of them {confidence} that both orders "
             f"are real."
         )
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
@@ -162,7 +162,7 @@ def reversal_note(
         for model, other, above_in, below_in, p in significant[columns].to_numpy(dtype=object)
     ]
     return (
-        f"{statement} in two of the results. For {len(significant):,} of them the tests show {confidence} that both "
+        f"{statement} in two of the {of}. For {len(significant):,} of them the tests show {confidence} that both "
         f"orders are real: {first_of(named, _REVERSALS_NAMED)}."
     )
 

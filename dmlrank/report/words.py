@@ -188,14 +188,15 @@ WORDS: dict[str, Callable[[Subject], str]] = {
 def meaning(s: Subject) -> str:
     """Return what a score is."""
     e = s.results
-    said = e.kind.meaning.format(n_models=_of_average(e), opponents=the_others(e))
+    said = e.kind.meaning.format(**_of_kind(e))
     return said or f"A score is the output of {e.functional_label}."
 
 
-def _of_average(results: Estimates) -> str:
-    """Return how many models the average is of, such as "8"."""
-    n_apart = len(results.description.models_apart)
-    return f"{len(results.models) - n_apart}" + " other" * bool(n_apart)
+def _of_kind(e: Estimates) -> dict[str, object]:
+    """Return the words in braces of the descriptions of a functional."""
+    n_apart, runs = len(e.description.models_apart), e.functional.lstrip("pas@^")
+    of_average = f"{len(e.models) - n_apart}" + " other" * bool(n_apart)
+    return {"n_models": of_average, "opponents": the_others(e), "name": e.functional, "k": runs}
 
 
 def neutral(s: Subject) -> str:
@@ -328,7 +329,7 @@ def score_words(results: Estimates) -> str:
     if not results.of_models:
         return results.functional_label
     scale, kind = results.scale, results.kind
-    definition = kind.in_short.format(n_models=_of_average(results), opponents=the_others(results))
+    definition = kind.in_short.format(**_of_kind(results))
     definition = definition or results.functional_label
     definition += ", from mean preferences" if results.averages_preferences else ""
     unit = "" if scale.natural else ", in Elo points" if scale.name == "elo" else f", {scale.name}"

@@ -16,10 +16,11 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, count_copies, require_columns, take_columns
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import StackedInfluence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, listed
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.covariance import stack_influences
 from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..report.statements import counted
 from ..tables.display_text import fixed_text, p_value_clause, p_value_text
@@ -174,12 +175,11 @@ def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
     """Test that two fits with the same prompts and models have the same scores."""
     names = steps.setup.functional.names(steps.data.items)
     first, second = (one.influence.by_context() for one in (steps, other))
-    change, none = second.centred - first.centred, np.empty((0, len(names)))
+    change = second.centred - first.centred
     gauge, clusters = steps.setup.functional.gauge(len(names)).basis, steps.units.clusters
     if clusters is not None and clusters.of_vote is not None:
         clusters = replace(clusters, names=clusters.names[:1], of_vote=None)
-    stacked = stack_influences([change], [none], [np.arange(0)])
-    covariance = clustered_covariance(stacked, gauge, clusters, None)
+    covariance = clustered_covariance(side_by_side([StackedInfluence(change)]), gauge, clusters, None)
     estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
     return wald_test(estimates, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 

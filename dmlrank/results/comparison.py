@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, combinations, permutations
+from itertools import chain
 from math import comb
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,8 +25,8 @@ from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, rank_changes, ranks_of
-from ..inference.simultaneous import compare_differences, separate
-from ..inference.wald import Alternative, WaldTestResults
+from ..inference.simultaneous import separate
+from ..inference.wald import WaldTestResults
 from ..options import METHODS
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
@@ -43,7 +43,7 @@ from ..report.statements import (
 from ..report.words import score_words
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
-from .joint_estimates import JointBoards, JointEstimates
+from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
 from .rank_results import RankResults, result_of
 from .ranking import make_board
@@ -79,7 +79,6 @@ _ALL_PAIRS = (
     "This leaderboard has all models and pairs of {name}. The scores under “Side by side” are computed again on the "
     "pairs that all results compare, and may differ from these."
 )
-_REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
 
 # Draws for intervals at all weightings of criteria, and the largest number of weightings of a grid.
 _DRAWS, _MOST_WEIGHTINGS = 20_000, 2000
@@ -259,44 +258,8 @@ class Comparison(JointBoards):
         ----------
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
-        joint = self.joint
-        scores = list(joint.index)
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
-        value = {score: signs[score[0]] * number for score, number in zip(scores, joint.estimate, strict=True)}
-        reversed_pairs = [
-            (model, other, a, b)
-            for a, b in combinations(self.names, 2)
-            for model, other in permutations(
-                [name for name in self.models if {(a, name), (b, name)} <= value.keys()], 2
-            )
-            if value[a, model] > value[a, other] and value[b, model] < value[b, other]
-        ]
-        if not reversed_pairs:
-            return pd.DataFrame(columns=_REVERSAL_COLUMNS)
-        # All differences within results, in both directions.
-        pairs = [(j, k) for j, k in permutations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
-        tests = compare_differences(
-            joint.estimate,
-            joint.max_t,
-            *np.array(pairs).T,
-            method="step-down",
-            alternative=Alternative("larger"),
-            alpha=joint.alpha,
-        )
-        row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
-
-        def row_where(result: str, better: str, worse: str) -> int:
-            high, low = (better, worse) if signs[result] > 0 else (worse, better)
-            return row_of[(result, high), (result, low)]
-
-        rows = []
-        for model, other, above, below in reversed_pairs:
-            up, down = row_where(above, model, other), row_where(below, other, model)
-            gaps = (tests.estimate[up], -tests.estimate[down])
-            p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
-            rows.append((model, other, above, below, *gaps, *p))
-        frame = pd.DataFrame(rows, columns=_REVERSAL_COLUMNS)
-        return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
+        return reversals_in(self.joint, self.models, signs)
 
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
         results = zip(self.names, self.as_given or self.results, strict=True)

@@ -32,13 +32,13 @@ from ..plotting.intervals import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
 from ..report.facts import verdict_sentences
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.joint_tables import OVERALL, GroupFacts, equality_note
+from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
-from .joint_estimates import JointBoards, JointEstimates, JointResults, score_label
+from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in, score_label
 from .ranking import make_board
 from .requirements import ModelTable
 from .views import alpha_or_default, drawn, simultaneous_of
@@ -261,6 +261,31 @@ class GroupResults(JointBoards, Generic[Result]):
         frame.loc[is_unseen, ["statistic", "p_value", "p_holm"]] = np.nan
         return frame
 
+    def reversals(self) -> pd.DataFrame:
+        """Return pairs of models that two groups order differently, with tests of both orders.
+
+        Returns
+        -------
+        DataFrame
+            The columns of :meth:`Comparison.reversals`, with groups in place of results: all reversals with
+            ``p_adjusted <= 0.05`` can be claimed jointly.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, rng=0)
+        >>> res.by("category").reversals().columns.tolist()[:4]
+        ['model', 'other', 'above_in', 'below_in']
+        """
+        frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
+        unseen = {(fact.name, model) for fact in self.facts for model in fact.unseen}
+        is_seen = [
+            unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
+            for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
+        ]
+        return frame[np.array(is_seen, dtype=bool)].reset_index(drop=True)
+
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per group and model with estimate, standard error, test and interval.
 
@@ -402,7 +427,11 @@ class GroupResults(JointBoards, Generic[Result]):
         for number, fact in enumerate(self.facts):
             boards.append(make_board(*drawn(self._of_group(number)), fact.name, alpha=alpha, is_explained=False))
         equality = self._equality()
-        table = self._table(None, None, equality).with_notes(self._first_places(boards, equality))
+        notes = [self._first_places(boards, equality)]
+        if len(self.models) > 1 < len(self):
+            fits = [self.estimates] * len(self)
+            notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
+        table = self._table(None, None, equality).with_notes(*filter(None, notes))
         return f"Leaderboards by {self.variable}", boards, [table], None
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:

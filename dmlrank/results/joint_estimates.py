@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,16 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
-from ..inference.simultaneous import MaxT
-from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test, z_tests
+from ..inference.simultaneous import MaxT, compare_differences
+from ..inference.wald import (
+    Alternative,
+    NamedEstimates,
+    WaldTestResults,
+    read_alternative,
+    two_sided_p_values,
+    wald_test,
+    z_tests,
+)
 from ..report.fit_summary import INTERVAL_KINDS
 from ..report.page.render_page import Board, Weighting, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
@@ -240,3 +249,44 @@ class JointBoards(JointResults, ModelTable):
 
     # The default title, the leaderboards, the tables of the first tab, and scores of criteria that a reader may weight.
     _page: Callable[[float | None], tuple[str, list[Board], list[Summary], Weighting | None]]
+
+
+def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:
+    """Return pairs of models that two results, or groups, order differently; see :meth:`Comparison.reversals`.
+
+    ``signs`` has all results, with -1 where the lowest score is the best.
+    """
+    scores = list(joint.index)
+    value = {score: signs[score[0]] * number for score, number in zip(scores, joint.estimate, strict=True)}
+    reversed_pairs = [
+        (model, other, a, b)
+        for a, b in combinations(signs, 2)
+        for model, other in permutations([name for name in models if {(a, name), (b, name)} <= value.keys()], 2)
+        if value[a, model] > value[a, other] and value[b, model] < value[b, other]
+    ]
+    columns = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
+    if not reversed_pairs:
+        return pd.DataFrame(columns=columns)
+    # All differences within results, in both directions.
+    pairs = [(j, k) for j, k in permutations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
+    tests = compare_differences(
+        joint.estimate,
+        joint.max_t,
+        *np.array(pairs).T,
+        method="step-down",
+        alternative=Alternative("larger"),
+        alpha=joint.alpha,
+    )
+    row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
+
+    def row_where(result: str, better: str, worse: str) -> int:
+        high, low = (better, worse) if signs[result] > 0 else (worse, better)
+        return row_of[(result, high), (result, low)]
+
+    rows = []
+    for model, other, above, below in reversed_pairs:
+        up, down = row_where(above, model, other), row_where(below, other, model)
+        gaps = (tests.estimate[up], -tests.estimate[down])
+        p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
+        rows.append((model, other, above, below, *gaps, *p))
+    return pd.DataFrame(rows, columns=columns).sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)

@@ -1087,6 +1087,97 @@ class RankResults(Summarised):
 
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
+    @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
+    def per_success(self, cost: str, alpha: float | None = None) -> pd.DataFrame:
+        """Divide mean costs by mean scores: what a solved prompt costs, in money, tokens or seconds.
+
+        Parameters
+        ----------
+        cost : str
+            The column of the table of scores that holds the cost of each run. Runs that failed or were lost count with
+            what they cost.
+        alpha : float, optional
+            Probability that an interval of any model is wrong; the fit's alpha when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model: mean ``score`` and ``cost``, their ratio ``per_success``, its ``std_error`` by the delta
+            method, and limits ``lower`` and ``upper`` that hold jointly for all models (Fieller's: without an upper
+            limit where the score is not shown to be above zero).
+
+        Raises
+        ------
+        DataError
+            If a model has a mean score of zero.
+        MissingDataError
+            If a model has no cost on a prompt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import dmlrank as dr
+        >>> task, model = (index.ravel() for index in np.indices((200, 2)))
+        >>> solved = (task + model) % 4 > 0
+        >>> table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "solved": solved * 1.0})
+        >>> table["tokens"] = 300 + 10 * (task % 3)
+        >>> res = dr.dml_rank("solved ~ 1 | model", table, context="task", rng=0)
+        >>> res.per_success("tokens")["per_success"].round(1).to_dict()
+        {'a': 413.3, 'b': 413.3}
+        """
+        from .per_success import table_per_success
+
+        return table_per_success(self.estimates, self._fit, cost, self._alpha(alpha))
+
+    @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
+    def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
+        """Say how many prompts would show a difference, and which difference these data can show.
+
+        Parameters
+        ----------
+        difference : float, optional
+            The true lead of the first model over every other one; the estimated leads when None.
+        power : float
+            Probability that the test of first place finds it.
+
+        Returns
+        -------
+        DataFrame
+            A row for the first model minus every other model, and one to decide first place, which needs all at once:
+            the ``difference``; its ``std_error``; the ``smallest`` difference that these data find with the power; how
+            many ``times`` the data it needs, and so many prompts (or clusters) and scores (votes) in all. Of means of
+            several runs also ``times_runs``, how many times the runs it needs on the same prompts (infinite where no
+            number is enough), and ``prompts_many_runs``, the prompts that it needs with unlimited runs of each.
+
+        Raises
+        ------
+        OptionError
+            If the result is about its own prompts alone, or power or difference is no such number.
+
+        Notes
+        -----
+        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> votes = dr.datasets.simulate_arena(n=1000, rng=0)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, rng=0)
+        >>> sizes = res.sample_size(difference=0.1)
+        >>> bool((sizes["times"].iloc[-1] >= sizes["times"].iloc[:-1]).all())
+        True
+        """
+        from .sample_size import table_of_sizes
+
+        return table_of_sizes(
+            self.estimates,
+            self.steps,
+            summary_level(self.estimates, self.simultaneous, self.estimates.alpha),
+            difference,
+            power,
+        )
+
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
         """Set scores against costs: which models are dominated, which are on the front, and which are open.

@@ -29,8 +29,9 @@ def table_of_runs(e: Estimates, state: FitState, prompt_cost: float | None, run_
     if (prompt_cost is None) != (run_cost is None):
         raise OptionError("runs() needs both costs for the best number of runs; give prompt_cost= and run_cost=")
     scores = state.data.scores
-    if scores is None or not (scores.n_runs > 1).any():
-        raise DataError("runs(): no model has two runs on a prompt, so that the variance between runs is not known")
+    if scores is None or not np.isfinite(scores.variance).any():
+        reason = f"{e.functional} is no mean of" if scores and (scores.n_runs > 1).any() else "no model has two"
+        raise DataError(f"runs(): {reason} runs on a prompt, so that the variance between runs is not known")
     first, *others = np.argsort(-e.merit, kind="stable").tolist()
     contrasts = np.eye(len(e.models))
     contrasts = np.vstack([contrasts, contrasts[first] - contrasts[others]])

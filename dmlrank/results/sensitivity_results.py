@@ -20,6 +20,7 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
 from ..fit.score_judges import modelled_shares
 from ..fit.state import FitState
+from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import MaxT, Simultaneous
 from ..report.statements import functional_unit
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
@@ -252,6 +253,8 @@ def score_bounds(
         # Of a prompt on which some of the runs were lost, the others have their share of the mean.
         expected, lost = (table[state.data.row_index] for table in (runs.expected, runs.n_missing))
         missing = np.divide(lost, expected, out=missing, where=expected > 0)
+        # The others say less of pass@k, which any of them may decide.
+        missing = np.ceil(missing) if isinstance(options.functional, PassAtK) else missing
         known, n_missing = runs.value[np.isfinite(runs.value)], int(lost.sum())
     if not missing.any():
         gaps = "" if options.missing in ("raise", "model") else "; fit the table with its gaps (missing='model')"

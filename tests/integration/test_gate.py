@@ -346,3 +346,24 @@ def test_comparisons_of_scores_say_where_a_model_has_none(tmp_path, run, table):
     _, said = run("--scores", "prompt", "model", "accuracy", inputs=(str(path),), margin="0.4")
     assert "prompts without a score (3 of candidate) are left out" in said.out
     assert "--run RUN" in said.out
+
+
+@pytest.mark.parametrize("functional", ["mean", "PassHatK(1)"])
+def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table, tmp_path, functional):
+    path = tmp_path / "comment.md"
+    status, shown = run("--out", str(path), "--functional", functional, margin="0.2")
+    said = path.read_text(encoding="utf-8").replace("\\<", "<")
+    name = {"mean": "mean (of accuracy)", "PassHatK(1)": "pass^1 (of accuracy)"}[functional]
+    means = table.groupby("model")["accuracy"].mean()
+    assert status == 0
+    for words in (
+        "Gate: pass",
+        shown.out.strip(),
+        name,
+        f"{len(table):,} scores on 600 prompts",
+        "95 % joint interval",
+    ):
+        assert words in said
+    rows = [line for line in said.splitlines() if line.startswith("| candidate") or line.startswith("| baseline")]
+    assert [f"{means[row.split()[1]]:.3f}" == row.split()[3] for row in rows] == [True, True]
+    assert run("--out", str(tmp_path / "comment.txt"))[0] == 1

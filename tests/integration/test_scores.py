@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -31,8 +32,8 @@ def draw(n=99, n_models=3, n_runs=2, seed=0, binary=True):
     return table.assign(topic=np.where(task % 3, "code", "maths"), suite=task // 3, weight=1.0 + task % 2)
 
 
-def fit(table, **options):
-    return dr.dml_rank(FORMULA, table, **in_objects({"context": "task", "rng": 0} | options))
+def fit(table, formula=FORMULA, **options):
+    return dr.dml_rank(formula, table, **in_objects({"context": "task", "rng": 0} | options))
 
 
 def wide(table):
@@ -97,56 +98,84 @@ def test_shares_of_unequal_runs_by_enumeration():
     np.testing.assert_allclose(fit(table, functional="borda").params, list(won.values()), atol=1e-12)
 
 
-def test_pass_at_k_by_enumeration():
+def draw_runs(n=40, most=7):
+    """Runs of two models that succeed or fail, 3 to 6 on a prompt."""
     rng = np.random.default_rng(0)
-    rows = [(i, m, s) for i in range(4) for m in "ab" for s in rng.integers(0, 2, size=rng.integers(3, 7))]
-    table = pd.DataFrame(rows, columns=["task", "model", "solved"])
+    rows = [(i, m, s) for i in range(n) for m in "ab" for s in rng.integers(0, 2, size=rng.integers(3, most))]
+    return pd.DataFrame(rows, columns=["task", "model", "solved"])
+
+
+@pytest.mark.parametrize("name", ["PassAtK", "PassHatK"])
+def test_functionals_of_runs_by_enumeration(name):
+    table, kind = draw_runs(), {"PassAtK": max, "PassHatK": min}[name]
     for k in (1, 2, 3):
-        found = dr.data.pass_at_k(table, k, prompt="task", model="model", score="solved").set_index(["task", "model"])
-        for key, part in table.groupby(["task", "model"])["solved"]:
-            subsets = [max(subset) for subset in itertools.combinations(part, k)]
-            np.testing.assert_allclose(found.loc[key, "solved"], np.mean(subsets), atol=1e-12)
-    call = {"prompt": "task", "model": "model", "score": "solved"}
-    with pytest.raises(DataError, match=r"k=7 .*use a smaller k$"):
-        dr.data.pass_at_k(table, 7, missing="keep", **call)
+        by_task = table.groupby(["task", "model"])["solved"].agg(
+            lambda runs, k=k: np.mean([kind(subset) for subset in itertools.combinations(runs, k)])
+        )
+        by_hand = by_task.rename("solved").reset_index()
+        # The scores, their covariance and their limits are those of means of the shares of subsets.
+        found, expected = (
+            fit(data, formula="solved ~ 1 | model", functional=functional)
+            for data, functional in ((table, f"{name}({k})"), (by_hand, "mean"))
+        )
+        np.testing.assert_allclose(found.params, expected.params, atol=1e-12)
+        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), atol=1e-12)
+        np.testing.assert_allclose(found.conf_int(), expected.conf_int(), atol=1e-9)
+    assert (
+        found.update(functional="mean").update(functional=getattr(dr.functionals, name)(3)).params.equals(found.params)
+    )
+
+
+def test_functionals_of_runs_name_what_they_need():
+    table, call = draw_runs(), {"formula": "solved ~ 1 | model"}
     n_runs = table.groupby(["task", "model"])["solved"].size()
-    assert n_runs.min() == 3
-    with pytest.raises(DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* missing=0.0 counts .* missing='keep'"):
-        dr.data.pass_at_k(table, 4, **call)
-    kept = dr.data.pass_at_k(table, 4, missing="keep", **call).set_index(["task", "model"])["solved"]
-    assert kept.isna().to_dict() == (n_runs < 4).to_dict()
-    whole = table[(table.set_index(["task", "model"]).index.map(n_runs) >= 4)]
-    expected = dr.data.pass_at_k(whole, 4, **call).set_index(["task", "model"])["solved"]
-    np.testing.assert_array_equal(kept.dropna(), expected)
-    for wrong in ("drop", 0.5):
-        with pytest.raises(OptionError, match="'keep'"):
-            dr.data.pass_at_k(table, 3, missing=wrong, **call)
+    with pytest.raises(DataError, match=r"k=7 .*use a smaller k$"):
+        fit(table, functional=dr.functionals.PassAtK(7), missing="common", **call)
+    first = n_runs.index[np.argmax(n_runs < 4)]
+    with pytest.raises(
+        DataError, match=rf"{(n_runs < 4).sum()} pairs .* k=4 .* task '{first[0]}', model '{first[1]}' \(3\)"
+    ):
+        fit(table, functional=dr.functionals.PassHatK(4), **call)
+    with pytest.warns(IntervalWarning, match="'common' leaves out"):
+        common = fit(table, functional=dr.functionals.PassHatK(4), missing="common", **call)
+    assert common.nobs == (n_runs.unstack().min(axis=1) >= 4).sum()
     with pytest.raises(DataError, match="succeed"):
-        dr.data.pass_at_k(table.assign(solved=0.5), 1, prompt="task", model="model", score="solved")
+        fit(table.assign(solved=0.5), functional=dr.functionals.PassAtK(1), **call)
+    with pytest.raises(OptionError, match="lower_is_better"):
+        fit(table, functional=dr.functionals.PassAtK(1), lower_is_better=True, **call)
+    with pytest.raises(OptionError, match="k=0"):
+        dr.functionals.PassAtK(0)
+    with pytest.raises(DataError, match=r"pass@2 is no mean of runs"):
+        fit(table, functional=dr.functionals.PassAtK(2), **call).runs()
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
-def test_pass_at_k_counts_lost_runs_as_failures(are_absent):
+def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
     # No run of b on the first task, and one of three of a on the second, which another run solves.
     rows = {("t0", "a"): [1, 0, 0], ("t0", "b"): [None] * 3, ("t1", "a"): [0, None, 1], ("t1", "b"): [0, 0, 1]}
     table = pd.DataFrame([(*key, s) for key, runs in rows.items() for s in runs], columns=["task", "model", "solved"])
-    given = table.dropna() if are_absent else table
-    call = {"prompt": "task", "model": "model", "score": "solved"}
-    by_hand = table.fillna({"solved": 0})
+    given, call = table.dropna() if are_absent else table, {"formula": "solved ~ 1 | model"}
     for k in (1, 2, 3):
-        found = dr.data.pass_at_k(given, k, missing=0.0, **call).sort_values(["task", "model"], ignore_index=True)
-        pd.testing.assert_frame_equal(found, dr.data.pass_at_k(by_hand, k, **call))
-    assert found["solved"].tolist() == [1.0, 0.0, 1.0, 1.0]
-    with pytest.raises(DataError, match=r"4 pairs .* k=4 .* \(3 at the least\); use a smaller k$"):
-        dr.data.pass_at_k(given, 4, missing=0.0, **call)
+        functional = dr.functionals.PassAtK(k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = fit(given, functional=functional, missing=0.0, **call)
+            by_hand = fit(table.fillna({"solved": 0}), functional=functional, **call)
+        np.testing.assert_array_equal(found.params, by_hand.params)
+    assert found.params.tolist() == [1.0, 0.5]
 
 
-@pytest.mark.parametrize("column", ["task", "model"])
-def test_pass_at_k_refuses_rows_without_identifier(column):
-    runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
-    runs.loc[0, column] = None
-    with pytest.raises(MissingDataError, match=f"'{column}' in 1 rows"):
-        dr.data.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
+@pytest.mark.long
+def test_every_output_names_the_functional_of_runs(tmp_path):
+    res = fit(draw_runs(), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
+    res.report(tmp_path / "page.html")
+    res.to_json(tmp_path / "fit.json")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<script")[0]
+    stored = dr.read_json(tmp_path / "fit.json")
+    for text in (page, str(res), res.summary(slim=True).as_text(), res.explain(), stored.explain()):
+        assert "pass^2" in text
+        assert "mean solved" not in text
+    assert "all of 2 runs" in " ".join(stored.explain().split())
 
 
 def test_missing_scores():
@@ -855,11 +884,6 @@ def test_scores_in_the_notation_of_inspect_are_read(tmp_path, capsys):
     expected = fit(table, run="run").params
     np.testing.assert_allclose(dr.read_json(out).params, expected, rtol=1e-12)
     np.testing.assert_allclose(fit(graded, run="run").params, expected, rtol=1e-12)
-    solved = {"prompt": "task", "model": "model", "score": "accuracy", "missing": "keep"}
-    whole = graded.index != 3
-    pd.testing.assert_frame_equal(
-        dr.data.pass_at_k(graded[whole], 2, **solved), dr.data.pass_at_k(table[whole], 2, **solved)
-    )
     graded.assign(accuracy=[{"grade": 1}] * len(graded)).to_json(path, orient="records", lines=True)
     assert main(["fit", FORMULA, str(path), *OF_RUNS]) == 1
     assert "objects: {'value': 1}" in capsys.readouterr().err

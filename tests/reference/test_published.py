@@ -267,8 +267,8 @@ def test_golden_files_of_evalica(name, ignore_warnings):
 def test_pass_at_k(k, expected):
     # julia/Scorio.jl/test/eval/test_eval_apis.jl of mohsenhariri/scorio (MIT); the README has pass@2, too.
     runs = pd.DataFrame({"task": list("aaaaabbbbb"), "model": "m", "solved": [0, 1, 1, 0, 1, 1, 1, 0, 1, 1]})
-    found = dr.data.pass_at_k(runs, k, prompt="task", model="model", score="solved")["solved"]
-    assert found.mean() == pytest.approx(expected, abs=1e-12)
+    res = dr.dml_rank("solved ~ 1 | model", runs, context="task", functional=dr.functionals.PassAtK(k), rng=0)
+    assert res.params["m"] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(

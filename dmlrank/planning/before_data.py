@@ -1,0 +1,96 @@
+"""How many prompts and runs, or votes, a difference of two models needs, before there are data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from .._utils.argument_checks import check_alpha, check_whole, number_in
+from .._utils.declared_types import checked
+from ..exceptions import OptionError
+from ..inference.ranks import multiple_needed, smallest_gap
+from .plan_options import check_positive
+
+_RUNS = (1, 2, 4, 8)
+
+
+@checked
+def sample_size(
+    difference: float | None = None,
+    *,
+    prompts: int | None = None,
+    rate: float | None = None,
+    repeat: float = 0.5,
+    shared: float = 0.0,
+    ties: float = 0.0,
+    models: int = 2,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> pd.DataFrame:
+    """Say how many prompts show a difference of two models, or which difference so many prompts show.
+
+    After a fit, also of a pilot, :meth:`RankResults.sample_size` says it from the data.
+
+    Parameters
+    ----------
+    difference : float, optional
+        The true difference: of rates of success, or without a rate of the shares of votes that the two models win.
+    prompts : int, optional
+        The number of prompts (of votes without a rate), in place of a difference.
+    rate : float, optional
+        Share of runs that succeed, that of both models about; None for votes on answers of the two.
+    repeat, shared : float
+        Correlation of two runs of a model on a prompt, and of runs of the two models on a prompt, at most ``repeat``.
+    ties : float
+        Share of votes that are ties.
+    models : int
+        Number of models; tests of all their pairs hold at once, by Bonferroni's inequality.
+    alpha, power : float
+        Probability of a wrong claim, and of finding the difference.
+
+    Returns
+    -------
+    DataFrame
+        For votes a row, else a row for 1, 2, 4 and 8 ``runs`` of each prompt: ``prompts`` and ``difference``.
+
+    Raises
+    ------
+    OptionError
+        If not one of difference and prompts is given, or a number is not allowed.
+
+    Notes
+    -----
+    The variance of the difference on a prompt with R runs is 2 p (1 - p) (repeat + (1 - repeat) / R - shared); that of
+    a vote is 1 - ties.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> dr.planning.sample_size(0.02, rate=0.6, repeat=0.6, shared=0.4)["prompts"].tolist()
+    [5652, 3768, 2826, 2355]
+    """
+    if (difference is None) == (prompts is None):
+        raise OptionError("sample_size() has a difference to show or a number of prompts; give one of the two")
+    level, inside = check_alpha(alpha), "it must be a number between 0 and 1"
+    number_in("power", power, lambda x: level < x < 1, f"it must be a number between alpha={level:g} and 1")
+    for name, value, most in (("ties", ties, 0.99), ("repeat", repeat, 1.0), ("shared", shared, repeat)):
+        number_in(name, value, lambda x, most=most: 0 <= x <= most, f"it must be between 0 and {most:g}")  # type: ignore[misc]
+    check_whole("models", models, 2)
+    runs, variance = np.ones(1), np.array([1.0 - ties])
+    if rate is not None:
+        number_in("rate", rate, lambda x: 0 < x < 1, inside)
+        runs = np.array(_RUNS, dtype=float)
+        variance = 2 * rate * (1 - rate) * (repeat + (1 - repeat) / runs - shared)
+    critical = float(norm.isf(level / (models * (models - 1))))
+    error = np.sqrt(np.maximum(variance, 0.0))
+    if difference is None:
+        assert prompts is not None
+        check_whole("prompts", prompts, 2)
+        shown = [smallest_gap(each / np.sqrt(prompts), critical, power) for each in error]
+        wanted = [prompts] * len(runs)
+    else:
+        shown = [check_positive(difference, "difference")] * len(runs)
+        wanted = [int(np.ceil(multiple_needed(shown[0], each, critical, power))) for each in error]
+    index = pd.Index(runs.astype(int), name="runs")
+    return pd.DataFrame({"prompts": wanted, "difference": shown}, index=index)
