@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from dmlrank.cli.read_files import ColumnRoles, read_frames
 
@@ -141,3 +142,37 @@ def chunks_of(mu, size):
 def read_frame(path, roles=None):
     """Return the frame that the command line reads from a file."""
     return read_frames({"file": [path]}, {"file": roles or ColumnRoles()})["file"]
+
+
+def rows_of(columns, names=None):
+    """A table with a row per prompt and model from scores, (n, k), by column."""
+    n, k = next(iter(columns.values())).shape
+    names = names or [f"m{j}" for j in range(k)]
+    table = pd.DataFrame({"prompt": np.repeat(np.arange(n), k), "model": np.tile(names, n)})
+    return table.assign(**{name: np.asarray(values, dtype=float).ravel() for name, values in columns.items()})
+
+
+def table_of_releases(prompts, difference, rng):
+    """0/1 scores of a baseline, right on 7 of 10 prompts, and of a candidate that differs by a difference."""
+    shared = rng.random(prompts) < 0.5
+    latent = np.where(shared[:, None], rng.random((prompts, 1)), rng.random((prompts, 2)))
+    return rows_of({"accuracy": latent < [0.7, 0.7 + difference]}, ["baseline", "candidate"])
+
+
+def table_of_costs(prompts, k, rng):
+    """0/1 scores and tokens of k models; hard prompts take more tokens."""
+    ability = np.sort(rng.uniform(0.35, 0.85, size=k))
+    cost = 100 * np.exp(2 * ability + 0.5 * rng.normal(size=k))
+    hard = rng.normal(size=(prompts, 1))
+    scores = norm.cdf(0.7 * hard + np.sqrt(0.51) * rng.normal(size=(prompts, k))) < ability
+    log_tokens = 0.3 * hard + 0.39 * rng.normal(size=(prompts, k))
+    return rows_of({"score": scores, "tokens": cost * np.exp(log_tokens - (0.3**2 + 0.39**2) / 2)})
+
+
+def table_of_criteria(prompts, rng, k=4):
+    """Scores on three correlated criteria: right or wrong, a grade with a bell curve, and rarely unsafe."""
+    place = np.linspace(-1, 1, k)
+    shared, hard = rng.normal(size=(prompts, k)), rng.normal(size=(prompts, 1))
+    latent = (hard + shared)[None] * 0.5 + np.sqrt(0.5) * rng.normal(size=(3, prompts, k))
+    right, safe = norm.cdf(latent[0]) < 0.6 + 0.15 * place, norm.cdf(latent[2]) < 0.8 - 0.1 * place**2
+    return rows_of({"right": right, "style": 3.0 - 0.4 * place - latent[1], "safety": safe})

@@ -12,7 +12,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.tables.display_text import not_a_formula
 
-from ..support import HOSTILE_NAMES, from_benchmarks, needs, simulated_votes
+from ..support import HOSTILE_NAMES, needs, simulated_votes, table_of_criteria
 
 pytestmark = [needs("playwright"), needs("jinja2")]
 
@@ -381,7 +381,7 @@ def test_a_table_of_many_models_scrolls_in_its_frame_below_its_head(open_page, a
 
 
 def test_weights_of_criteria_give_the_numbers_of_python(open_page):
-    table = from_benchmarks("decisions").table_of_criteria(300, np.random.default_rng(3))
+    table = table_of_criteria(300, np.random.default_rng(3))
     criteria = dr.dml_rank("right + style + safety ~ 1 | model", table, context="prompt", rng=0)
     page = open_page(criteria)
     digits = criteria._page(None)[3].digits

@@ -14,20 +14,15 @@ import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, FormulaError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 
-from ..support import from_benchmarks
+from ..support import table_of_criteria
 
 FORMULA = "right + style + safety ~ 1 | model"
 WEIGHTS = {"right": 0.5, "style": 0.3, "safety": 0.2}
 
 
 @pytest.fixture(scope="module")
-def study():
-    return from_benchmarks("decisions")
-
-
-@pytest.fixture(scope="module")
-def table(study):
-    return study.table_of_criteria(300, np.random.default_rng(0))
+def table():
+    return table_of_criteria(300, np.random.default_rng(0))
 
 
 def fit(table, formula=FORMULA, **options):
@@ -132,9 +127,3 @@ def test_bad_input_is_an_error(table, fitted):
         fit(table, "styl + right ~ 1 | model")
     with pytest.raises(FormulaError, match="takes several as criteria"):
         dr.check(FORMULA, table, context="prompt")
-
-
-@pytest.mark.long
-def test_fifty_weightings_at_once_are_covered(study):
-    shares = study.criteria(8, sizes=(300,))
-    assert (shares["covered"] >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 8)).all()

@@ -21,7 +21,7 @@ from dmlrank.exceptions import (
 )
 from dmlrank.options import in_objects
 
-from ..support import from_benchmarks
+from ..support import table_of_costs
 
 FORMULA = "score ~ 1 | model"
 
@@ -48,14 +48,8 @@ def test_skewed_costs_of_few_prompts_are_said_to_have_narrow_intervals():
             assert (said in " ".join(text.split())) == is_doubtful
 
 
-@pytest.fixture(scope="module")
-def study():
-    return from_benchmarks("decisions")
-
-
-def a_table(study, seed, n=450, k=6):
-    rng = np.random.default_rng(seed)
-    return study.table_of_costs(n, study.costs_and_abilities(k, rng), rng)
+def a_table(seed, n=450, k=6):
+    return table_of_costs(n, k, np.random.default_rng(seed))
 
 
 def fit(table, **options):
@@ -89,8 +83,8 @@ def brute_force(found, costs=None):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("known", [False, True])
-def test_statuses_are_those_of_the_intervals(study, seed, known):
-    res = fit(a_table(study, seed))
+def test_statuses_are_those_of_the_intervals(seed, known):
+    res = fit(a_table(seed))
     costs = dict(zip(res.models, np.random.default_rng(seed).integers(1, 4, 6).tolist(), strict=True))
     found = res.pareto(costs if known else "tokens")
     expected = brute_force(found, costs if known else None)
@@ -100,8 +94,8 @@ def test_statuses_are_those_of_the_intervals(study, seed, known):
 
 
 @pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}}, {"weights": "w"}])
-def test_errors_are_those_of_scores_and_costs_by_hand(study, options):
-    table = a_table(study, 1)
+def test_errors_are_those_of_scores_and_costs_by_hand(options):
+    table = a_table(1)
     prompt = table["prompt"].to_numpy()
     table = table.assign(suite=prompt // 3, w=1.0 + prompt % 2).sample(frac=1, random_state=0)
     res = fit(table, **options)
@@ -123,9 +117,9 @@ def test_errors_are_those_of_scores_and_costs_by_hand(study, options):
         assert by_pair.get(pair, -1) < row.conf_high < res.t_test(pair).conf_int(0.05 / 30)[0, 1]
 
 
-def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
+def test_a_cost_that_is_the_score_itself_depends_on_it_fully():
     """A model is then never dominated, and the critical value is that of the scores alone, up to the error of draws."""
-    res = fit(a_table(study, 2).assign(tokens=lambda t: 5 * t["score"]))
+    res = fit(a_table(2).assign(tokens=lambda t: 5 * t["score"]))
     found = res.pareto("tokens")
     assert "dominated" not in set(found.table["status"])
     frames = found.tests, res.rescale(50.0).pareto("tokens").tests, res.t_test_pairwise().result_frame
@@ -154,8 +148,8 @@ def test_an_unseen_prompt_has_a_cost_that_does_not_follow_its_score():
     assert 0.05 < excess[0] < excess[1] < 0.5
 
 
-def test_units_order_and_runs_change_nothing(study):
-    table = a_table(study, 3)
+def test_units_order_and_runs_change_nothing():
+    table = a_table(3)
     found = fit(table).pareto("tokens").table
     other = fit(table[::-1].assign(tokens=lambda t: 1e-6 * t["tokens"])).pareto("tokens").table
     twice = fit(pd.concat([table, table])).pareto("tokens").table
@@ -173,8 +167,8 @@ def test_units_order_and_runs_change_nothing(study):
 
 
 @pytest.mark.filterwarnings("ignore:fixed prompts:dmlrank.exceptions.DmlrankWarning")
-def test_a_column_that_is_one_number_for_each_model_is_known(study):
-    table = a_table(study, 4)
+def test_a_column_that_is_one_number_for_each_model_is_known():
+    table = a_table(4)
     price = table["model"].map({name: place for place, name in enumerate(sorted(set(table["model"])))})
     res = fit(table.assign(price=price))
     column, numbers = res.pareto("price"), res.pareto({name: place for place, name in enumerate(res.models)})
@@ -186,8 +180,8 @@ def test_a_column_that_is_one_number_for_each_model_is_known(study):
 
 
 @pytest.mark.long
-def test_common_prompts_votes_looks_and_further_rows(study, arena_result):
-    table = a_table(study, 5)
+def test_common_prompts_votes_looks_and_further_rows(arena_result):
+    table = a_table(5)
     gaps = table.drop(index=table.index[[0, 7, 20]])
     common = gaps[gaps.groupby("prompt")["model"].transform("size") == 6]
     a, b = fit(gaps, missing="common").pareto("tokens"), fit(common).pareto("tokens")
@@ -196,7 +190,7 @@ def test_common_prompts_votes_looks_and_further_rows(study, arena_result):
     pd.testing.assert_frame_equal(updated.table, fit(table).pareto("tokens").table)
     costs = {name: float(len(name)) for name in arena_result.models}
     assert set(arena_result.pareto(costs).table["status"]) <= {"front", "open", "dominated"}
-    looks = fit(pd.concat([a_table(study, 5, n=700)])).sequential(900).pareto("tokens")
+    looks = fit(pd.concat([a_table(5, n=700)])).sequential(900).pareto("tokens")
     assert "at all looks" in looks.sentence()
     assert brute_force(looks) == {
         row.model: (row.status, set(filter(None, row.dominated_by.split(", ")))) for row in looks.table.itertuples()
@@ -204,8 +198,8 @@ def test_common_prompts_votes_looks_and_further_rows(study, arena_result):
 
 
 @pytest.mark.long
-def test_what_is_shown(study, tmp_path, capsys):
-    table = a_table(study, 0)
+def test_what_is_shown(tmp_path, capsys):
+    table = a_table(0)
     res = fit(table)
     found = res.pareto("tokens")
     axes = found.plot()
@@ -218,7 +212,7 @@ def test_what_is_shown(study, tmp_path, capsys):
         assert sentence in " ".join(str(found).split())
     assert "tokens (thousands) per prompt" in " ".join(str(res.pareto("tokens", unit="thousands")).split())
     with pytest.raises(OptionError, match="computed from another result"):
-        fit(a_table(study, 1)).report(pareto=found)
+        fit(a_table(1)).report(pareto=found)
     path, written = tmp_path / "scores.csv", tmp_path / "page.html"
     table.to_csv(path, index=False)
     arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--set", "cost=tokens", "--report", str(written)]
@@ -227,8 +221,8 @@ def test_what_is_shown(study, tmp_path, capsys):
     assert "Score against cost</h2>" in written.read_text()
 
 
-def test_names_keep_their_letters_and_no_model_is_called_off_the_front(study):
-    table = a_table(study, 0)
+def test_names_keep_their_letters_and_no_model_is_called_off_the_front():
+    table = a_table(0)
     names = {name: f"Sys-{name.upper()}" for name in table["model"].unique()}
     found = fit(table.assign(model=table["model"].map(names))).pareto("tokens")
     counts = found.table["status"].value_counts()
@@ -254,9 +248,9 @@ def test_the_sentence_of_every_model_follows_from_the_intervals():
     assert alike["a"] == "a: dearer than d and shown to be worse.".replace("dearer than d", "not cheaper than d")
 
 
-def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
+def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    table = a_table(study, 0)
+    table = a_table(0)
     table = table.assign(half=np.where(table["prompt"] % 2, "odd", "even"))
     path, files = tmp_path / "scores.csv", {ending: tmp_path / f"cost.{ending}" for ending in ("csv", "md", "json")}
     table.to_csv(path, index=False)
@@ -293,7 +287,7 @@ def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
     assert "All prompts" in text
     groups = fit(table).by("half")
     with pytest.raises(OptionError, match="no leaderboard of this page has its scores"):
-        groups.report(pareto=fit(a_table(study, 1)).pareto("tokens"))
+        groups.report(pareto=fit(a_table(1)).pareto("tokens"))
     with pytest.raises(OptionTypeError, match="pareto="):
         groups.report(pareto="tokens")
     assert main([*arguments, "--by", "half", "--verdict"]) == 0
@@ -302,17 +296,17 @@ def test_files_of_out_have_the_costs_or_a_warning(study, tmp_path, capsys):
     assert said.count("\nhalf = ") == 2
 
 
-def test_a_figure_without_matplotlib_is_refused_before_the_fit(study, tmp_path, capsys, monkeypatch):
+def test_a_figure_without_matplotlib_is_refused_before_the_fit(tmp_path, capsys, monkeypatch):
     path, figure = tmp_path / "scores.csv", tmp_path / "board.png"
-    a_table(study, 0).to_csv(path, index=False)
+    a_table(0).to_csv(path, index=False)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
     assert main(["fit", FORMULA, str(path), "--context", "prompt", "--out", str(figure)]) == 1
     assert "plots need matplotlib" in capsys.readouterr().err
 
 
-def test_bad_costs_are_errors(study, arena_result):
-    table = a_table(study, 0)
+def test_bad_costs_are_errors(arena_result):
+    table = a_table(0)
     res = fit(table.assign(gap=table["tokens"].where(table.index != 4)))
     with pytest.raises(ColumnError, match="tokes"):
         res.pareto("tokes")
@@ -328,12 +322,6 @@ def test_bad_costs_are_errors(study, arena_result):
         res.pareto(3.0)
     with pytest.raises(OptionError, match="for votes, give a number for each model"):
         arena_result.pareto("length")
-
-
-@pytest.mark.long
-def test_the_joint_level_is_kept(study):
-    shares = study.pareto(8, 4, sizes=(400,))
-    assert (shares["a wrong status"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 8)).all()
 
 
 def test_scores_that_do_not_vary_leave_the_costs_their_intervals():

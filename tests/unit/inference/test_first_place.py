@@ -91,10 +91,11 @@ def test_what_all_pairs_decide_is_decided(seed):
 @pytest.mark.parametrize("truth", ["all equal", "two share first place, others near", "one is first, others near"])
 def test_wrong_claims_are_rare(kind, truth):
     """The single tests alone, which the level of first place rests on, in many samples at once."""
-    study, n = from_benchmarks("decisions"), 20_000
+    study, n = from_benchmarks("studies.first_place"), 20_000
     for k in (2, 3, 6):
-        scores, matrix = study.scores_of_truth(truth, k), study.covariance_of_kind(kind, k)
-        estimate = np.random.default_rng(k).multivariate_normal(scores, matrix, size=n)
+        scores, rng = study.TRUTHS[truth](k), np.random.default_rng(k)
+        _, matrix = next(study.samples(kind, scores, rng))
+        estimate = rng.multivariate_normal(scores, matrix, size=n)
         leader = estimate.argmax(axis=1)
         errors = np.sqrt(np.add.outer(np.diag(matrix), np.diag(matrix)) - 2 * matrix)
         np.fill_diagonal(errors, np.inf)
