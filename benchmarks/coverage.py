@@ -148,7 +148,7 @@ def _figures(fit: dr.RankResults, truth: pd.Series, limits: pd.DataFrame) -> dic
     doubts = [text for text in known.warnings if text.startswith(_DOUBTS)]
     return {
         "functional": fit.functional,
-        "estimator": fit.estimator,
+        "estimator": fit.estimates.estimator,
         "covers": int(((limits["lower"] <= truth) & (truth <= limits["upper"])).all()),
         "mse": f"{float((error**2).mean()):.4g}",
         "error_top": f"{error[truth.idxmax()]:.4g}",

@@ -30,6 +30,8 @@ FEWEST_FOR_WEBB = 5
 WEBB_HINT = "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
 # Clusters count as uneven where their effective number is below this share of their number.
 _UNEVEN = 0.75
+# A variance within clusters below this share of its terms is a rounding error.
+_ROUNDED = 1e-12
 # Smallest share of the weight outside of a cluster by which its sum is corrected.
 _SMALLEST_REST = 1e-6
 # Results of sums and differences below this share of the summed numbers count as rounding errors.
@@ -357,8 +359,9 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
     n, all_squares = size.sum(axis=0), squares.sum(axis=0)
     # Clusters of one row have the mean variance.
     has_many, others = size > 1, np.maximum(size - 1, 1)
-    # Rounding errors below zero would be large shares where votes do not vary within clusters.
-    within = np.maximum(squares - total**2 / np.maximum(size, 1), 0.0) * has_many * size / others
+    # Rounding errors would be shares where votes do not vary within clusters.
+    within = squares - total**2 / np.maximum(size, 1)
+    within = np.where(within > _ROUNDED * squares, within, 0.0) * has_many * size / others
     rows = (size * has_many).sum(axis=0)
     mean = np.where(rows > 0, within.sum(axis=0) / np.maximum(rows, 1), all_squares / n)
     within = np.where(has_many, within, mean * size)

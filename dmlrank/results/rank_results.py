@@ -230,11 +230,6 @@ class RankResults(Summarised):
         return self.estimates.functional
 
     @property
-    def estimator(self) -> str:
-        """Name of the estimator."""
-        return self.estimates.estimator
-
-    @property
     def graph(self) -> Graph:
         """The comparison graph."""
         return self.estimates.graph

@@ -68,7 +68,7 @@ def test_it_says_what_it_assumes(result):
     text = result.explain()
     assert "bt (Bradley-Terry assumed)" in text
     assert "bt_restricted, 5 folds" in text
-    assert result.estimator == "bt_restricted"
+    assert result.estimates.estimator == "bt_restricted"
     assert dr.read_json(result.to_json()).explain() == text
     assert result.rescale("elo").bse.iloc[0] == pytest.approx(result.bse.iloc[0] * 400 / np.log(10))
 

@@ -242,7 +242,7 @@ def assert_same(results, expected, unseen=None):
     theta, phi = expected
     np.testing.assert_allclose(results.params, theta, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(results.influence, phi, rtol=1e-8, atol=1e-8 * np.abs(phi).max())
-    if results.functional == "borda" or results.estimator == "plugin":
+    if results.functional == "borda" or results.estimates.estimator == "plugin":
         covariance = phi.T @ phi / len(phi) ** 2
         if unseen is not None:
             added, n_pairs = unseen
