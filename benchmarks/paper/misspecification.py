@@ -114,7 +114,7 @@ class _Sample:
     def estimates(self) -> dict[str, pd.Series]:
         """Return the scores by estimator."""
         with_papers_factor = paper_restricted(self.free, self.battles, self.pi)
-        scores = (self.free.plugin, self.free.params, self.restricted.params, with_papers_factor)
+        scores = (self.free.estimates.plugin, self.free.params, self.restricted.params, with_papers_factor)
         return dict(zip(ESTIMATORS, scores, strict=True))
 
 

@@ -70,7 +70,7 @@ def replicate(cell: str, seed: int, n: int = 2000) -> Iterator[Row]:
     restricted = dr.dml_rank(f"winner ~ {' + '.join(names)} | model_a + model_b", battles, **options)
     free = restricted.update(estimator="debiased")
     made = {"restricted": (restricted.params, restricted.bse), "projection": (free.params, free.bse)}
-    made["plug-in"] = free.plugin, free.bse
+    made["plug-in"] = free.estimates.plugin, free.bse
     if stages != "fitted":
         made["paper's"] = paper_formula(battles, free.models, mu, pi)
     row: Row = {"rejects": np.asarray(restricted.restriction_test().pvalue).item() < 0.05}

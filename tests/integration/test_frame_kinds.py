@@ -51,7 +51,7 @@ def _coded(values, levels):
 def same(left, right):
     """Equal to the last bit."""
     assert left.models == right.models
-    for name in ("params", "bse", "plugin"):
+    for name in ("params", "bse"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     assert left.summary().as_text() == right.summary().as_text()
 

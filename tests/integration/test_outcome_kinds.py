@@ -39,7 +39,7 @@ def mu(battles, draw_mu):
 
 def same(left, right, rtol=0.0):
     """The scores and their errors are equal, and what the learner says of the labels."""
-    for name in ("params", "bse", "plugin"):
+    for name in ("params", "bse"):
         np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=rtol)
     assert left.diagnostics.log_loss == pytest.approx(right.diagnostics.log_loss, rel=max(rtol, 1e-15))
 

@@ -49,7 +49,12 @@ def test_scores_are_plain_means_with_textbook_errors(binary):
     np.testing.assert_allclose(res.params, y.mean(), rtol=0, atol=1e-12)
     np.testing.assert_allclose(res.bse, y.std(ddof=0) / np.sqrt(len(y)), rtol=1e-12)
     assert res.diagnostics.effective_contexts > 10
-    assert (res.functional, res.estimates.estimator, res.nobs, res.diagnostics.n_votes) == ("mean", "means", 99, len(table))
+    assert (res.functional, res.estimates.estimator, res.nobs, res.diagnostics.n_votes) == (
+        "mean",
+        "means",
+        99,
+        len(table),
+    )
     test = res.t_test("m01 - m00")
     np.testing.assert_allclose(test.effect, y["m01"].mean() - y["m00"].mean(), atol=1e-12)
     # scipy divides by n - 1, and the package by n.
@@ -224,7 +229,10 @@ def test_what_has_no_meaning_for_means_is_lacking():
 def test_updates_and_views():
     res = fit(draw())
     borda = res.update(functional="borda")
-    assert (borda.estimates.estimator, borda.update(functional="mean").params.tolist()) == ("debiased", res.params.tolist())
+    assert (borda.estimates.estimator, borda.update(functional="mean").params.tolist()) == (
+        "debiased",
+        res.params.tolist(),
+    )
     assert res.update(estimator="bt_mle").functional == "bt"
     assert (res.sequential(200, 20).bse == res.bse).all()
     assert set(res.best_set()) <= set(res.models)

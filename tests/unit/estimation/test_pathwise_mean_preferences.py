@@ -88,7 +88,11 @@ def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
     influence = mean_preference_influence(scores, data, nuisances, blocks, weight, members=members)
     np.testing.assert_allclose(influence.estimate, theta(base), atol=1e-9)
     # Every atom is a context, whose influence values have the weight of the atom among all atoms as a factor.
-    phi = influence.by_context().centred / (len(base) * base)[:, None]
+    joint = influence.by_context()
+    phi = np.zeros((2, len(base), joint.sizes[0]))
+    for group, contexts in enumerate(joint.contexts):
+        phi[group, contexts] = joint.centred_in(group)
+    phi = np.hstack(phi) / (len(base) * base)[:, None]
     for _ in range(DIRECTIONS):
         direction = random_direction(rng, base)
         derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
