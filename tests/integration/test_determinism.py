@@ -77,12 +77,14 @@ def test_blocks_of_one_thread_may_overlap_in_any_order():
             inside.extend(blas_threads())
 
     with threadpool_limits(3, "blas"):
+        # A library that another test has loaded may have one thread only.
+        before = blas_threads()
         thread, later = Thread(target=first), Thread(target=other)
         thread.start()
         later.start()
         later.join(60)
         assert set(inside) == {1}
-        assert set(blas_threads()) == {3}
+        assert blas_threads() == before
         with pytest.raises(ZeroDivisionError), one_thread():
             _ = 1 / 0
-        assert set(blas_threads()) == {3}
+        assert blas_threads() == before
