@@ -3,7 +3,6 @@
 import ast
 from pathlib import Path
 
-import formulaic
 import numpy as np
 import pandas as pd
 import patsy
@@ -53,6 +52,7 @@ def test_patsy_stands_behind_one_door():
 )
 def test_the_columns_are_those_of_formulaic(features):
     """Both read R's formulas; formulaic names and orders columns in its own way."""
+    formulaic = pytest.importorskip("formulaic")
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(
         {
