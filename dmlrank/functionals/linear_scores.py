@@ -431,7 +431,7 @@ class PassAtK(MeanScore):
         return f"{self.written}{self.k}"
 
     def of_runs(self, scores: DerivedPairs, leaves_out: bool) -> DerivedPairs:
-        """Return the share of subsets of k runs in which the model succeeds, for every prompt; see :class:`MeanScore`.
+        """Return the share of subsets of k runs in which the model succeeds, for every prompt.
 
         Parameters
         ----------
