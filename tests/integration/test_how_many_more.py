@@ -66,7 +66,10 @@ def test_the_claim_holds_where_the_true_z_is_one():
     # The gap that the estimated difference needs more prompts for ranges over orders of magnitude; the claim does not.
     assert (claims.max(axis=0) / claims.min(axis=0) < 1.4).all()
     gap = claims[:, 1].mean()
-    shown = ["place is decided: a" in fit(votes(2 * n, gap, 1000 + seed)).verdict() for seed in range(40)]
+    said = [fit(votes(2 * n, gap, 1000 + seed)).verdict() for seed in range(40)]
+    shown = [
+        re.search("place is decided: a|a is first if this is the only question", text) is not None for text in said
+    ]
     assert 0.80 - 0.15 < np.mean(shown) < 0.80 + 0.15
 
 

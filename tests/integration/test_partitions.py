@@ -82,6 +82,7 @@ OPTIONS = {
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:too few labels for this functional:dmlrank.exceptions.IntervalWarning")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options

@@ -85,6 +85,7 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the 80 clusters count as:dmlrank.exceptions.IntervalWarning")
 def test_mt_bench_with_prompts_and_judges_clustered(folder):
     votes = dr.datasets.read_mt_bench(folder / "mt_bench")
     formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
@@ -147,6 +148,7 @@ def test_pairs_of_the_arena_that_are_separated(arena):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the 80 clusters count as:dmlrank.exceptions.IntervalWarning")
 def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent(folder):
     votes = dr.datasets.read_mt_bench(folder / "mt_bench")
     formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
