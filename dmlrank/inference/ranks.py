@@ -51,7 +51,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from .._utils.laws import normal_tail
@@ -116,9 +115,12 @@ def power_of(difference: float, std_error: float, critical: float) -> float:
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
     """Return the smallest true difference whose test has a given power."""
     # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
-    largest = 40.0 + critical
-    gap = scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
-    return std_error * float(gap)
+    low, high = 0.0, 40.0 + critical
+    # Bisection, because scipy.optimize takes longer to load than a summary to print.
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if power_of(middle, 1.0, critical) > power else (middle, high)
+    return std_error * high
 
 
 def multiple_needed(difference: float, std_error: float, critical: float, power: float = 0.8) -> float:
