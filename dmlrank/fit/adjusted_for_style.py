@@ -73,7 +73,7 @@ def joint_style_fit(
     for r in repetitions:
         raw, style = r.one_step_result.target.by_context(), r.style_influence
         assert style is not None, "a fit at equal style has the influence of its scores in every repetition"
-        joint, n_items = side_by_side((raw, style.averaged, style.equal, style.slopes)), raw.n_scores
+        joint, n_items = stacked_estimates((raw, style.averaged, style.equal, style.slopes)), raw.n_scores
         if raw.variance_correction is not None:
             variance_correction = np.zeros((joint.n_scores, joint.n_scores))
             variance_correction[:n_items, :n_items] = raw.variance_correction
@@ -116,7 +116,7 @@ def joint_style_fit(
     return StyleFit(differences, by_repetition, influence.estimate, covariance)
 
 
-def side_by_side(parts: Sequence[Influence]) -> Influence:
+def stacked_estimates(parts: Sequence[Influence]) -> Influence:
     """Return the influence of several vectors of estimates as one influence, without a variance correction."""
     value, correction = (np.hstack([getattr(part, name) for part in parts]) for name in ("value", "correction"))
     return replace(parts[0], value=value, correction=correction, variance_correction=None)

@@ -172,12 +172,12 @@ def _at_equal_style(
     terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]
 ) -> tuple[JointInfluence, JointInfluence]:
     """Return scores at equal style in groups, with the slopes of each group, alone and beside all other scores."""
-    from .adjusted_for_style import side_by_side
+    from .adjusted_for_style import stacked_estimates
 
     equal, every = list[JointInfluence](), list[JointInfluence]()
     for inside in members:
         influence = terms.influence(inside.astype(float))
-        parts = (influence.equal, side_by_side((raw, influence.averaged, influence.equal, influence.slopes)))
+        parts = (influence.equal, stacked_estimates((raw, influence.averaged, influence.equal, influence.slopes)))
         for groups, part in zip((equal, every), parts, strict=True):
             groups.append(in_groups(part, inside[None]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -177,8 +177,7 @@ def _test_same(steps: FitState, other: FitState) -> WaldTestResults:
     first, second = (one.influence.by_context() for one in (steps, other))
     change = second.centred - first.centred
     gauge, clusters = steps.setup.functional.gauge(len(names)).basis, steps.units.clusters
-    if clusters is not None and clusters.of_vote is not None:
-        clusters = replace(clusters, names=clusters.names[:1], of_vote=None)
+    clusters = None if clusters is None else clusters.without_annotators()
     covariance = clustered_covariance(side_by_side([StackedInfluence(change)]), gauge, clusters, None)
     estimates = NamedEstimates(second.estimate - first.estimate, covariance, names, "scores have the same level", None)
     return wald_test(estimates, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))

@@ -475,8 +475,7 @@ def audit_judges(
         counts[name] = len(both)
     stacked = side_by_side([StackedInfluence(influence) for influence in influences])
     clusters = steps.units.clusters
-    if clusters is not None and clusters.of_vote is not None:
-        clusters = replace(clusters, names=clusters.names[:1], of_vote=None)
+    clusters = None if clusters is None else clusters.without_annotators()
     covariance = clustered_covariance(stacked, np.empty((0, len(rows))), clusters, None)
     index = pd.MultiIndex.from_tuples(rows, names=["judge", "effect"])
     joined, seed = joined_names(rows, ": "), steps.options.seed
