@@ -5,14 +5,14 @@ which kills the mutant. A mutant that survives shows code that no test depends o
 sample of mutants is drawn with a seed. The libraries are loaded once; every mutant runs in a process of its own, which
 is limited in seconds of the processor. A process that needs far more than the limit hangs, and counts as killed.
 
-    python -m benchmarks.mutants --rooms inference functionals --sample 60 --out mutants.csv
-    python -m benchmarks.mutants --only dmlrank/inference/ranks.py:103 --sample 20
+    python -m benchmarks.mutants dmlrank/inference dmlrank/cli/gate.py --sample 60
+    python -m benchmarks.mutants dmlrank/inference/ranks.py:103 --tests tests/unit/inference
 
 Without further words the unit tests of the mutant's room run. Where a file of coverage.py says which test runs which
 line, a mutant meets the tests that run its line, those that run the fewest lines first. This takes seconds a mutant:
 
     python -m pytest -n 0 --dist no --cov=dmlrank --cov-context=test --cov-report=
-    python -m benchmarks.mutants --coverage .coverage --sample 20 --out mutants.csv
+    python -m benchmarks.mutants dmlrank --coverage .coverage --sample 20 --out mutants.csv
 """
 
 from __future__ import annotations
@@ -36,44 +36,6 @@ from pathlib import Path
 import numpy as np
 
 TOP = Path(__file__).parents[1]
-# For each room: its modules, and the unit tests that have to find mistakes in them, the fastest first.
-ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "functionals": ("dmlrank/functionals/*.py", ("tests/unit/functionals",)),
-    "estimation": ("dmlrank/estimation/*.py", ("tests/unit/estimation",)),
-    "inference": ("dmlrank/inference/*.py", ("tests/unit/inference", "tests/integration/test_ranking.py")),
-    "fit": ("dmlrank/fit/*.py", ("tests/unit/fit", "tests/integration")),
-    "planning": ("dmlrank/planning/*.py", ("tests/unit/planning",)),
-    "planning/allocation": ("dmlrank/planning/allocation.py", ("tests/unit/planning",)),
-    "sensitivity": ("dmlrank/sensitivity/*.py", ("tests/unit/sensitivity", "tests/integration/test_sensitivity.py")),
-    "confidence sequences": (
-        "dmlrank/inference/confidence_sequence.py",
-        ("tests/unit/inference/test_confidence_sequence.py", "tests/unit/results/test_sequential_view.py"),
-    ),
-    "equal style": (
-        "dmlrank/estimation/equal_style.py",
-        ("tests/unit/estimation/test_pathwise_style.py", "tests/integration/test_style.py"),
-    ),
-    "voting bounds": (
-        "dmlrank/estimation/voting_bounds.py",
-        ("tests/unit/estimation/test_voting_bounds.py", "tests/integration/test_sensitivity.py"),
-    ),
-    "scores": (
-        "dmlrank/data/pairs_from_scores.py",
-        (
-            "tests/integration/test_derived_pairs.py",
-            "tests/integration/test_scores.py",
-            "tests/integration/test_score_files.py",
-        ),
-    ),
-    "data/outcomes": (
-        "dmlrank/data/outcomes.py",
-        (
-            "tests/unit/data/test_outcomes.py",
-            "tests/integration/test_outcome_kinds.py",
-            "tests/integration/test_labels.py",
-        ),
-    ),
-}
 LIBRARIES = (
     "numpy", "pandas", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.sparse.csgraph",
     "patsy", "statsmodels.api", "lightgbm", "narwhals", "threadpoolctl", "sklearn.linear_model", "polars", "pytest",
@@ -187,14 +149,15 @@ def mutated(source: str, number: int) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def mutants_of(pattern: str) -> list[Mutant]:
-    """Return all mutants of the modules that a pattern names."""
+def mutants_of(place: str) -> list[Mutant]:
+    """Return all mutants of a folder, of a module, or of a line of a module (PATH:LINE)."""
+    name, _, line = place.partition(":")
     mutants = []
-    for path in sorted(TOP.glob(pattern)):
+    for path in sorted((TOP / name).rglob("*.py")) if (TOP / name).is_dir() else [TOP / name]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for number, (node, change, _) in enumerate(places(tree)):
             mutants.append(Mutant(str(path.relative_to(TOP)), number, getattr(node, "lineno", 0), change))
-    return mutants
+    return [mutant for mutant in mutants if line in ("", str(mutant.line))]
 
 
 class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -295,14 +258,11 @@ def _run_tests(mutant: Mutant | None, tests: Sequence[str], seconds: float) -> i
 
 
 def tests_of(mutant: Mutant, tests: Sequence[str]) -> list[str]:
-    """Return the tests of a room, those that are named after the module first."""
-    name = f"test_{Path(mutant.path).stem}"
-    files = [
-        str(file.relative_to(TOP))
-        for test in tests
-        for file in ([TOP / test] if test.endswith(".py") else sorted((TOP / test).rglob("test_*.py")))
-    ]
-    return sorted(files, key=lambda file: not Path(file).stem.startswith(name))
+    """Return the files of tests, without any those of the mutant's room; those named after the module come first."""
+    chosen = [TOP / test for test in tests or [f"tests/unit/{Path(mutant.path).parts[1]}"]]
+    files = [file for test in chosen for file in ([test] if test.is_file() else sorted(test.rglob("test_*.py")))]
+    files.sort(key=lambda file: not file.stem.startswith(f"test_{Path(mutant.path).stem}"))
+    return [str(file.relative_to(TOP)) for file in files]
 
 
 class LinesOfTests:
@@ -356,10 +316,10 @@ def _statement_lines(tree: ast.AST, node: ast.AST) -> range | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sample of mutants and print those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS))
-    parser.add_argument("--sample", type=int, default=40, help="mutants of each room (default 40)")
+    parser.add_argument("places", nargs="+", metavar="PLACE", help="PATH of a folder or a module, or PATH:LINE")
+    parser.add_argument("--tests", nargs="+", default=[], help="files or folders of tests (default: of the room)")
+    parser.add_argument("--sample", type=int, default=40, help="mutants of each place (default 40)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="PATH or PATH:LINE: mutants of this module or line alone")
     parser.add_argument("--change", default="", help="mutants with this change alone, such as 'Div -> Mult'")
     parser.add_argument("--seconds", type=int, default=40, help="seconds of the processor for a mutant (default 40)")
     parser.add_argument("--coverage", type=Path, help="a file of coverage.py that says which test runs which line")
@@ -369,20 +329,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         importlib.import_module(library)
     lines_of_tests = LinesOfTests(given.coverage) if given.coverage else None
     rng, n_survivors = np.random.default_rng(given.seed), 0
-    for room in given.rooms:
-        pattern, tests = ROOMS[room]
-        mutants = mutants_of(pattern)
-        if given.only:
-            path, _, line = given.only.partition(":")
-            mutants = [one for one in mutants if one.path == path and line in ("", str(one.line))]
+    for place in given.places:
+        mutants = mutants_of(place)
         mutants = [one for one in mutants if given.change in one.change]
         chosen = rng.permutation(len(mutants))[: given.sample]
         outcomes = []
-        for place in chosen:
-            mutant, began = mutants[place], time.perf_counter()
-            met = lines_of_tests.tests_of(mutant) if lines_of_tests else tests_of(mutant, tests)
+        for number in chosen:
+            mutant, began = mutants[number], time.perf_counter()
+            met = lines_of_tests.tests_of(mutant) if lines_of_tests else tests_of(mutant, given.tests)
             outcomes.append(run(mutant, met, given.seconds))
-            row = (room, mutant.path, mutant.line, mutant.number, mutant.change, outcomes[-1])
+            row = (place, mutant.path, mutant.line, mutant.number, mutant.change, outcomes[-1])
             if given.out:
                 with given.out.open("a", encoding="utf-8", newline="") as file:
                     csv.writer(file).writerow([*row, round(time.perf_counter() - began)])
@@ -391,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         n_survivors += outcomes.count("survived")
         if outcomes:
             n_killed = outcomes.count("killed")
-            print(f"{room}: {n_killed} of {len(outcomes)} mutants killed, of {len(mutants)} possible ones", flush=True)
+            print(f"{place}: {n_killed} of {len(outcomes)} mutants killed, of {len(mutants)} possible ones", flush=True)
     return int(n_survivors > 0)
 
 
