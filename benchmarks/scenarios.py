@@ -110,8 +110,6 @@ class Scenario:
     base : Ties or Bt
     n : int
         Contexts.
-    seeds : int
-        Replications that the full study makes.
     noise : int
         Further features that mean nothing.
     n_categories : int
@@ -129,7 +127,6 @@ class Scenario:
     name: str
     base: Any
     n: int
-    seeds: int = 100
     noise: int = 0
     n_categories: int = 0
     one_pair: bool = False
@@ -248,8 +245,8 @@ def _drawn(p: FloatArray, rng: np.random.Generator) -> NDArray[np.intp]:
     return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
 
 
-def _ties(draw: int, n: int, seeds: int) -> Scenario:
-    return Scenario(f"ties-{draw}-{n}", dr.datasets.Ties(coefficients=draw), n, seeds)
+def _ties(draw: int, n: int) -> Scenario:
+    return Scenario(f"ties-{draw}-{n}", dr.datasets.Ties(coefficients=draw), n)
 
 
 def scenarios() -> dict[str, Scenario]:
@@ -257,11 +254,8 @@ def scenarios() -> dict[str, Scenario]:
     ties, bt = dr.datasets.Ties, dr.datasets.Bt
     ring = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (0, 2))
     made = [
-        *(_ties(draw, n, 300) for n in (1000, 3000) for draw in (0, 5)),
-        *(_ties(draw, 2000, 100) for draw in (0, 5)),
-        *(_ties(draw, n, 100) for n in (1000, 2000, 3000) for draw in (7, 9)),
-        _ties(0, 300, 100),
-        _ties(5, 300, 100),
+        *(_ties(draw, n) for n in (1000, 2000, 3000) for draw in (0, 5, 7, 9)),
+        *(_ties(draw, 300) for draw in (0, 5)),
         Scenario("binary", bt(coefficients=5, n_items=3, n_features=2), 1000),
         Scenario("no minimum mass", ties(coefficients=5, min_mass=0.0), 1000),
         Scenario("four categories", ties(coefficients=1), 1000, n_categories=4),
@@ -276,8 +270,8 @@ def scenarios() -> dict[str, Scenario]:
         ),
         Scenario("98 noise features", ties(coefficients=0), 1000, noise=98),
         # The paper's experiment on judges, without a judge.
-        Scenario("five features", ties(coefficients=0, n_features=5), 2000, 100),
-        Scenario("five features, extreme draw", ties(coefficients=5, n_features=5), 2000, 100),
+        Scenario("five features", ties(coefficients=0, n_features=5), 2000),
+        Scenario("five features, extreme draw", ties(coefficients=5, n_features=5), 2000),
         Scenario(
             "one pair of 20 models, estimated propensities",
             ties(coefficients=0, n_items=20),
@@ -292,12 +286,11 @@ def scenarios() -> dict[str, Scenario]:
             one_pair=True,
             options={"propensity": "estimate"},
         ),
-        Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, 200, one_pair=True, options=_SKEWED),
+        Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, one_pair=True, options=_SKEWED),
         Scenario(
             "hopeless and rare, with a feature",
             Skewed(_STRENGTH, _POPULARITY, _SLOPES),
             1500,
-            200,
             one_pair=True,
             options=_SKEWED,
         ),
@@ -305,10 +298,9 @@ def scenarios() -> dict[str, Scenario]:
             "weak and rare, with a feature",
             Skewed(_WEAK, _POPULARITY, _SLOPES),
             1500,
-            200,
             one_pair=True,
             options=_SKEWED,
         ),
-        Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, 200, one_pair=True, options=_SKEWED),
+        Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, one_pair=True, options=_SKEWED),
     ]
     return {scenario.name: scenario for scenario in made}

@@ -136,4 +136,4 @@ def test_costs_are_printed(load_benchmark, capsys, ignore_warnings, what):
 def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):
     table = load_benchmark("costs").search(load_benchmark("growth").Setting(60, 3, 3), draws=3)
     assert (table["last_loss"] == table["every_loss"]).all()
-    assert table["last_loss"].nunique() == 3
+    assert table["last_loss"].nunique() > 1
