@@ -20,7 +20,7 @@ Target = Callable[[Generator, Watch, str], None]
 TARGETS: dict[str, Target] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
     for module, names in (
-        (fits, ("suitable", "odd_options", "odd_formulas", "written_out", "likelihood")),
+        (fits, ("suitable", "odd_options", "odd_formulas", "likelihood")),
         (questions, ("hypotheses", "odd_hypotheses", "methods", "odd_names")),
         (stored, ("json_values", "json_bytes")),
         (commands, ("same_as_api", "odd_words", "odd_files", "stored_results")),
