@@ -192,13 +192,13 @@ def odd_files(rng: Generator, watch: Watch, folder: str) -> None:
 def stored_results(rng: Generator, watch: Watch, folder: str) -> None:
     """Run ``report`` and ``compare`` on stored results that were changed."""
     from .questions import N_RESULTS, results_of
-    from .stored import _changed
+    from .stored import changed
 
     paths = []
     for number in range(int(rng.integers(1, 4))):
         content: Any = json.loads(results_of(int(rng.integers(N_RESULTS))).to_json())
         if rng.random() < 0.6:
-            content = _changed(rng, content)
+            content = changed(rng, content)
         path = os.path.join(folder, choice(rng, [f"r{number}.json", f"month {number}.json", "r.json"]))
         Path(path).write_text(json.dumps(content), encoding="utf-8")
         paths.append(path)

@@ -11,7 +11,7 @@ import numpy as np
 
 import dmlrank as dr
 
-from . import commands, fits, frames, others, questions, stored
+from . import commands, fits, frames, logs, others, questions, stored
 from .draws import Generator
 from .watch import Watch, silence, time_limit
 
@@ -25,6 +25,7 @@ TARGETS: dict[str, Target] = {
         (stored, ("json_values", "json_bytes")),
         (commands, ("same_as_api", "odd_words", "odd_files", "stored_results")),
         (frames, ("odd_frames",)),
+        (logs, ("mutated",)),
         (others, ("scores", "odd_tables", "plans", "helpers")),
     )
     for name in names
