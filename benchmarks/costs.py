@@ -2,7 +2,7 @@
 
 Each command is a process of its own, and prints seconds of the clock and of the processors and the largest memory so
 far. ``questions``: groups and updates; ``plans``: a design on prompts that all differ, and the budget for a power;
-``bounds``: sensitivity and fragility; ``style``: scores at equal style; ``scores``: score tables as pairs, and with the
+``bounds``: sensitivity and fragility; ``scores``: score tables as pairs, and with the
 comparisons written out as rows; ``files``: votes in parquet files; ``search``: a random search for the hyperparameters
 of LightGBM, which computes the held-out loss of a configuration after its last round, and ``lightgbm.cv``, which
 computes it after every round, on votes of the paper's tie simulator.
@@ -34,7 +34,6 @@ import dmlrank as dr
 from benchmarks.growth import Setting, draw_battles
 from dmlrank.nuisance.boosting import BinnedRows, draw_inner_folds, fixed_parameters, loss_after_last_round
 from dmlrank.nuisance.training_rows import TrainingRows
-from tests.styled import Styled
 
 OPTIONS: dict[str, Any] = {"rng": 0, "n_jobs": 1}
 
@@ -91,14 +90,6 @@ def bounds(setting: Setting) -> None:
     timed("sensitivity of one pair", lambda: fit.sensitivity(" - ".join(fit.models[:2])))
     if not setting.features:
         timed("fragility()", fit.fragility)
-
-
-def style(setting: Setting) -> None:
-    """A fit of raw scores, and scores at equal style beyond it."""
-    battles = Styled(n_items=setting.items).sample(setting.contexts, rng=0)
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    fit = timed("fit", lambda: dr.dml_rank(formula, battles, position_bias=False, **OPTIONS))
-    timed("equal style, further", lambda: fit.update(adjust="~ log_length + headers"))
 
 
 def scores(setting: Setting) -> None:
@@ -164,7 +155,7 @@ def search(setting: Setting, draws: int = 30) -> pd.DataFrame:
     return table
 
 
-WORKS = {work.__name__: work for work in (questions, plans, bounds, style, scores, files, search)}
+WORKS = {work.__name__: work for work in (questions, plans, bounds, scores, files, search)}
 
 
 def main() -> None:
