@@ -1,8 +1,11 @@
-"""Draw the pictures of docs/pictures.md from simulated votes, at 3, 20, 60 and 200 models.
+"""Draw the pictures of docs/pictures.md from simulated votes, at 3, 20, 60 and 200 models, and take those of pages.
 
     python benchmarks/pictures.py [--only NAME ...] [--out docs/figures]
+    python benchmarks/pictures.py --only page page_matrix page_phone page_months [--chromium PATH]
 
-The whole gallery takes about three minutes. Every picture is written as ``pictures_NAME.png`` with 128 colours.
+The whole gallery takes about three minutes. Every picture is written with 128 colours. Those of pages need the extras
+``report`` and ``browser``, and Chromium; that of the README carries the verdict of its fit, which is that of ``dmlrank
+demo``, as a text chunk, which a test compares with the text of the README.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ from __future__ import annotations
 import argparse
 import functools
 import io
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -22,6 +28,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 import dmlrank as dr
 
@@ -105,24 +112,79 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     }
 
 
-def save(drawn: Figure, path: Path) -> None:
-    """Write a figure with 128 colours, which makes the file a fraction of its size."""
+def arena(n: int = 4000, seed: int = 0, prefix: str = "") -> dr.RankResults:
+    """Return the fit of the README, or one of other votes of the simulated arena."""
+    votes = dr.datasets.simulate_arena(n=n, rng=seed)
+    votes["question_id"] = [f"{prefix}{number}" for number in votes["question_id"]]
+    formula = "winner ~ C(category) + length | model_a + model_b"
+    return dr.dml_rank(formula, votes, functional="bt", context="question_id", rng=0)
+
+
+def months() -> dr.Comparison:
+    """Return a comparison of three months, whose prompts have different identifiers."""
+    names = ("january", "february", "march")
+    return dr.compare(**{name: arena(3000, seed, f"{name}-") for seed, name in enumerate(names, start=1)})
+
+
+def show_matrix(page: Any) -> None:
+    """Scroll to the matrix of differences and choose a cell."""
+    page.locator("h2", has_text="Differences").evaluate("heading => heading.scrollIntoView()")
+    page.locator(".matrix").hover(position={"x": 300, "y": 120})
+
+
+# What a page reports, the size of its window, its colours, and what is done before the picture.
+PAGES: dict[str, tuple[Callable[[], Any], tuple[int, int], str, Callable[[Any], None]]] = {
+    "page": (arena, (1040, 1010), "light", lambda page: None),
+    "page_matrix": (lambda: fit(60).update(functional="bt"), (1040, 900), "light", show_matrix),
+    "page_phone": (lambda: fit(60).update(functional="bt"), (390, 844), "dark", lambda page: None),
+    "page_months": (months, (1280, 960), "light", lambda page: None),
+}
+
+
+def content_of(drawn: Figure) -> tuple[bytes, PngInfo]:
+    """Return a figure as PNG."""
     content = io.BytesIO()
     drawn.savefig(content, dpi=_DPI)
     plt.close(drawn)
-    Image.open(content).convert("RGB").quantize(128).save(path, optimize=True)
+    return content.getvalue(), PngInfo()
+
+
+def page_of(name: str, chromium: str | None) -> tuple[bytes, PngInfo]:
+    """Return a picture of a page, and the verdict of its fit."""
+    from playwright.sync_api import sync_playwright
+
+    make, size, scheme, show = PAGES[name]
+    reported, texts = make(), PngInfo()
+    if isinstance(reported, dr.RankResults):
+        texts.add_text("verdict", reported.verdict())
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        path = Path(folder) / "page.html"
+        reported.report(path)
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme=scheme,  # type: ignore[arg-type]
+        )
+        page.goto(path.as_uri())
+        show(page)
+        return page.screenshot(), texts
 
 
 def main() -> None:
+    gallery = pictures()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", help="names of pictures")
+    parser.add_argument(
+        "--only", nargs="+", choices=[*gallery, *PAGES], default=list(gallery), help="names of pictures"
+    )
     parser.add_argument("--out", default="docs/figures", help="directory of the files")
-    arguments = parser.parse_args()
-    for name, draw in pictures().items():
-        if not arguments.only or name in arguments.only:
-            path = Path(arguments.out) / f"pictures_{name}.png"
-            save(draw(), path)
-            print(f"{path}: {path.stat().st_size / 1000:.0f} kB", flush=True)
+    parser.add_argument("--chromium", default=shutil.which("chromium"), help="path of Chromium")
+    given = parser.parse_args()
+    for name in given.only:
+        content, texts = page_of(name, given.chromium) if name in PAGES else content_of(gallery[name]())
+        path = Path(given.out) / (f"{name}.png" if name in PAGES else f"pictures_{name}.png")
+        # 128 colours make the file a fraction of its size.
+        Image.open(io.BytesIO(content)).convert("RGB").quantize(128).save(path, optimize=True, pnginfo=texts)
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 if __name__ == "__main__":
