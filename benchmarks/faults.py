@@ -5,10 +5,9 @@
 
 Kinds: ``lightgbm`` (every parameter that can be set, with wild values, in a fit), ``callables`` (learners, judges,
 propensities, functionals and arrays that raise, return NaN or wrong shapes), ``interrupts`` (Ctrl-C at moments spread
-over a fit and a command), ``writes`` (a disk that is full after so many bytes, and a process that is killed while it
-writes). A case is well if it ends with an error of this package, with the user's own error, or with a finite result,
-prints nothing, and leaves no file, thread or setting behind. The cases that are not well are listed, and are the exit
-status.
+over a fit), ``writes`` (a disk that is full after so many bytes). A case is well if it ends with an error of this
+package, with the user's own error, or with a finite result, prints nothing, and leaves no file, thread or setting
+behind. The cases that are not well are listed, and are the exit status.
 """
 
 from __future__ import annotations
@@ -268,7 +267,7 @@ def _later(number: int, error: type[BaseException]) -> Callable[..., None]:
 
 
 def interrupt_cases() -> Iterator[Case]:
-    """Ctrl-C at moments that are spread over a fit, with one and two threads, and over commands."""
+    """Ctrl-C at moments that are spread over a fit, with one and two threads."""
     for n_jobs in (1, 2):
         seconds = float(run(lambda n_jobs=n_jobs: _seconds_of_fit(n_jobs)))
         for moment in np.linspace(0.002, seconds, 40):
@@ -276,8 +275,6 @@ def interrupt_cases() -> Iterator[Case]:
                 f"fit with n_jobs={n_jobs} after {moment:.3f} s",
                 lambda moment=moment, n_jobs=n_jobs: interrupted_fit(moment, n_jobs),
             )
-    for moment in np.linspace(0.002, 1.5 * seconds, 60):
-        yield f"command after {moment:.3f} s", lambda moment=moment: interrupted_command(moment)
 
 
 def _seconds_of_fit(n_jobs: int) -> str:
@@ -315,44 +312,11 @@ def _interrupt_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def interrupted_command(moment: float) -> str:
-    """Interrupt a command that writes four files; each is the old one or a whole new one."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        battles().to_csv("b.csv", index=False)
-        outputs = ["r.json", "r.csv", "r.html", "r.tex"]
-        for name in outputs:
-            Path(name).write_text("old")
-        words = ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--set", "n_jobs=2"]
-        said = os.open("said", os.O_RDWR | os.O_CREAT)
-        before = os.dup(2), os.dup(1)
-        os.dup2(said, 2)
-        os.dup2(said, 1)
-        _interrupt_after(moment)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            status = command([*words, *(word for name in outputs for word in ("--out", name))])
-        _interrupt_after(0)
-        sys.stdout.flush()
-        os.dup2(before[0], 2)
-        os.dup2(before[1], 1)
-        lines = Path("said").read_text().splitlines()
-        left = sorted(set(os.listdir(".")) - {"b.csv", "said", *outputs})
-        old = [Path(name).read_text() == "old" for name in outputs]
-        os.chdir("/")
-    if left:
-        return f"FILES LEFT {left}"
-    if status == 130:
-        told = [line for line in lines if line.startswith("dmlrank: interrupted")]
-        return "interrupted" if len(told) == 1 and "Traceback" not in str(lines) else f"SAID {lines}"
-    return "result" if status == 0 and not any(old) else f"STATUS {status} {lines[-3:]}"
-
-
 # --- writes -------------------------------------------------------------------------------------------------------
 
 
 def write_cases() -> Iterator[Case]:
-    """A disk that is full after so many bytes, and a process that is killed, for everything that writes files."""
+    """A disk that is full after so many bytes, for everything that writes files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | {"functional": "bt"}))
@@ -388,11 +352,6 @@ def write_cases() -> Iterator[Case]:
                 f"{name}: disk full after {share:.1%}",
                 lambda name=name, write=write, share=share: full_disk(name.split()[-1], write, share),
             )
-    rng = np.random.default_rng(0)
-    for name in ("result.json", "page.html", "plan.csv"):
-        for number in range(25):
-            moment = float(rng.uniform(0.001, 0.15))
-            yield f"{name}: killed {number}", lambda name=name, m=moment: killed(name, writers[name], m)
 
 
 def full_disk(name: str, write: Callable[[Path], object], share: float) -> str:
@@ -416,25 +375,6 @@ def full_disk(name: str, write: Callable[[Path], object], share: float) -> str:
         os.chdir("/")
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     return f"FILES LEFT {left}" if left else ended if same else "OLD FILE CHANGED"
-
-
-def killed(name: str, write: Callable[[Path], object], moment: float) -> str:
-    """Kill a process that writes a file again and again; the file has to be whole at any time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        write(path)
-        size = path.stat().st_size
-        child = os.fork()
-        if not child:
-            while True:
-                with suppress(Exception):
-                    write(path)
-        time.sleep(moment)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        # Plans draw anew.
-        whole = abs(path.stat().st_size - size) <= 0.1 * size and path.read_bytes()[-1:] in (b"\n", b"}", b">")
-    return "whole file" if whole else "HALF A FILE"
 
 
 KINDS: dict[str, Callable[[], Iterator[Case]]] = {

@@ -21,9 +21,9 @@ TARGETS: dict[str, Target] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
     for module, names in (
         (fits, ("suitable", "odd_options", "odd_formulas", "likelihood")),
-        (questions, ("hypotheses", "odd_hypotheses", "methods", "odd_names")),
+        (questions, ("hypotheses", "odd_hypotheses", "methods")),
         (stored, ("json_values", "json_bytes")),
-        (commands, ("same_as_api", "odd_words", "odd_files", "stored_results")),
+        (commands, ("same_as_api", "odd_words", "odd_files")),
         (frames, ("odd_frames",)),
         (logs, ("mutated",)),
         (others, ("scores", "odd_tables", "plans", "helpers")),

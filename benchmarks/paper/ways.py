@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -133,19 +132,3 @@ def verdicts_on_all_pairs(
     }
     shares = probabilities[:, first, second].reshape(-1, 3)
     return pd.DataFrame(columns | dict(zip(("p_a", "p_b", "p_tie"), shares.T, strict=True)))
-
-
-def wilson_arm(share: float, trials: int, level: float = 1 - ALPHA) -> float:
-    """Return the longer arm of Wilson's interval of a share, which the paper's table on debiasing has as +-.
-
-    All eighteen coverages of the table have the arm of 100 runs: coverage is joint, whole runs are counted.
-
-    Examples
-    --------
-    >>> [round(wilson_arm(share, 100), 2) for share in (0.17, 0.94, 0.05, 0.97)]
-    [0.09, 0.06, 0.06, 0.05]
-    """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
-    return float(max(share - (centre - half), centre + half - share))

@@ -154,16 +154,6 @@ def test_the_critical_value_is_that_of_the_largest_t_value(paper):
     assert paper.ways.critical_value(np.ones((3, 3))) == pytest.approx(1.959964, abs=0.02)
 
 
-def test_the_papers_coverages_have_wilsons_arms_of_100_runs(paper):
-    """The +- of the table, which are wider than binomial standard errors give: coverage is counted in whole runs."""
-    arms = {
-        0.17: 0.09, 0.20: 0.09, 0.15: 0.08, 0.94: 0.06, 0.95: 0.06, 0.97: 0.05, 0.09: 0.07, 0.07: 0.07, 0.05: 0.06,
-        0.90: 0.07, 0.85: 0.08, 0.12: 0.08, 0.06: 0.06, 0.91: 0.07,
-    }  # fmt: skip
-    for share, arm in arms.items():
-        assert abs(paper.ways.wilson_arm(share, 100) - arm) <= 0.005 + 1e-9, share
-
-
 def test_default_runs_agree_with_those_of_the_coverage_study(paper):
     rows = paper.report.debiasing_rows()
     rows = rows[rows["way"] == "default"]

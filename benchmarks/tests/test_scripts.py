@@ -61,18 +61,6 @@ def test_scores_and_errors_of_the_described_pipeline_are_the_packages_with_its_f
     assert fit.diagnostics.log_loss == pytest.approx(described.log_loss)
 
 
-def test_the_selection_rows_of_the_described_pipeline_stand_for_all_pairs(end_to_end, battles):
-    kept = np.arange(0, 300, 2)
-    rows = end_to_end._selection_rows(battles, kept, np.random.default_rng(2))
-    assert rows.label.sum() == len(kept)
-    assert set(rows.context) == set(kept)
-    assert rows.weight.sum() == pytest.approx(len(kept) * 12)
-    shown = {(i, battles.first[i], battles.second[i]) for i in kept}
-    others = rows.part(rows.label == 0)
-    negatives = set(zip(others.context, *others.features[:, -2:].T.astype(int), strict=True))
-    assert not shown & negatives
-
-
 def test_end_to_end_compares_both(end_to_end, battles):
     row = end_to_end.compare(battles, 0, 1, SMALL)
     constant = -np.log(np.bincount(battles.label) / 300)[battles.label].mean()
