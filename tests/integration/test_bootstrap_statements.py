@@ -202,18 +202,6 @@ def test_a_bootstrap_that_is_not_known_or_has_no_data_is_refused(few, tmp_path):
         few.sequential(100, start=5).bootstrap("webb")
 
 
-@needs("jinja2")
-@pytest.mark.long
-def test_a_page_of_scores_at_equal_style_has_no_bootstrap_and_says_what_to_do():
-    battles = dr.datasets.simulate_arena(n=800, rng=0)
-    rng = np.random.default_rng(1)
-    styled = battles.assign(log_length=rng.normal(size=len(battles)))
-    fit = dr.dml_rank(FORMULA, styled, context="question_id", adjust="~ log_length", rng=0)
-    with pytest.raises(OptionError):
-        fit.bootstrap("webb").report()
-    assert "webb bootstrap" in fit.bootstrap("webb").summary().as_text()
-
-
 def test_the_command_line_takes_the_bootstrap(tmp_path, capsys):
     file, out = tmp_path / "votes.csv", tmp_path / "scores.csv"
     votes_of_few_users().to_csv(file, index=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ import pytest
 from scipy.stats import f
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -180,19 +178,6 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
         assert getattr(view.diagnostics, name) == getattr(results.diagnostics, name)
     assert view.estimates.description.n_unlabelled == results.estimates.description.n_unlabelled
     assert view.estimates.description.smallest_pair == results.estimates.description.smallest_pair
-
-
-@pytest.mark.long
-def test_weights_are_those_of_the_target_population(battles, fitted):
-    weight = by_prompt(battles.frame, "importance")
-    raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")
-    groups = fitted(weights="importance").by("half")
-    for name in ("odd one", "rest"):
-        inside = group == name
-        theta = np.average(raw[inside], axis=0, weights=weight[inside])
-        phi = np.where(inside[:, None], weight[:, None] * (raw - theta), 0) / weight[inside].sum()
-        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
-        np.testing.assert_allclose(groups.bse[name], np.sqrt((phi**2).sum(axis=0)), rtol=1e-9)
 
 
 def test_a_group_without_weight_is_refused(battles, rank):
@@ -457,64 +442,10 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
         results.by("topic")
 
 
-def test_the_summary_shows_scores_and_tests_in_every_format(fitted):
-    groups = fitted("bt").by("half")
-    summary = groups.summary()
-    assert len(summary.rows) == K
-    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(groups)):
-        assert "odd one" in text
-        assert "P equal" in text
-    best = groups.params["rest"].idxmax()
-    row = next(row for row in summary.rows if row[0] == best)
-    assert row[3].startswith(f"{groups.params.loc[best, 'rest']:.3f} (")
-    assert groups._repr_html_() == summary.as_html()
-    assert list(groups) == groups.groups == ["odd one", "rest"]
-
-
-def test_the_page_says_first_who_leads_where(fitted):
-    groups = fitted("bt").by("half")
-    page = groups.report(title="Halves")
-    decided = {name: groups[name].verdict().startswith("First place is decided") for name in groups}
-    overall, _, sentence = re.search(r'<p class="verdict">All prompts: (.*?)</p>', page)[1].partition(" By half: ")
-    assert groups.estimates.models[int(groups.estimates.estimate.argmax())] in overall
-    p = groups.test_equal().pvalue
-    assert ("are not shown to depend on half" in sentence) == (p > 0.05)
-    # Leaders may be others than the models whose scores differ.
-    by_model = groups.equal_by_model()["p_holm"]
-    differing = by_model.index[by_model <= 0.05]
-    for name in groups.models if p <= 0.05 else ():
-        assert (name in sentence.partition("of single models")[2]) == (name in differing)
-    for name in groups:
-        assert re.search(rf"{groups.params[name].idxmax()} has the highest score in [^;.]*{name}", sentence)
-        assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
-    assert ("decided in none of them" in sentence) == (not any(decided.values()))
-    assert page.index('<p class="lead">') < page.index("</header>")
-
-
 def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
     assert results.by("half").groups == ["rest", "odd one"]
-
-
-def test_the_command_line_wraps_a_wide_table_of_groups(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    prompt, model = (a.ravel() for a in np.indices((400, 6)))
-    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("ABCDEF"))[model], "score": rng.random(2400)})
-    path = tmp_path / "scores.csv"
-    table.assign(task=[f"topic {j % 8}" for j in prompt]).to_csv(path, index=False)
-    assert main(["fit", "score ~ 1 | model", str(path), "--context", "prompt", "--by", "task"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
-    # Six shades with a legend, and none where no cell has a score and its error.
-    page = fit_of(table.assign(task=prompt % 8)).by("task").report()
-    assert page.count('<span class="key b3">lowest</span>') == 1
-    assert all(f'<span class="key {shade}">' in page for shade in ("b2", "b1", "a1", "a2", "a3"))
-    assert '<span class="key b3">' not in fit_of(table).report()
-    assert "and so do ranks. More:" in " ".join(str(fit_of(table)).split())
-
-
-def fit_of(table):
-    return dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
 
 
 def test_reversals_of_groups_are_those_of_their_comparison():

@@ -1,12 +1,10 @@
 """The command line says what the API says, and ends with 1 and a message where that raises."""
 
-import bz2
 import errno
 import functools
 import gzip
 import io
 import json
-import lzma
 import os
 import pathlib
 import re
@@ -318,25 +316,6 @@ def test_features_are_numbers_where_every_cell_is_one():
     assert read["text"].tolist() == ["NA", "1", "x"]
 
 
-@needs("pyarrow")
-@pytest.mark.long
-def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "int64"})
-    verdicts = frame.drop_duplicates(["q", "model_a", "model_b"])[["q", "model_a", "model_b", "winner"]]
-    frame.loc[frame["q"] % 3 == 0, "winner"] = None
-    frame.to_parquet(tmp_path / "battles.parquet")
-    verdicts.to_parquet(tmp_path / "verdicts.parquet")
-    (tmp_path / "other").mkdir()
-    written_as(frame, "csv", tmp_path)
-    for kind in ("csv", "jsonl"):
-        os.replace(written_as(verdicts, kind, tmp_path / "other"), tmp_path / f"verdicts.{kind}")
-    shown = set()
-    for battles, kind in (("parquet", "csv"), ("csv", "jsonl"), ("csv", "csv"), ("parquet", "parquet")):
-        files = str(tmp_path / f"battles.{battles}"), "--judge", str(tmp_path / f"verdicts.{kind}")
-        shown.add(fitted(files[0], tmp_path, "--context", "q", *files[1:]).to_json())
-    assert len(shown) == 1
-
-
 @pytest.mark.parametrize(
     "kind", ["csv", "tsv", "csv.gz", "json", "jsonl", *(pytest.param(k, marks=needs("pyarrow")) for k in ARROW)]
 )
@@ -456,20 +435,6 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_path, capsys):
-    text = battles.to_csv(index=False).encode()
-    for ending, compress in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.items():
-        path = tmp_path / f"b.csv.{ending}"
-        path.write_bytes(compress(text))
-        assert main(["check", FORMULA, str(path)]) == 0
-    # Files of several compressed parts are read whole, so that copies of one part make a large file quickly.
-    path = tmp_path / "b.csv.gz"
-    path.write_bytes(gzip.compress(bytes(2**24), 1) * (2**4 + 1))
-    assert main(["check", FORMULA, str(path)]) == 1
-    assert "expands to more than 268,435,456 bytes" in capsys.readouterr().err
-
-
-@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
@@ -562,27 +527,6 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     )
 
 
-@pytest.mark.long
-def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    stored, fitted, page, both = (str(tmp_path / name) for name in ("one.json", "fit.html", "page.html", "both.html"))
-    assert main(["fit", FORMULA, csv, "--context", "question_id", "--out", stored, "--report", fitted]) == 0
-    capsys.readouterr()
-    assert main(["report", stored, "--out", page]) == 0
-    assert capsys.readouterr().out == f"{page}\n"
-    assert pathlib.Path(page).read_text(encoding="utf-8") == pathlib.Path(fitted).read_text(encoding="utf-8")
-    assert main(["report", stored, stored, "--names", "a", "b", "--title", "Twice", "--out", both]) == 0
-    assert "<title>Twice</title>" in pathlib.Path(both).read_text(encoding="utf-8")
-    assert main(["check", FORMULA, csv, "--context", "question_id", "--report", both]) == 0
-    assert "Check before a fit" in pathlib.Path(both).read_text(encoding="utf-8")
-    assert main(["report", page, "--out", page]) == 1
-    assert f"--out {page!r} is a file that is read" in capsys.readouterr().err
-    assert main(["report", stored, "--out", "page.txt"]) == 1
-    assert "a page is written as .html or .htm" in capsys.readouterr().err
-    assert main(["report", stored, "--names", "a", "--out", page]) == 1
-    assert "give --title" in capsys.readouterr().err
-
-
 @needs("matplotlib")
 @pytest.mark.parametrize(
     ("words", "options"),
@@ -623,26 +567,6 @@ def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, 
     monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
     assert main(["fit", FORMULA, csv, *words]) == 1
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    formula = "winner ~ C(category) | model_a + model_b"
-    table, page = tmp_path / "groups.csv", tmp_path / "groups.html"
-    words = ["--context", "question_id", "--functional", "borda", "--set", "n_folds=2", "--rng", "0", "--top", "2"]
-    call = ["fit", formula, csv, *words]
-    assert main([*call, "--by", "category", "--out", str(table), "--report", str(page)]) == 0
-    res = dr.dml_rank(
-        formula, battles, context="question_id", functional="borda", learning=dr.Learning(n_folds=2), rng=0
-    )
-    groups = res.by("category")
-    assert capsys.readouterr().out == f"{res.summary(top=2)}\n\n{groups.summary(top=2).as_text(100)}\n"
-    pd.testing.assert_frame_equal(pd.read_csv(table), groups.tidy(), check_dtype=False)
-    text = page.read_text(encoding="utf-8")
-    assert all(f">{name}</bdi></button>" in text for name in ("Side by side", *groups.groups) if name != "Side by side")
-    assert main([*call, "--by", "topic"]) == 1
-    assert "topic" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -332,15 +332,3 @@ def test_what_is_no_result_is_refused(fitted):
         dr.compare(fitted("bt"), x={})
     with pytest.raises(OptionTypeError, match=r"not a list; to name the results, write compare\(jan=a, feb=b\)"):
         dr.compare(fitted("bt"), fitted("borda"), names=["jan", "feb"])
-
-
-def test_every_format_has_the_columns_and_odd_names_are_escaped(fitted):
-    side = dr.compare(**{"a & b": fitted("bt"), "<i>": fitted("borda")})
-    summary = side.summary()
-    assert "a & b" in summary.as_text()
-    assert "<i>" not in summary.as_html()
-    assert r"a \& b" in summary.as_latex()
-    assert summary.as_csv().splitlines()[0] == "model,a & b,rank,<i>,rank"
-    assert side._repr_html_() == summary.as_html()
-    assert str(side) == summary.as_text()
-    assert "a & b, <i>; 4 models" in repr(side)

@@ -215,19 +215,6 @@ def test_who_says_independent_is_checked(fitted, months, rank):
     assert len(dr.compare(*rows, independent=True).changes()) == 5
 
 
-@pytest.mark.long
-def test_groups_of_one_fit_are_not_declared_independent(months, rank):
-    frames = [frame.assign(topic=np.tile(["x", "y"], 250)) for frame in months.values()]
-    formula = "winner ~ C(topic) | model_a + model_b"
-    views = [rank(frame, formula, functional="borda", propensity="marginal").by("topic") for frame in frames]
-    with pytest.raises(OptionError):
-        dr.compare(views[0]["x"], views[0]["y"], independent=True)
-    side = dr.compare(views[0]["x"], views[1]["x"], independent=True)
-    assert len(side.changes()) == 5
-    with pytest.raises(OptionError):
-        dr.compare(views[0]["x"], views[1]["y"], independent=True).changes()
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -335,60 +322,6 @@ def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(m
     for name, votes in zip(side.names, months.values(), strict=True):
         alone = rank(votes, formula, min_labels=1, edge_weights=weights)
         np.testing.assert_allclose(side.params[name], alone.params[side.models], atol=1e-9)
-
-
-@pytest.mark.long
-def test_ranks_move_with_intervals_that_hold_jointly(rank):
-    """Ranks of two samples of the same preferences: the intervals contain no change in 95 % of the pairs of samples."""
-    formula, n_covered = "winner ~ 1 | model_a + model_b", 0
-    samples = [rank(simulated_votes(5, 300, seed=seed), formula, min_labels=1) for seed in range(24)]
-    for first, second in zip(samples[::2], samples[1::2], strict=True):
-        changes = dr.compare(first, second, independent=True).changes()
-        assert (changes["rank_change"] == changes["rank_before"] - changes["rank_after"]).all()
-        low, high = changes["rank_change_low"], changes["rank_change_high"]
-        assert ((low <= changes["rank_change"]) & (changes["rank_change"] <= high)).all()
-        n_covered += bool(((low <= 0) & (high >= 0)).all())
-    assert n_covered >= 11
-    votes = simulated_votes(5, 600, seed=100)
-    turned = votes.assign(winner=votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"}))
-    before, after = (rank(frame, formula, min_labels=1) for frame in (votes, turned))
-    side = dr.compare(before=before, after=after, independent=True)
-    changes = side.changes().set_index("model")
-    shown = changes[(changes["rank_change_low"] > 0) | (changes["rank_change_high"] < 0)]
-    assert len(shown) >= 2
-    assert side.summary().notes[0].startswith("What moved from 'before': ")
-    of_row = {row[0]: row[4] for row in side.summary().rows}
-    assert {name for name, rank_text in of_row.items() if "(" in rank_text} == set(shown.index)
-
-
-@pytest.mark.long
-def test_units_have_to_agree(fitted):
-    a, b = fitted["a"].update(functional="bt"), fitted["b"].update(functional="bt")
-    with pytest.raises(OptionError, match="natural"):
-        dr.compare(a=a, b=b.rescale("elo", mean=1000)).changes()
-    plain = dr.compare(a=a, b=b).changes()
-    elo = dr.compare(a=a.rescale("elo", mean=1000), b=b.rescale("elo", mean=1000)).changes()
-    for column in ("estimate", "std_error", "conf_low"):
-        np.testing.assert_allclose(elo[column], 400 / np.log(10) * plain[column], rtol=1e-6)
-    anchored = [result.rescale("elo", anchor={"model-2": 1000}) for result in (a, b)]
-    side = dr.compare(a=anchored[0], b=anchored[1])
-    changes = side.changes().set_index("model")
-    assert changes.loc["model-2", "std_error"] == 0
-    assert np.isnan(changes.loc["model-2", "p_adjusted"])
-    expected = side.t_test("b: model-0 - b: model-2 - a: model-0 + a: model-2")
-    assert changes.loc["model-0", "std_error"] == pytest.approx(expected.sd.item())
-    assert any("relative to model-2, whose score is fixed at 1000" in note for note in side.summary().notes)
-
-
-def test_changes_have_the_decimals_of_other_tables(fitted):
-    side = dr.compare(a=fitted["a"].rescale(10), b=fitted["b"].rescale(10))
-    errors = side.changes()["std_error"]
-    # Two significant figures of the smallest standard error; in a unit of the caller's own one decimal is enough.
-    assert 0.1 < errors.min() < errors.median() < 1
-    estimates = side.changes()["estimate"]
-    texts = side.report()
-    assert all(f">{estimate:+.2f}<" in texts.replace("\u2212", "-") for estimate in estimates)
-    assert not any(f">{estimate:+.3f}<" in texts.replace("\u2212", "-") for estimate in estimates)
 
 
 @pytest.mark.long

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,22 +91,6 @@ def test_who_can_be_first_by_brute_force(fitted):
     assert possible <= set(found.index[found["possible"]])
     assert (found["shown"] <= found["possible"]).all()
     np.testing.assert_allclose(found[list(fitted.names)].sum(axis=1), 1.0)
-
-
-@pytest.mark.long
-def test_the_page_has_the_numbers(fitted):
-    page = fitted.report()
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.S)[1])
-    numbers = data["weighting"]
-    assert numbers["sign"] == 1
-    w = np.array([0.2, 0.7, 0.1])
-    score = w @ np.array(numbers["scores"])
-    below, above = (np.sqrt(np.einsum("m,jmn,n->j", w, np.array(numbers[name]), w)) for name in ("below", "above"))
-    exact = fitted.at_weights(dict(zip(fitted.names, w, strict=True)))
-    np.testing.assert_allclose(score, exact["score"], rtol=1e-12)
-    np.testing.assert_allclose([score - below, score + above], exact[["lower", "upper"]].T, rtol=1e-12)
-    assert page.count('type="range"') == 3
-    assert 'type="range"' not in dr.compare(*fitted.results[:2]).report()
 
 
 def test_bad_input_is_an_error(table, fitted):

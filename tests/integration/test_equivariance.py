@@ -108,20 +108,3 @@ def test_threads_and_generators(long_battles, rank):
     assert [fit.summary().as_text() == fits[0].summary().as_text() for fit in fits[:3]] == [True, True, False]
     for results in fits[3:]:
         assert results.summary().as_text() == fits[2].summary().as_text()
-
-
-BAGGED = {"n_folds": 2, "tune": {"n_estimators": 3, "bagging_fraction": 0.5, "bagging_freq": 1}}
-
-
-@pytest.mark.parametrize(
-    ("formula", "options"),
-    [(FORMULA, SMOOTH), ("winner ~ x0 | model_a + model_b", BAGGED)],
-    ids=["the default learner", "trees on parts of the rows"],
-)
-@pytest.mark.long
-def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank, global_seed, formula, options):
-    texts = []
-    for seed in (0, 1):
-        with global_seed(seed):
-            texts.append(rank(long_battles.frame, formula, **options).summary().as_text())
-    assert texts[0] == texts[1]

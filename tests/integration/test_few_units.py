@@ -289,23 +289,6 @@ def test_users_with_most_votes_leave_few_effective_clusters():
         dr.dml_rank("winner ~ 1 | model_a + model_b", votes_of_users([500, 450, *[1] * 90]), **in_objects(by_user))
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
-@pytest.mark.parametrize("easy", [0.6, 0.9])
-def test_intervals_hold_and_are_not_far_too_wide_where_a_task_has_two_prompts(easy):
-    """Also where the small task varies more than the others, from which it borrows."""
-    rng, task = np.random.default_rng(0), np.repeat(np.arange(4), [2, 100, 100, 100])
-    found = []
-    for _ in range(150):
-        table = table_of((rng.random((302, 2)) < np.where(task == 0, 0.5, easy)[:, None]).astype(float))
-        res = fit_table(table.assign(area=task[table["prompt"]]), weights=dr.EqualTasks("area"))
-        found.append([res.params["a"] - res.params["b"], *res.t_test("a - b").conf_int()[0]])
-    gap, low, high = np.array(found).T
-    assert np.mean((low <= 0) & (high >= 0)) > 0.93
-    # Variances by task have 1.1 degrees of freedom, with which intervals are 6 times as wide as needed.
-    assert np.median(high - low) < 3.5 * 2 * norm.isf(0.025) * gap.std()
-
-
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)
@@ -373,70 +356,6 @@ def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
     many = crowd.assign(prompt=np.arange(len(crowd)) // 3)
     with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), len(many) // 3, "context='prompt'")):
         dr.dml_rank(VOTES, many, rng=0, pairs=dr.Pairs(min_labels=1))
-
-
-def test_prompts_that_are_clusters_or_lie_within_them_are_not_warned_of(crowd):
-    prompts = crowd.assign(prompt=np.arange(len(crowd)) // 3, topic=np.arange(len(crowd)) // 30)
-    for groups in ("prompt", "topic"):
-        by_group = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
-        res = dr.dml_rank(VOTES, prompts, **in_objects({"rng": 0, "min_labels": 1, **by_group}))
-        assert not any("not for new ones" in text for text in res.diagnostics.warnings)
-    # An identifier of every vote beside texts of which some are equal.
-    dr.dml_rank(VOTES, crowd.assign(question_id=np.arange(len(crowd))), rng=0, pairs=dr.Pairs(min_labels=1))
-
-
-def test_fixed_prompts_say_that_they_change_nothing_without_features(crowd):
-    rows = {"cov_type": "cluster", "groups": "worker", "rng": 0, "min_labels": 1}
-    crowd = crowd.drop(columns="prompt")
-    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
-        fixed = dr.dml_rank(VOTES, crowd, **in_objects({"prompts": "fixed", **rows}))
-    np.testing.assert_allclose(fixed.bse, dr.dml_rank(VOTES, crowd, **in_objects(rows)).bse, rtol=1e-10)
-
-
-@pytest.mark.parametrize("estimator", ["debiased", "bt_mle"])
-def test_the_summary_says_whether_those_who_vote_matter(estimator):
-    rng, n = np.random.default_rng(0), 1500
-    names, strength, worker = np.array(["a", "b", "c"]), np.array([0.5, 0.0, -0.5]), rng.integers(60, size=n)
-    first = rng.integers(3, size=n)
-    second = (first + rng.integers(1, 3, size=n)) % 3
-    taste = rng.normal(0, 2, size=(60, 3))
-    cases = ((taste, "votes of the same 'worker' depend", 1.3, 4.0), (0 * taste, "hardly", 0.8, 1.1))
-    for taste_of_worker, depends, least, most in cases:
-        gap = strength[first] - strength[second]
-        gap = gap + taste_of_worker[worker, first] - taste_of_worker[worker, second]
-        winner = np.where(rng.random(n) < 1 / (1 + np.exp(-gap)), "left", "right")
-        votes = pd.DataFrame({"left": names[first], "right": names[second], "winner": winner, "worker": worker})
-        options = {"functional": "bt", "estimator": estimator, "rng": 0}
-        res = dr.dml_rank(
-            VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": "worker"}, **options})
-        )
-        plain = dr.dml_rank(VOTES, votes, **in_objects(options))
-        (factor,) = res.diagnostics.cluster_factors
-        assert factor == pytest.approx(np.median(res.bse / plain.bse), rel=1e-6)
-        assert least < factor < most
-        said = " ".join(str(res.summary()).split())
-        assert f"with clusters of 'worker' are {factor:.2f} times those of independent votes (median): " in said
-        assert depends in said
-        assert plain.diagnostics.cluster_factors == ()
-    # Clusters of two kinds count twice what both share.
-    votes["shift"] = rng.integers(50, size=n)
-    both = dr.dml_rank(
-        VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": ["worker", "shift"]}, **options})
-    )
-    shift = dr.dml_rank(VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": "shift"}, **options}))
-    alone = [factor, *shift.diagnostics.cluster_factors]
-    assert both.diagnostics.cluster_factors[:2] == pytest.approx(alone, rel=1e-6)
-    assert both.diagnostics.cluster_factors[2] == pytest.approx(np.median(both.bse / plain.bse), rel=1e-6)
-    said = " ".join(str(both.summary()).split())
-    assert f"with 'worker' alone {factor:.2f} times and with 'shift' alone {alone[1]:.2f} times" in said
-    # With few clusters the covariance of two kinds has no part subtracted that both share.
-    votes["few"] = rng.integers(4, size=n)
-    with pytest.warns(dr.DmlrankWarning):
-        both = dr.dml_rank(
-            VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": ["few", "shift"]}, **options})
-        )
-    *alone, joint = both.diagnostics.cluster_factors
-    assert ("Neither matters by itself" in " ".join(str(both.summary()).split())) == (max(alone) <= 1.1 < joint)
 
 
 def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():

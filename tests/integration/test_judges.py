@@ -14,7 +14,6 @@ from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
-SWAP = {"model_a": "model_b", "model_b": "model_a"}
 
 
 def arena(n=3000, hidden=0.75, accuracy=0.7, seed=0):
@@ -63,19 +62,6 @@ def test_without_it_the_fit_is_the_one_that_never_had_one(battles, fitted):
     assert fitted.update(judge=None).judge is None
 
 
-@pytest.mark.parametrize("position_bias", [True, False])
-@pytest.mark.long
-def test_a_constant_judge_says_nothing(battles, position_bias):
-    # With a judge, the second-order bias is left in.
-    options = {"position_bias": position_bias, "propensity": "marginal", "min_labels": 1, "second_order": False}
-    # Without features, only a fit with a judge has folds.
-    formula = "winner ~ length | model_a + model_b"
-    constant = fit(battles.assign(verdict="model_a"), formula=formula, **options)
-    alone = constant.update(judge=None)
-    np.testing.assert_allclose(constant.params, alone.params, atol=1e-12)
-    np.testing.assert_allclose(constant.bse, alone.bse, rtol=1e-6)
-
-
 @pytest.mark.long
 def test_a_judge_that_guesses_does_no_harm():
     ratios = []
@@ -96,22 +82,6 @@ def test_a_biased_judge_does_not_move_the_scores():
     table = result.judge.table()
     assert table.loc["dolly-v2-12b", "judge_differs"]
     assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
-
-
-@pytest.mark.long
-def test_order_of_rows_and_display_and_names_do_not_matter(battles, fitted):
-    shuffled = fit(battles.sample(frac=1.0, random_state=3))
-    np.testing.assert_allclose(shuffled.params, fitted.params, atol=1e-9)
-    np.testing.assert_allclose(shuffled.bse, fitted.bse, rtol=1e-6)
-    names = {name: f"z{99 - place}" for place, name in enumerate(fitted.models)}
-    renamed = fit(battles.assign(**{side: battles[side].map(names) for side in ("model_a", "model_b")}))
-    np.testing.assert_allclose(renamed.params[list(names.values())], fitted.params, atol=1e-6)
-    turned = battles.rename(columns=SWAP).assign(
-        **{name: battles[name].replace(SWAP) for name in ("winner", "verdict")}
-    )
-    displayed = fit(turned)
-    np.testing.assert_allclose(displayed.params, fitted.params, atol=1e-6)
-    np.testing.assert_allclose(displayed.bse, fitted.bse, rtol=1e-5)
 
 
 @pytest.mark.long
@@ -211,18 +181,6 @@ def test_labels_that_the_verdict_chose(battles):
     assert np.median((pi / rate)[tied]) > 2.5 * np.median((pi / rate)[~tied])
     every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)
     assert ((result.params - every_vote.params).abs() < 3.5 * result.bse).all()
-
-
-@pytest.mark.long
-def test_repetitions_clusters_and_annotators(battles):
-    whole = fit(battles)
-    twice = whole.update(n_rep=2)
-    assert np.isfinite(twice.bse).all()
-    votes = battles.assign(annotator=battles["judge"]) if "judge" in battles else battles
-    groups = {"groups": ["question_id", "annotator"]}
-    crossed = fit(votes, cov_type="cluster", cov_kwds=groups)
-    np.testing.assert_allclose(crossed.params, whole.params, atol=1e-9)
-    np.testing.assert_allclose(crossed.bse, whole.bse, rtol=0.35)
 
 
 # --- the report -------------------------------------------------------------------------------------------------

@@ -236,18 +236,6 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
         projection.bands("x0", [])
 
 
-def test_the_summary_shows_what_it_should(fitted):
-    projection = fitted("bt").by("~ C(half) + x0")
-    summary = projection.summary()
-    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(projection)):
-        assert "C(half)" in text.replace("\\", "")
-    assert "x0: chi2(3)" in " ".join(summary.notes)
-    best = fitted("bt").params.idxmax()
-    assert summary.rows[0][0] == best
-    value, error = projection.params.loc["x0", best], projection.bse.loc["x0", best]
-    assert summary.rows[0][3] == f"{value:.3f} ({error:.3f})"
-
-
 def test_terms_are_told_apart_from_their_columns(fitted):
     projection = fitted("bt").by("~ x1 + C(half) * x0")
     terms = projection.test_terms()

@@ -170,19 +170,6 @@ def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
     assert found.params.tolist() == [1.0, 0.5]
 
 
-@pytest.mark.long
-def test_every_output_names_the_functional_of_runs(tmp_path):
-    res = fit(draw_runs(), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
-    res.report(tmp_path / "page.html")
-    res.to_json(tmp_path / "fit.json")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<script")[0]
-    stored = dr.read_json(tmp_path / "fit.json")
-    for text in (page, str(res), res.summary(slim=True).as_text(), res.explain(), stored.explain()):
-        assert "pass^2" in text
-        assert "mean solved" not in text
-    assert "all of 2 runs" in " ".join(stored.explain().split())
-
-
 def test_missing_scores():
     table = draw(n_runs=1)
     table = table.drop(index=[0, 10]).assign(accuracy=lambda d: d.accuracy.where(d.index != 31))
@@ -241,28 +228,6 @@ def test_updates_and_views():
     assert dr.compare(mean=res, borda=borda).summary().as_text()
 
 
-@pytest.mark.parametrize("n_models", [3, 60])
-@pytest.mark.long
-def test_tables_and_page_speak_of_scores(n_models, tmp_path):
-    res = fit(draw(n_models=n_models))
-    res.report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    texts = [
-        res.summary().as_text(),
-        res.summary(slim=True).as_text(),
-        res.explain(),
-        res.by("topic").summary().as_text(),
-    ]
-    for text in (*texts, page.partition("<script")[0]):
-        assert not {"votes", "vote", "labels", "nan"} & set(text.lower().replace(".", " ").split())
-    assert ">Runs" in page
-    assert ">Scores</" not in page
-    # The verdict has the unit of the table.
-    best = res.params.max()
-    assert f"{res.params.idxmax()} has a mean accuracy of {best:.3f}, " in " ".join(texts[0].split())
-    assert f"No. Scores: {99 * n_models * 2:,}" in " ".join(texts[0].split())
-
-
 def test_tasks_of_the_command_line_count_the_same(tmp_path, capsys):
     table = draw().assign(area=lambda d: np.where(d.task < 20, "small", "large"))
     path, out = str(tmp_path / "scores.csv"), tmp_path / "fit.json"
@@ -303,19 +268,6 @@ def test_groups_that_differ_in_difficulty_alone_are_equal():
     assert (
         fit(table.assign(c=task % 40), cov_type="cluster", cov_kwds={"groups": "c"}).by("topic").test_equal().rank == 1
     )
-
-
-@pytest.mark.long
-def test_the_test_between_groups_keeps_its_level():
-    rejected = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        task, model = (a.ravel() for a in np.indices((120, 6)))
-        difficulty = rng.normal(size=120) + 0.3 * (np.arange(120) % 4)
-        score = (rng.normal(size=720) < difficulty[task]).astype(float)
-        table = pd.DataFrame({"task": task, "model": model.astype(str), "topic": task % 4, "accuracy": score})
-        rejected.append(float(fit(table).by("topic").test_equal().pvalue) < 0.05)
-    assert np.mean(rejected) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
 def draw_variances(seed, n=100, n_runs=3):
@@ -389,13 +341,6 @@ def test_the_best_number_of_runs_is_finite_and_at_least_one():
     ):
         with pytest.raises(OptionError, match=allowed):
             res.runs(**costs)
-
-
-@pytest.mark.long
-def test_variance_split_is_right_on_average():
-    shares = [fit(draw_variances(seed)).runs()["share_runs"].iloc[-1] for seed in range(60)]
-    # Variances of 2 between prompts and of 1 / 3 between the means of three runs.
-    np.testing.assert_allclose(np.mean(shares), (1 / 3) / (2 + 1 / 3), rtol=0.1)
 
 
 # --- missing scores that are modelled, and tasks ----------------------------------------------------------------------
@@ -649,22 +594,6 @@ def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
         fit(table, run="run", missing="common")
     with pytest.raises(OptionError, match="also those that were not drawn"):
         fit(table, run="run", missing=0.0, propensity=planned)
-
-
-@pytest.mark.parametrize("columns", [["task"], ["task", "part"]])
-def test_a_plan_of_numbered_prompts_fits_a_csv_file_whose_names_are_text(columns, tmp_path, capsys):
-    table = draw(n=200, n_models=4, n_runs=1).drop(columns="run")
-    if len(columns) == 2:
-        table = table.assign(part=table["task"] % 2, task=table["task"] // 2)
-    earlier = table[table["model"] != "m03"]
-    plan = dr.dml_rank(FORMULA, earlier, context=columns).design(90, candidate="m03")
-    plan.export(tmp_path / "plan.json", 0)
-    every = pd.concat([earlier, plan.sample(0).dropna()[[*columns, "model"]].merge(table)])
-    every.to_csv(tmp_path / "all.csv", index=False)
-    out, options = str(tmp_path / "fit.json"), ["--context", *columns, "--propensity", str(tmp_path / "plan.json")]
-    assert main(["fit", FORMULA, str(tmp_path / "all.csv"), *options, "--out", out]) == 0, capsys.readouterr().err
-    expected = dr.dml_rank(FORMULA, every, context=columns, propensity=plan, rng=0)
-    np.testing.assert_allclose(dr.read_json(out).params, expected.params, rtol=1e-12)
 
 
 def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):

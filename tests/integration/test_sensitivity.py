@@ -1,7 +1,6 @@
 """Sensitivity of fits: at gamma = 1 nothing changes, bounds are nested, what is not supported is refused."""
 
 import io
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -183,16 +182,6 @@ def test_a_page_has_a_section_on_votes_not_cast(res, sensitivity):
     lines = sensitivity.page_section()[1]
     assert lines[2].startswith("ant - dog: ")
     assert f"of {sensitivity.numbers.n_shown:,} were shown" in lines[0]
-
-
-@needs("jinja2")
-def test_a_page_refuses_the_sensitivity_of_another_result(res, sensitivity):
-    copy = pickle.loads(pickle.dumps(sensitivity))
-    assert res.report(sensitivity=copy) == res.report(sensitivity=sensitivity)
-    for other in (res.rescale("elo"), res.update(functional="borda")):
-        with pytest.raises(OptionError, match="another result"):
-            other.report(sensitivity=sensitivity)
-    assert "ant - dog" in res.rescale("elo").report(sensitivity=res.rescale("elo").sensitivity("ant - dog"))
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -151,22 +151,6 @@ def test_every_kind_of_fit_holds_it(options):
     assert any("'z' lost all their votes" in text for text in result.diagnostics.warnings)
 
 
-@pytest.mark.long
-def test_features_judges_and_weights():
-    data = hopeless().sample(frac=1, random_state=0)
-    rng = np.random.default_rng(0)
-    data = data.assign(x=rng.normal(size=300), w=rng.uniform(0.5, 1.5, 300), verdict=data.winner)
-    for formula, options in (("winner ~ x | model_a + model_b", {"tune": None}), (PLAIN, {"weights": "w"})):
-        result = dr.dml_rank(formula, data, **in_objects({**COMMON, **options}))
-        assert upper(result, "z") > 2.8 / 120
-    judged = dr.dml_rank(
-        PLAIN,
-        data.assign(winner=data.winner.where(np.arange(300) % 3 > 0)),
-        **in_objects({"judge": "verdict", **COMMON}),
-    )
-    assert judged.bse["z"] > 0.01
-
-
 def test_groups_have_their_own():
     data = hopeless()
     # In the first group z loses everything; in the second it wins half.

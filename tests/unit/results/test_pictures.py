@@ -13,8 +13,6 @@ from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError,
 from dmlrank.options import in_objects
 from dmlrank.plotting.diagnostic_charts import reliability_curve
 
-from ...support import simulated_votes
-
 plt = pytest.importorskip("matplotlib.pyplot")
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -239,15 +237,6 @@ def test_scores_by_group_have_the_joint_intervals(result):
     for container, name in zip(axes.containers, groups.groups, strict=True):
         ends = np.array([segment[:, 0] for segment in container[2][0].get_segments()])
         np.testing.assert_allclose(ends, groups.conf_int(0.1).loc[name].loc[best])
-
-
-@pytest.mark.long
-def test_a_matrix_of_many_models_shows_the_best_40():
-    votes = simulated_votes(60, 4000)
-    result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, estimator="bt_mle", rng=0)
-    axes = result.plot("matrix")
-    assert axes.collections[0].get_array().shape == (40, 40)
-    assert "60 models, 780 of 1,770 differences drawn" in axes.get_title().replace("\n", " ")
 
 
 # --- the sheet ---------------------------------------------------------------------------------------------------
