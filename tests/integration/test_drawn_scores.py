@@ -66,18 +66,6 @@ def test_a_run_that_was_drawn_and_lost_is_not_one_that_was_not_drawn() -> None:
     np.testing.assert_array_equal(written.params, whole.params)
 
 
-def test_summary_and_words_say_how_runs_were_drawn() -> None:
-    scores, propensity, is_drawn = simulated(2)
-    res = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn), context="prompt", propensity="pi", rng=0)
-    said = f"{is_drawn.sum():,} of 1,200 runs of a model on a prompt were made ({100 * is_drawn.mean():.1f} %), drawn"
-    for text in (str(res.summary()), res.explain()):
-        assert said in " ".join(text.split())
-    assert "not on those of the prompt itself" in " ".join(res.explain().split())
-    assert res.diagnostics.min_propensity == pytest.approx(propensity[is_drawn].min())
-    complete = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn | True), context="prompt", rng=0)
-    assert "runs of a model" not in str(complete.summary())
-
-
 def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     scores, propensity, is_drawn = simulated(2)
     drawn = table_of(scores, propensity, is_drawn)
@@ -170,18 +158,6 @@ def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None
     assert found.scores.models["scores"].to_dict() == {"a": 300, "b": 300, "c": 300}
     with pytest.raises(DataError, match=r"min_votes=400\) leaves 0 models with so many scores"):
         dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=400))
-
-
-@pytest.mark.long
-def test_intervals_cover_where_scores_are_few() -> None:
-    rng, covered = np.random.default_rng(3), []
-    truth = np.array([simulated(seed, 4000)[0].mean(axis=0) for seed in range(5)]).mean(axis=0)
-    for seed in rng.integers(1 << 30, size=40):
-        table = table_of(*simulated(int(seed)))
-        res = dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", rng=0)
-        z = (res.params.to_numpy() - truth) / res.bse.to_numpy()
-        covered.append(np.abs(z) < 1.96)
-    assert 0.88 < np.mean(covered) < 0.99
 
 
 def test_wrong_propensities_are_refused() -> None:

@@ -84,21 +84,6 @@ def test_a_biased_judge_does_not_move_the_scores():
     assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
 
 
-@pytest.mark.long
-def test_with_features_unlabelled_battles_teach_mu(battles):
-    formula = "winner ~ length | model_a + model_b"
-    result = fit(battles, formula=formula, propensity="marginal", functional="borda")
-    alone = result.update(judge=None)
-    assert (result.bse / alone.bse).mean() < 0.92
-    assert result.judge.log_loss["mu"] <= result.judge.log_loss["without"]
-    assert result.judge.log_loss["given verdict"] < result.judge.log_loss["mu"] - 0.1
-    # A score of its own, estimated in the same way.
-    assert (
-        result.win_probability("gpt-4", "dolly-v2-12b").std_error
-        < alone.win_probability("gpt-4", "dolly-v2-12b").std_error
-    )
-
-
 def on_every_pair(simulator, battles):
     """A frame with the true probabilities of every ordered pair of every prompt."""
     prompts = battles.drop_duplicates("question_id")
@@ -164,23 +149,6 @@ def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
     alone = result.update(judge=None)
     assert result.steps.first.mu is alone.steps.first.mu
     assert (result.bse / alone.bse).mean() < 0.9
-
-
-@pytest.mark.long
-def test_labels_that_the_verdict_chose(battles):
-    # Humans are asked more often where the judge saw a tie: pi is estimated from the verdict.
-    rng = np.random.default_rng(5)
-    asked = rng.random(len(battles)) < np.where(battles["verdict"].str.startswith("tie"), 0.6, 0.15)
-    chosen = battles.assign(winner=battles["all_votes"].where(asked, None))
-    result = fit(chosen)
-    pi = result.steps.first.propensity.cells
-    cells = result.steps.data.cells
-    tied = result.steps.verdicts.cells.y[result.steps.verdicts.label][:, 2:].sum(axis=1) > 0.5
-    rate = result.steps.repetitions[0].judge_propensity[result.steps.verdicts.label]
-    assert len(cells) == len(pi)
-    assert np.median((pi / rate)[tied]) > 2.5 * np.median((pi / rate)[~tied])
-    every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)
-    assert ((result.params - every_vote.params).abs() < 3.5 * result.bse).all()
 
 
 # --- the report -------------------------------------------------------------------------------------------------
@@ -251,17 +219,6 @@ def test_the_report_is_stored_and_scaled(fitted):
     np.testing.assert_allclose(elo.judge.table()["judge_se"], fitted.judge.table()["judge_se"] * 400 / np.log(10))
     with pytest.raises(dr.DmlrankError, match="stored without"):
         again.judge.table()
-
-
-@pytest.mark.long
-def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
-    rng = np.random.default_rng(9)
-    second = battles["all_votes"].where(
-        rng.random(len(battles)) < 0.6, rng.choice(battles["all_votes"].unique(), len(battles))
-    )
-    both = fit(battles.assign(second=second), judge=["verdict", "second"])
-    assert both.judge.figures.names == ("verdict", "second")
-    assert both.bse.mean() < fitted.bse.mean()
 
 
 def test_the_restricted_estimator_has_no_place_for_verdicts(battles):

@@ -12,7 +12,7 @@ from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
 from dmlrank.options import in_objects
 
-from ..support import chunks_of, either_order, true_first_stages, without_order
+from ..support import either_order, without_order
 
 LABELS = {
     2: ["model_a", "model_b"],
@@ -72,23 +72,6 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
     if functional != "borda":
         covariance = covariance.with_variance_correction(fit.steps.influence.variance_correction / 80)
     np.testing.assert_allclose(fit.cov_params(), covariance.matrix, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.long
-def test_learners_and_estimated_propensities_see_both_orders(rank):
-    simulator = dr.datasets.Ties()
-    votes = simulator.sample(400, rng=0)
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 20, "extra_trees": True}}
-    fit = rank(votes, formula, **options)
-    (_, mu), *_ = chunks_of(fit.steps.first.mu, 50)
-    np.testing.assert_allclose(mu, without_order(mu), atol=1e-15)
-    known = rank(votes, formula, propensity="estimate", **options)
-    cells = known.steps.data.cells
-    truth = true_first_stages(simulator, votes)["propensity"]
-    expected = either_order(truth)[cells.context, cells.first, cells.second]
-    assert abs(np.mean(known.steps.first.propensity.cells / expected) - 1) < 0.1
-    assert (known.params - simulator.truth("borda")).abs().max() < 5 * known.bse.max()
 
 
 def test_pairs_shown_in_one_order_only_are_compared(rank):

@@ -652,45 +652,6 @@ def test_the_rows_of_a_plan_have_the_columns_of_its_fit(formula, further, tmp_pa
     assert main(["fit", formula, files[0], *options, "--propensity", files[2]]) == 0
 
 
-def test_a_round_of_its_own_from_the_command_line(tmp_path, capsys):
-    draw().to_csv(tmp_path / "log.csv", index=False)
-    design = ["design", FORMULA, str(tmp_path / "log.csv"), *OF_RUNS]
-    assert main([*design, "--budget", "60", "--set", "from_scratch=yes", "--out", str(tmp_path / "runs.csv")]) == 0
-    printed = capsys.readouterr().out
-    assert "those without a model too" in printed
-    runs = pd.read_csv(tmp_path / "runs.csv")
-    assert "min_votes" not in printed
-    # New prompts take the places of those of the log.
-    assert "(propensity='propensity') in place of the plan" in " ".join(printed.split())
-    scores = draw()[["task", "model", "run", "accuracy"]]
-    later = runs.merge(scores, how="left").assign(task=lambda table: table["task"] + 1000)
-    later.to_csv(tmp_path / "later.csv", index=False)
-    assert main([*design, "--budget", "60", "--set", "from_scratch=yes", "--out", str(tmp_path / "plan.json")]) == 0
-    fit_later = ["fit", FORMULA, str(tmp_path / "later.csv"), *OF_RUNS, "--propensity"]
-    capsys.readouterr()
-    assert main([*fit_later, str(tmp_path / "plan.json")]) == 1
-    assert "99 prompts, but not '100" in (said := capsys.readouterr().err)
-    assert "(propensity='propensity')" in said
-    assert main([*fit_later, "propensity"]) == 0
-    assert main([*design, "--budget", "60", "--set", f"newdata={tmp_path / 'later.csv'}"]) == 1
-    assert "take the places of those in the sample" in capsys.readouterr().err
-    assert abs(runs["model"].count() - 60) <= 3
-    assert main([*design, "--budget", "60", "--set", "contrasts=m02 - m01", "--set", "from_scratch=yes"]) == 0
-    printed = capsys.readouterr().out
-    assert "'m00' will have too few runs for intervals" in " ".join(printed.split())
-    assert "--propensity plan.json --set min_votes=20 (write the plan" in printed
-    assert runs["task"].nunique() == 99
-    assert main([*design, "--budget", "60"]) == 1
-    assert "with from_scratch=True" in capsys.readouterr().err
-    decided = draw().assign(accuracy=lambda table: table["accuracy"] + 2 * (table["model"] == "m02"))
-    decided.to_csv(tmp_path / "decided.csv", index=False)
-    design[2] = str(tmp_path / "decided.csv")
-    assert main([*design, "--budget", "60", "--top", "1", "--set", "from_scratch=yes"]) == 0
-    assert "m02 - m00" in capsys.readouterr().out
-    assert main([*design, "--budget", "0.2", "--set", "from_scratch=yes"]) == 1
-    assert "for 20 % of 10,000 runs give --budget 2000" in capsys.readouterr().err
-
-
 def test_prompts_that_nothing_was_run_on_are_no_failures():
     table = draw(n_runs=1)
     others = pd.DataFrame({"task": range(1000, 1040)})

@@ -117,20 +117,6 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
 
 
-@pytest.mark.long
-def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
-    # Two annotators vote on every prompt; their votes are blocks of their own.
-    rng = np.random.default_rng(1)
-    first = battles.assign(prompt=np.arange(len(battles)), annotator=rng.integers(0, 40, len(battles)))
-    second = first.assign(annotator=40 + rng.integers(0, 40, len(battles)))
-    both = pd.concat([first, second], ignore_index=True)
-    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "context"}}
-    whole = dr.dml_rank(FORMULA, both, **in_objects({"adjust": ADJUST, "context": "prompt", **clusters, **OPTIONS}))
-    parts = whole.update(cov_kwds={"groups": ["context", "annotator"]})
-    np.testing.assert_allclose(whole.params, parts.params, rtol=1e-9)
-    assert (parts.style.bse > 0).all()
-
-
 def test_results_are_rescaled_and_shown(fitted):
     elo = fitted.rescale("elo", mean=1000)
     factor = 400 / np.log(10)
@@ -240,14 +226,6 @@ def test_a_harmless_style_column_gives_no_warning(seed):
 def test_slopes_that_may_be_far_off_give_a_warning(options):
     with pytest.warns(IntervalWarning, match="style column 'style'"):
         slope_of(one_column(**options))
-
-
-@pytest.mark.long
-def test_style_that_decides_the_vote_is_refused_in_log_odds_alone():
-    frame = one_column(slope=np.inf)
-    with pytest.raises(DataError):
-        slope_of(frame)
-    assert slope_of(frame, functional="borda").style.params.item() > 0
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-12, 1e12])

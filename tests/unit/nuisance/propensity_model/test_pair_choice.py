@@ -106,14 +106,6 @@ def test_smooth_effects_are_recovered(draw):
     assert divergence(truth, estimate) < 0.15 * divergence(truth, overall_shares(data))
 
 
-@pytest.mark.long
-def test_trees_learn_interactions_that_curves_cannot_express(draw):
-    data, truth = draw(4, 2000, curve=0.0, jump=2.0)
-    models = fit_pair_shares(data, random_folds(data), generators())
-    assert all(model.trees is not None for model in models)
-    assert divergence(truth, tables(data, models)) < 0.4 * divergence(truth, overall_shares(data))
-
-
 def test_many_features_with_two_that_matter(draw):
     data, truth = draw(5, 1500, n_features=40)
     models = fit_pair_shares(data, random_folds(data), generators())
