@@ -99,33 +99,6 @@ def test_clusters_add_up_the_influence_of_all_groups(battles, fitted):
     np.testing.assert_allclose(results.by("half").cov_params(), expected, atol=1e-12)
 
 
-def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
-    results = fitted(**KINDS["two-way"])
-    raw, group = raw_scores(results), by_prompt(battles.frame, "half")
-    steps = results.steps
-    pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.units.annotator
-    size = steps.influence.block_weight
-    columns, cells = [], []
-    for name in ("odd one", "rest"):
-        inside = group == name
-        columns.append(np.where(inside[:, None], raw - raw[inside].mean(axis=0), 0) / inside.mean())
-        mine = inside[at]
-        lean = pieces[mine].sum(axis=0) / size[mine].sum()
-        cells.append(np.where(mine[:, None], pieces - size[:, None] * lean, 0) / inside.mean())
-    phi, cells = np.hstack(columns), np.hstack(cells)
-    by_judge = np.array([cells[judge == code].sum(axis=0) for code in range(judge.max() + 1)])
-    # One piece per prompt and judge: the overlap is the pieces themselves.
-    matrix = phi.T @ phi + by_judge.T @ by_judge - cells.T @ cells
-    groups = results.by("half")
-    used = len(np.unique(judge[judge >= 0]))
-    for part in (slice(0, K), slice(K, 2 * K)):
-        mine = matrix[part, part]
-        if np.linalg.eigvalsh(mine)[0] < -1e-10 * np.linalg.eigvalsh(mine)[-1]:
-            mine = mine + cells[:, part].T @ cells[:, part]
-        made = groups.cov_params().to_numpy()[part, part]
-        np.testing.assert_allclose(made, mine * used / (used - 1) / len(raw) ** 2, atol=1e-12)
-
-
 def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
     """Two annotators voted in one group, whose matrix has a negative variance; sixty did in each of the others."""
     rng = np.random.default_rng(0)
@@ -329,38 +302,6 @@ def test_several_columns_make_the_combinations_that_occur(battles, rank):
     np.testing.assert_array_equal(groups["rest", "t3"].params, groups.params["rest, t3"])
     share = [fact.share for fact in groups.facts]
     np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-10)
-
-
-def test_elo_points_stay_elo_points(fitted):
-    results = fitted("bt")
-    elo, plain = results.rescale("elo", mean=1000).by("half"), results.by("half")
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.params, 1000 + factor * plain.params, rtol=1e-10)
-    np.testing.assert_allclose(elo.cov_params(), factor**2 * plain.cov_params(), rtol=1e-8, atol=1e-6)
-    np.testing.assert_allclose(float(elo.test_equal().statistic), float(plain.test_equal().statistic), rtol=1e-6)
-
-
-def test_a_function_of_the_features_needs_no_mention(battles, rank):
-    frame = battles.frame.assign(late=lambda d: np.where(d["topic"] > "t3", "late", "early"))
-    frame["coin"] = np.where(frame["prompt"].str[1:].astype(int) % 2, "heads", "tails")
-    results = rank(frame, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
-    assert results.by("late").groups == ["early", "late"]
-    with pytest.raises(OptionError, match="coin"):
-        results.by("coin")
-    fine = rank(frame, "winner ~ x0 | model_a + model_b", mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError, match="late"):
-        fine.by("late")
-    none = rank(frame, mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError):
-        none.by("late")
-
-
-def test_a_feature_that_is_used_coarsely_makes_no_finer_groups(battles, rank):
-    formula = "winner ~ I(x0 > 0) | model_a + model_b"
-    frame = battles.frame.assign(x0=battles.frame["x0"].round(0))
-    results = rank(frame, formula, mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError):
-        results.by("x0")
 
 
 def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted):

@@ -168,38 +168,6 @@ def test_compare_says_what_it_needs(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@needs("matplotlib")
-@pytest.mark.long
-def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
-    prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
-    prompts.to_csv(tmp_path / "prompts.csv", index=False)
-    out = {kind: str(tmp_path / f"tasks.{kind}") for kind in ("csv", "json", "png")}
-    call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
-    call += ["--budget", "60", "--set", "one_pair=yes", "--set", "explore=0.1", "--set", "min_propensity=0.0002"]
-    new = ["--set", f"newdata={tmp_path / 'prompts.csv'}", "--set", "criterion=D", "--top", "3", "--out", out["csv"]]
-    assert main([*call, *new, "--out", out["png"]]) == 0
-    fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
-    options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
-    plan = fit.design(60, "D", newdata=prompts, contrasts=dr.planning.Top(3), **options)
-    printed = " ".join(str(plan.summary()).split())
-    assert " ".join(capsys.readouterr().out.split()) == printed
-    sample = plan.sample(3)
-    pd.testing.assert_frame_equal(
-        pd.read_csv(out["csv"]), sample.astype(object).where(sample.notna(), np.nan), check_dtype=False
-    )
-    assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
-    larger = ["900" if word == "60" else word for word in [*call, *new]]
-    assert main([*larger, "--set", "costs=length"]) == 0
-    by_length = fit.design(900, "D", newdata=prompts, contrasts=dr.planning.Top(3), costs=prompts["length"], **options)
-    assert str(by_length.summary()).splitlines()[6:20] == capsys.readouterr().out.splitlines()[6:20]
-    assert main([*call, "--set", "against=gpt-4", "--out", out["json"], "--set", "costs=2"]) == 0
-    own = fit.design(60, contrasts=dr.planning.Against("gpt-4"), costs=2.0, **options)
-    assert " ".join(capsys.readouterr().out.split()) == " ".join(str(own.summary()).split())
-    assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
-    assert main([*call, "--set", "contrasts=gpt-4 - gpt4"]) == 1
-    assert "gpt4" in capsys.readouterr().err
-
-
 def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
     stored = str(tmp_path / "fit.json")
     assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0

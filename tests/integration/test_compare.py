@@ -68,21 +68,6 @@ def test_between_results_lie_the_products_of_their_influence(battles, fitted, ki
     np.testing.assert_allclose(joint.loc["a", "b"], expected, rtol=1e-8, atol=1e-14)
 
 
-def test_annotators_are_crossed_with_prompts_between_results_too(fitted):
-    one, other = fitted("borda", "two-way"), fitted("borda", "two-way", edge_weights="counts")
-    phis = [result.influence for result in (one, other)]
-    cells = [result.steps.influence.centred_correction for result in (one, other)]
-    judge = one.steps.units.annotator
-    sums = [np.array([c[judge == code].sum(axis=0) for code in range(judge.max() + 1)]) for c in cells]
-    expected = phis[0].T @ phis[1] + sums[0].T @ sums[1]
-    side = dr.compare(a=one, b=other)
-    assert not side.joint.covariance.note
-    expected -= cells[0].T @ cells[1]
-    number = len(np.unique(judge[judge >= 0]))
-    expected *= number / (number - 1) / len(phis[0]) ** 2
-    np.testing.assert_allclose(side.cov_params().loc["a", "b"], expected, rtol=1e-8, atol=1e-14)
-
-
 def test_a_joint_test_is_about_both_functionals(fitted):
     one, other = fitted("borda"), fitted("bt")
     side = dr.compare(one, other)

@@ -126,35 +126,6 @@ def test_samples_without_a_common_prompt_are_independent(fitted):
     assert float(unchanged.pvalue) == pytest.approx(chi2.sf(statistic, 4))
 
 
-def test_three_months_are_one_family(fitted, rank):
-    third = rank(simulated_votes(5, 400, seed=3), functional="borda", propensity="marginal")
-    side = dr.compare(**fitted, c=third)
-    changes = side.changes()
-    assert changes["result"].tolist() == ["b"] * 5 + ["c"] * 5
-    two = dr.compare(**fitted).changes()
-    wider = (changes["conf_high"] - changes["conf_low"])[:5] / (two["conf_high"] - two["conf_low"])
-    assert (wider > 1.02).all()
-    # Both changes contain the scores of the first month.
-    joint = side._changes().joint.covariance.matrix
-    order = changes["model"][:5]
-    np.testing.assert_allclose(joint[:5, 5:], fitted["a"].cov_params().loc[order, order], atol=1e-12)
-
-
-def test_samples_that_share_clusters_are_not_independent(battles, part):
-    kwds = COVARIANCES["cluster"]
-    one, other = part(0, 70, **kwds), part(70, 140, **kwds)
-    side = dr.compare(a=one, b=other)
-    count = battles.frame["topic"].nunique()
-    assert (side.cov_params().loc["a", "b"] != 0).any(axis=None)
-    assert "and of clusters (topic)" in side.samples
-    # Who says that no prompt is in both samples does not say that no cluster is.
-    declared = dr.compare(a=one, b=other, independent=True)
-    np.testing.assert_allclose(declared.cov_params(), side.cov_params(), rtol=1e-10, atol=1e-14)
-    assert f"but {count} clusters (topic) are" in declared.samples
-    stored = dr.compare(a=one, b=dr.read_json(other.to_json()), independent=True)
-    assert "do not say which clusters (topic) are in two of them" in stored.samples
-
-
 def test_annotators_of_both_samples_are_not_independent(months, rank):
     rng = np.random.default_rng(3)
     fits = [

@@ -86,15 +86,6 @@ def test_units_and_order_of_models_do_not_matter():
         stored.t_test("0.5 * a + 0.3 * b - c")
 
 
-def test_limits_do_not_jump_where_quantiles_were_students():
-    few, many = (fit(np.repeat([[1.0, 0.98]], n, axis=0)) for n in (99, 100))
-    np.testing.assert_allclose(many.conf_int(), few.conf_int(), rtol=0.05)
-    plenty = fit(binary(5000, 3))
-    normal = 2 * norm.isf(0.025) * plenty.bse
-    limits = plenty.conf_int(method="none")
-    np.testing.assert_allclose(limits["upper"] - limits["lower"], normal, rtol=0.02)
-
-
 @pytest.mark.parametrize("won", [0.6, 0.97, 1.0])
 def test_votes_of_two_models_on_few_prompts_have_the_limits_of_clopper_and_pearson(won):
     rng = np.random.default_rng(4)
@@ -169,14 +160,6 @@ def test_drawn_scores_have_limits_of_the_prompts_that_were_drawn():
     )
 
 
-def test_pairs_of_a_sequential_view_have_the_limits_of_its_tests():
-    view = fit(np.tile([[1.0, 0.98]], (120, 1))).sequential(planned=200, start=100)
-    assert view.t_test_pairwise().result_frame["p_value"].iloc[0] == pytest.approx(float(view.t_test("a - b").pvalue))
-    always = fit(np.ones((120, 2)))
-    pairs = [res.t_test_pairwise().result_frame.iloc[0] for res in (always, always.sequential(planned=200, start=100))]
-    assert pairs[1]["conf_high"] > pairs[0]["conf_high"] > 2 / 120
-
-
 def test_results_together_have_the_limits_of_each():
     one, other = table_of(binary(20, 3, seed=1, p=0.95)), table_of(binary(20, 3, seed=2, p=0.95))
     fits = [fit_table(one), fit_table(other.assign(prompt=other["prompt"] + 20))]
@@ -208,23 +191,6 @@ def test_criteria_have_the_limits_of_their_fits():
 
 def fit_table(table, formula="score ~ 1 | model", **options):
     return dr.dml_rank(formula, table, **in_objects({"context": "prompt", "rng": 0, **options}))
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
-def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
-    rng = np.random.default_rng(6)
-    y, x = binary(80, 3, seed=6, p=0.9), rng.normal(size=80)
-    y[rng.random(80) > 0.4, 2] = np.nan
-    table = table_of(y).assign(x=lambda d: x[d["prompt"]], part=lambda d: np.where(d["prompt"] < 40, "u", "v"))
-    res = fit_table(table, "score ~ x + C(part) | model", missing="model")
-    groups = res.by("part")
-    for name in "uv":
-        group = groups[name].estimates.covariance
-        alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
-        assert group.df == pytest.approx(alone.df, rel=0.4)
-        assert group.df < 25
-        np.testing.assert_allclose(np.diag(group.means.own), np.diag(alone.means.own), rtol=0.9)
-    assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
 
 
 def test_a_model_with_few_scores_is_refused():
@@ -322,11 +288,6 @@ def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
     said = " ".join(res.summary().as_text().split())
     assert "is counted twice" in said
     assert set(messages) == set(res.diagnostics.warnings)
-
-
-def test_few_prompts_are_the_cause_of_few_effective_prompts(crowd):
-    with pytest.warns(dr.DmlrankWarning, match=r"is \d+ of 13 prompts.*number of prompts is the cause"):
-        dr.dml_rank(VOTES, crowd, context="prompt", functional="bt", pairs=dr.Pairs(min_labels=1), rng=0)
 
 
 def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):

@@ -12,8 +12,6 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.options import in_objects
 
-from ..support import simulated_votes
-
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = np.array(["a", "b", "c", "d"])
 
@@ -123,48 +121,6 @@ def test_a_plan_for_new_prompts_predicts_the_fit_of_all_rows(n_new, budget):
 
 def number(text, pattern):
     return int(re.search(pattern, text)[1].replace(",", ""))
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
-def test_numbers_say_what_they_count_and_few_prompts_give_none():
-    """By annotators and by votes the same votes are wanted; a plan's labels are said to be another number."""
-    rows = simulated_votes(12, 3000, seed=4)
-    rows["person"], rows["prompt"] = np.arange(3000) % 100, np.random.default_rng(0).integers(12, size=3000)
-    plain = fit(rows, context=None)
-    of_votes, of_persons, of_both, of_prompts = (
-        " ".join(one.explain().split())
-        for one in (
-            plain,
-            fit(rows, context=None, cov_type="cluster", cov_kwds={"groups": "person"}),
-            fit(rows, context=None, cov_type="cluster", cov_kwds={"groups": ["person", "prompt"]}),
-            fit(rows, context="prompt", min_labels=1),
-        )
-    )
-    in_all = number(of_votes, r"as so far, it takes about ([\d,]+) independent votes in all \(3,000 so far\)")
-    further = number(of_votes, r"About ([\d,]+) more independent votes on pairs with the leader")
-    of_column = r"more votes on pairs with the leader [^,]*, from [\d,]+ further values of the column 'person', would "
-    assert number(of_persons, rf"About ([\d,]+) {of_column}") == pytest.approx(further, rel=0.5)
-    persons = number(
-        of_persons, r"about ([\d,]+) independent values of the column 'person' in all \(100 so far; about 30 "
-    )
-    same = number(of_persons, r"votes of each, ([\d,]+) votes\)\.")
-    assert same == pytest.approx(30 * persons, rel=0.05)
-    assert same == pytest.approx(in_all, rel=0.5)
-    for text, few in ((of_both, "12 values of the column 'prompt'"), (of_prompts, "12 prompts")):
-        assert f"{few} are too few to say how many would decide it." in text
-        assert "more independent votes" not in text
-    plan = " ".join(str(plain.design(200, contrasts=dr.planning.Top(1))).split())
-    asks = "another question than with equal weights, about opponents as often as met"
-    by_counts = plain.update(edge_weights="counts")
-    assert f"needs fewer labels for a few differences, but asks {asks}." in plan
-    assert f"Pairs weigh as much as they have labels: {asks}, and with smaller" in " ".join(str(by_counts).split())
-    assert asks not in " ".join(str(plain).split()) + " ".join(str(by_counts.design(200)).split())
-    assert "with pairs weighted by their counts, another question, " in " ".join(str(dr.check(FORMULA, rows)).split())
-    assert number(plan, r"place needs about ([\d,]+) further independent labels .*; the fit's summary ") < in_all
-    plan = " ".join(str(fit(rows, context="prompt", min_labels=1).design(20, contrasts=dr.planning.Top(1))).split())
-    assert "12 prompts are too few to say how many labels it takes to decide first place." in plan
-    repeated = rows.assign(prompt=np.arange(3000) // 2)
-    assert "on new prompts, would decide it" in " ".join(fit(repeated, context="prompt").verdict().split())
 
 
 def test_verdicts_of_a_judge_are_counted():

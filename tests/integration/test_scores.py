@@ -665,38 +665,6 @@ def test_prompts_that_nothing_was_run_on_are_no_failures():
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
-def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
-    table = draw()
-    is_lost = table.index.isin([0, 6, 13])
-    lost = table[~is_lost] if are_absent else table.assign(accuracy=table.accuracy.mask(is_lost))
-    lost.to_csv(tmp_path / "lost.csv", index=False)
-    for command in ("check", "fit"):
-        assert main([command, FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS]) == 0
-        said = " ".join(capsys.readouterr().out.split())
-        assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
-        assert "No problems were found" not in said
-        if command == "check":
-            assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
-            assert "3 runs without a score are left out" in said
-            assert "prompts missing scores lost runs errors mean" in said
-            assert "m00 99 0 195 3 0" in said
-    assert fit(table).estimates.description.runs_there == ""
-    # Above the table, and below it where the scores are explained.
-    page = fit(pd.read_csv(tmp_path / "lost.csv"), run="run").report()
-    said = "591 of 594 runs have a score; fewest: m00 (195 of 198); runs without one are left out."
-    assert page.count(said) == 2
-    # The same prompts are in all counts: the one without a score of m00 is left out.
-    with_gap = table[~is_lost & ~table.index.isin([1, 18])]
-    text = " ".join(str(fit(with_gap, run="run", missing="common").summary()).split())
-    assert "No. Scores: 585 (" in text
-    assert "585 of 588 runs have a score" in text
-    table[~is_lost].to_csv(tmp_path / "lost.csv", index=False)
-    question = ["--candidate", "m00", "--baseline", "m01", "--margin", "0.5"]
-    main(["gate", FORMULA, str(tmp_path / "lost.csv"), *OF_RUNS, *question])
-    assert "of 396 runs, as many as either has on a prompt, have a score" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("are_absent", [True, False])
 def test_models_that_lose_more_runs_than_others_are_named(are_absent, tmp_path, capsys):
     table, rng = draw(n=400, seed=1), np.random.default_rng(1)
     share = np.where(table["model"] == "m01", 0.11, 0.02)

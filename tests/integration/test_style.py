@@ -117,22 +117,6 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
 
 
-def test_results_are_rescaled_and_shown(fitted):
-    elo = fitted.rescale("elo", mean=1000)
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.style.params, factor * fitted.style.params)
-    np.testing.assert_allclose(elo.style.table["equal"], elo.params[elo.style.table.index])
-    text = fitted.explain()
-    assert "at equal style" in text
-    assert "association, not an effect" in " ".join(text.split())
-    # The win shares are those of all votes, whatever their style.
-    assert "without the adjustment for style; a tie counts" in " ".join(text.split())
-    table = str(fitted.style)
-    assert "model_1" in table
-    assert "+1" in table
-    assert list(fitted.style.tidy()["term"]) == ["log_length", "headers"]
-
-
 def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
     for name in ("predict", "sensitivity", "design", "win_probability"):
         with pytest.raises(OptionError, match=r"update\(adjust=None\)"):

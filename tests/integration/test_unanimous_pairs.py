@@ -1,6 +1,5 @@
 """Labels that all say the same: their standard errors hold the rule of three, and nothing is claimed from them."""
 
-import json
 import re
 import warnings
 
@@ -215,22 +214,6 @@ def test_variances_of_rounding_are_zero_and_stored():
         limits = result.bootstrap("webb").conf_int()
     assert (limits.lower == limits.upper).all()
     assert dr.read_json(result.to_json()).bse.tolist() == result.bse.tolist()
-
-
-def test_all_halves_can_be_stored():
-    rng = np.random.default_rng(0)
-    a = rng.integers(3, size=60)
-    b = (a + rng.integers(1, 3, size=60)) % 3
-    data = pd.DataFrame({"winner": 0.5, "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(
-        PLAIN,
-        data,
-        **in_objects({"functional": "rank_centrality", "position_bias": False, "graph": "complete", **COMMON}),
-    )
-    text = result.to_json()
-    assert json.loads(text)
-    assert dr.read_json(text).bse.tolist() == result.bse.tolist()
-    assert (result.bse > 1e-4).all()
 
 
 def test_tiny_propensities_leave_other_models_alone():

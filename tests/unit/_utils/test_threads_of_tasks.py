@@ -93,21 +93,6 @@ def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
 
-@pytest.mark.long
-def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
-    rng = np.random.default_rng(0)
-    frame = draw_battles(rng, 3000, 4).frame
-    noise = {f"z{number}": rng.integers(2, size=len(frame)) for number in range(80)}
-    frame = frame.assign(**noise)
-    # Many features make the training matrices so large that boosters of several folds are trained at once.
-    with computing_with(2):
-        assert split_jobs(len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
-    formula = f"winner ~ x0 + x1 + {' + '.join(noise)} | model_a + model_b"
-    results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
-    np.testing.assert_array_equal(results[0].params, results[1].params)
-    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
-
-
 def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
     """Without the package's setting, LightGBM would print that no further splits are possible."""
     x = np.zeros((40, 1))

@@ -14,8 +14,6 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, OptionError
 from dmlrank.options import in_objects
 
-from ...support import needs
-
 
 def write(path, value, lines=False):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -369,23 +367,6 @@ def test_arena_hard_keeps_both_orders(tmp_path):
         dr.datasets.read_log(tmp_path)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_votes_of_lmarena_are_read_from_csv(tmp_path, packed):
-    path = tmp_path / ("battles.csv.gz" if packed else "battles.csv")
-    votes = pd.DataFrame({"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["model_a", "tie (bothbad)"]})
-    votes.assign(question_id=["q1", "q2"], judge="u1", turn=2).to_csv(path, index=False)
-    table = dr.datasets.read_log(path)
-    expected = {"prompt": ["q1", "q2"], "judge": ["u1", "u1"], "turn": ["2", "2"]} | votes.to_dict("list")
-    assert {name: table[name].tolist() for name in expected} == expected
-    one_hot = votes.drop(columns="winner").assign(winner_model_a=[0, 0], winner_model_b=[1, 0], winner_tie=[0, 1], id=7)
-    one_hot.to_csv(path, index=False)
-    table = dr.datasets.read_log(path)
-    assert table[["prompt", "winner"]].values.tolist() == [["7", "model_b"], ["7", "tie"]]
-    votes.drop(columns="model_b").to_csv(path, index=False)
-    with pytest.raises(DataError, match="model_b"):
-        dr.datasets.read_log(path, kind="lmarena")
-
-
 def test_mt_bench_pairs_have_both_orders(tmp_path):
     pair = {"question_id": 81, "model_1": "x", "model_2": "y", "judge": ["gpt-4", "pair-v2"], "turn": 1}
     file = write(tmp_path / "gpt-4_pair.jsonl", [pair | {"g1_winner": "model_1", "g2_winner": "error"}], lines=True)
@@ -663,23 +644,6 @@ def three_kinds(tmp_path_factory):
             verdicts = [base | {"uid": f"u{i}", "games": [{"score": s} for s in pair]} for i, pair in enumerate(games)]
             write(folder / "arena_hard" / f"{name}.jsonl", verdicts, lines=True)
     return folder
-
-
-@needs("jinja2")
-@pytest.mark.long
-def test_three_kinds_side_by_side_become_three_pages_with_a_command_each(three_kinds, tmp_path, capsys):
-    assert main(["fit", str(three_kinds)]) == 1
-    said = capsys.readouterr().err
-    for kind in ("arena_hard", "inspect", "lm_eval"):
-        assert f"dmlrank fit {three_kinds} --kind {kind}" in said
-        page = tmp_path / f"{kind}.html"
-        assert main(["fit", str(three_kinds), "--kind", kind, "--report", str(page)]) == 0
-        shown = capsys.readouterr()
-        assert "acme/large" in shown.out
-        assert "acme/large" in page.read_text(encoding="utf-8")
-        assert f"{kind}: " in shown.err
-        assert "not used, logs of " in shown.err
-        assert "--context prompt" in shown.err
 
 
 def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, tmp_path, capsys):

@@ -153,34 +153,6 @@ UNEVEN = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
-@pytest.mark.parametrize("correlation", [0.0, 0.1])
-@pytest.mark.parametrize("sizes", UNEVEN.values(), ids=UNEVEN)
-def test_intervals_hold_where_few_clusters_have_most_votes(sizes, correlation):
-    rng, n_runs, inside, by_number = np.random.default_rng(0), 300, [], []
-    for _ in range(n_runs):
-        influence, group = clustered_means(rng, sizes, correlation)
-        covariance = one_way(influence, group, NO_GAUGE)
-        t = influence.estimate / covariance.std_errors
-        inside.append(np.abs(covariance.tails().to_normal(t)) < 1.96)
-        by_number.append(np.abs(t) < 1.96)
-    assert np.mean(inside) > 0.93
-    if correlation:
-        assert np.mean(by_number) < np.mean(inside) - 0.01
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
-def test_joint_tests_count_effective_clusters():
-    rng, rejected, by_number = np.random.default_rng(1), [], []
-    for _ in range(300):
-        influence, group = clustered_means(rng, UNEVEN["one has a quarter"], 0.1)
-        covariance = one_way(influence, group, NO_GAUGE)
-        statistic = influence.estimate @ np.linalg.solve(covariance.matrix, influence.estimate)
-        rejected.append(covariance.wald_law(3).tail(statistic) < 0.05)
-        by_number.append(replace(covariance, df=99.0, scale=1.0).wald_law(3).tail(statistic) < 0.05)
-    assert np.mean(rejected) < 0.07 < 0.1 < np.mean(by_number)
-
-
 @pytest.mark.filterwarnings("ignore:the 100 clusters count as .* for one of the scores:UserWarning")
 def test_a_score_whose_votes_lie_in_few_clusters_has_its_own_degrees_of_freedom():
     rng = np.random.default_rng(0)

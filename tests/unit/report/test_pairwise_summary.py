@@ -152,29 +152,11 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     assert errors[0] / errors[1] == pytest.approx(np.sqrt(3), rel=0.05)
 
 
-def test_a_page_says_so_in_words_without_statistics(result):
-    pytest.importorskip("jinja2")
-    said = re.search(r'<div class="verdict">(.*?)</div>', result.report(), re.S)[1]
-    assert [text for text in re.findall("<p>(.*?)</p>", said) if text not in result.verdict()] == []
-    assert "with 80 % chance" in said
-    assert "power" not in said
-
-
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
     assert re.search(r"First place is decided: \S+ is first \(test of first place: P = [\d.]+\)", text)
     assert "would decide it" not in text
     assert "smallest true lead" not in text
-
-
-def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
-    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
-        fixed = result.update(prompts="fixed")
-    text = " ".join(fixed.explain(alpha=0.001).split())
-    assert "First place is not decided" in text
-    assert "smallest true lead" not in text
-    assert "would decide it" not in text
-    assert "First place" not in result.update(estimator="plugin").explain()
 
 
 def test_pairs_separated_are_those_without_a_common_letter(result):
