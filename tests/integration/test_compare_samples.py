@@ -295,20 +295,6 @@ def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(m
         np.testing.assert_allclose(side.params[name], alone.params[side.models], atol=1e-9)
 
 
-@pytest.mark.long
-def test_features_matter_where_the_functional_is_not_linear(months, rank):
-    frames = [frame.assign(length=np.arange(500) % 7) for frame in months.values()]
-    one = rank(frames[0], functional="borda", propensity="marginal")
-    other = rank(frames[1], "winner ~ length | model_a + model_b", functional="borda", propensity="marginal", n_folds=2)
-    assert len(dr.compare(a=one, b=other).changes()) == 5
-    with pytest.raises(OptionError, match="length"):
-        dr.compare(a=one.update(functional="bt"), b=other.update(functional="bt")).changes()
-    same = [result.update(functional="bt", average="preferences") for result in (one, other)]
-    assert len(dr.compare(*same).changes()) == 5
-    with pytest.raises(OptionError, match="scores"):
-        dr.compare(a=one.update(functional="bt"), b=same[0], independent=False).changes()
-
-
 def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, rank):
     fewer = months["b"][(months["b"]["model_a"] != "model-0") & (months["b"]["model_b"] != "model-0")]
     other = rank(fewer, functional="borda", propensity="marginal")

@@ -51,21 +51,3 @@ def test_shuffling_rows_with_the_default_learner(long_battles, rank):
     assert fits[0].diagnostics.second_order == pytest.approx(fits[1].diagnostics.second_order, rel=1e-8)
     assert fits[0].diagnostics.floor == fits[1].diagnostics.floor > 0
     assert rank(long_battles.frame, FORMULA, **SMOOTH | {"functional": "borda"}).diagnostics.floor == 0
-
-
-@pytest.mark.long
-def test_threads_and_generators(long_battles, rank):
-    formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 2, "num_leaves": 3}
-    fits = [
-        rank(long_battles.frame, formula, n_folds=2, tune=trees, **options)
-        for options in (
-            {"n_jobs": 1, "rng": 7},
-            {"n_jobs": 2, "rng": 7},
-            {"rng": np.random.default_rng(5)},
-            {"rng": np.random.default_rng(5)},
-            {"rng": int(np.random.default_rng(5).integers(2**32))},
-        )
-    ]
-    assert [fit.summary().as_text() == fits[0].summary().as_text() for fit in fits[:3]] == [True, True, False]
-    for results in fits[3:]:
-        assert results.summary().as_text() == fits[2].summary().as_text()

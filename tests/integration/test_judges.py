@@ -62,68 +62,6 @@ def test_without_it_the_fit_is_the_one_that_never_had_one(battles, fitted):
     assert fitted.update(judge=None).judge is None
 
 
-@pytest.mark.long
-def test_a_judge_that_guesses_does_no_harm():
-    ratios = []
-    for seed in range(4):
-        result = fit(arena(accuracy=0.0, seed=seed), propensity="marginal")
-        ratios.append((result.bse / result.update(judge=None).bse).mean())
-    assert max(ratios) < 1.03
-
-
-@pytest.mark.long
-def test_a_biased_judge_does_not_move_the_scores():
-    battles = arena(n=4000)
-    favours = battles["model_a"].eq("dolly-v2-12b").map({True: "model_a", False: None})
-    favours = favours.where(favours.notna(), battles["model_b"].eq("dolly-v2-12b").map({True: "model_b", False: None}))
-    result = fit(battles.assign(verdict=favours.where(favours.notna(), battles["verdict"])))
-    every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)
-    assert abs(result.params["dolly-v2-12b"] - every_vote.params["dolly-v2-12b"]) < 3.5 * result.bse["dolly-v2-12b"]
-    table = result.judge.table()
-    assert table.loc["dolly-v2-12b", "judge_differs"]
-    assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
-
-
-def on_every_pair(simulator, battles):
-    """A frame with the true probabilities of every ordered pair of every prompt."""
-    prompts = battles.drop_duplicates("question_id")
-    mu = simulator.mu(prompts[["x0", "x1"]].to_numpy())
-    first, second = np.nonzero(~np.eye(len(simulator.models), dtype=bool))
-    names = np.array(simulator.models)
-    columns = {
-        "question_id": np.repeat(prompts["question_id"].to_numpy(), len(first)),
-        "model_a": np.tile(names[first], len(prompts)),
-        "model_b": np.tile(names[second], len(prompts)),
-    }
-    shares = pd.DataFrame(mu[:, first, second].reshape(-1, 3), columns=["p_a", "p_b", "p_tie"])
-    return pd.DataFrame(columns).join(shares)
-
-
-@pytest.mark.long
-def test_a_verdict_on_every_pair_of_every_prompt():
-    simulator = dr.datasets.Ties()
-    battles = simulator.sample(400, rng=1)
-    x = battles.drop_duplicates("question_id")[["x0", "x1"]].to_numpy()
-    mu = simulator.mu(x)
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    options = {"formula": formula, "position_bias": True, "propensity": "propensity"}
-    result = fit(battles, judge=on_every_pair(simulator, battles), **options)
-    assert result.steps.verdicts.covers_all_pairs
-    truth = simulator.truth("bt", n=50_000)
-    assert ((result.params - truth).abs() < 4 * result.bse).all()
-    # The judge is the truth: nothing is left of mu's error, and mu is close to it.
-    learnt = result.steps.first.mu.at(result.steps.verdicts.cells)
-    at = result.steps.verdicts.cells
-    before = result.steps.repetitions[0].mu_without_judge.at(at)
-    true = mu[at.context, at.first, at.second]
-    assert np.square(learnt - true).mean() < 0.7 * np.square(before - true).mean()
-    features = result.update(judge_as="features")
-    assert features.estimates.description.learner == "lightgbm, with verdicts"
-    assert ((features.params - truth).abs() < 5 * features.bse).all()
-    with pytest.raises(dr.DmlrankError):
-        features.predict(pd.DataFrame({"x0": [0.5], "x1": [0.5]}))
-
-
 def test_features_need_a_verdict_on_every_pair(battles):
     formula = "winner ~ length | model_a + model_b"
     with pytest.raises(JudgeError, match="two-stage"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import warnings
@@ -13,10 +12,8 @@ import pytest
 import statsmodels.api as sm
 
 import dmlrank as dr
-from dmlrank.options import in_objects
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
-REPEATED = "3,195 of 3,355 contexts repeat a value of 'prompt' under another 'vote'"
 
 
 @pytest.fixture(scope="module")
@@ -51,62 +48,6 @@ def test_chatbot_arena_agrees_with_its_published_ranking(folder, arena, function
 def test_chatbot_arena_averages_repeated_prompts(arena):
     assert (arena.nobs, arena.diagnostics.n_votes, arena.diagnostics.n_comparisons) == (26_910, 26_919, 26_910)
     assert arena.estimates.description.categories == ("first", "second", "both_good", "both_bad")
-
-
-@pytest.mark.long
-def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
-    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
-    formula = "winner ~ 1 | model_a + model_b"
-    # Some pairs have ten labels, but not in both orders: by default order is ignored, and they stay.
-    for position_bias, n_pairs in (("auto", 186), (True, 177)):
-        options = {"context": "question_id", "position_bias": position_bias, "rng": 0}
-        with pytest.warns(dr.DmlrankWarning, match=rf"incomplete graph \({n_pairs} of 190 pairs\)"):
-            default = dr.dml_rank(formula, battles, **in_objects(options))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            strengths = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", **options}))
-        assert strengths.graph.n_edges == n_pairs
-        # The rarer pairs that stay decide a standard error, and the fit says so.
-        messages = [str(w.message) for w in caught]
-        assert len(messages) == (position_bias == "auto")
-        assert all("their effective number is 8 of 26,910 prompts" in text for text in messages)
-        # Without features the second-order bias is not known, and the fit warns of none.
-        assert np.isnan(strengths.diagnostics.second_order)
-        if position_bias == "auto":
-            # Nobody ties with the leader, but the simultaneous interval of its lead contains zero.
-            lead = dict(strengths.t_test_pairwise().result_frame.iloc[0])
-            assert (lead["first"], lead["second"], lead["conf_low"] < 0) == ("gpt-4", "claude-v1", True)
-            said = strengths.verdict()
-            assert "First place is decided" in said
-            assert ", which allows for all 190 pairs at once)." in said
-            with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
-                ignored = default.update(position_bias=False)
-            pd.testing.assert_series_equal(default.params, ignored.params)
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:the 80 clusters count as:dmlrank.exceptions.IntervalWarning")
-def test_mt_bench_with_prompts_and_judges_clustered(folder):
-    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
-    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
-    prompt = ["question_id", "turn"]
-    groups = {"groups": ["question_id", "judge"]}
-    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
-    result = dr.dml_rank(
-        formula, votes, context=prompt, cov_type="cluster", cov_kwds=groups, learning=dr.Learning(tune=tune), rng=0
-    )
-    for functional in FUNCTIONALS:
-        has_doubt = functional == "bt"
-        with pytest.warns(dr.DmlrankWarning, match="partly removed") if has_doubt else contextlib.nullcontext():
-            assert result.update(functional=functional).params.idxmax() == "gpt-4"
-    assert (result.nobs, result.diagnostics.n_votes) == (160, 3355)
-    assert result.estimates.covariance.n_clusters == (80, 65)
-    votes = votes.assign(vote=range(len(votes)))
-    with pytest.warns(dr.DmlrankWarning, match=REPEATED):
-        independent = dr.dml_rank(
-            formula, votes, context="vote", propensity="marginal", learning=dr.Learning(tune=tune), rng=0
-        )
-    assert (result.bse / independent.bse).median() > 1.2
 
 
 @pytest.mark.long

@@ -227,16 +227,6 @@ def assert_same(results, expected, unseen=None):
         np.testing.assert_allclose(results.cov_params(), covariance, rtol=1e-8, atol=1e-8 * np.abs(covariance).max())
 
 
-def pair_votes(frame):
-    """Labelled prompts of every unordered pair, (K, K)."""
-    counts = np.zeros((N_ITEMS, N_ITEMS))
-    for first, second in frame.dropna().groupby(["prompt", "model_a", "model_b"]).size().index.droplevel(0):
-        j, k = int(first[1:]), int(second[1:])
-        counts[j, k] += 1
-        counts[k, j] += 1
-    return counts
-
-
 @pytest.mark.parametrize("name", FUNCTIONALS)
 @pytest.mark.parametrize(("kind", "n_categories"), SCHEMES, ids=[f"{kind}-{c}" for kind, c in SCHEMES])
 @pytest.mark.parametrize(("graph", "many"), [("complete", False), ("path with a chord", True)])
@@ -263,25 +253,6 @@ def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_catego
             floor=0,
         )
         assert_same(results, expected, unseen)
-
-
-@pytest.mark.parametrize("name", ["borda", "bt"])
-@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
-@pytest.mark.long
-def test_edges_weighted_by_their_counts(draw_battles, rank, name, graph):
-    battles = draw_battles(np.random.default_rng(9), 40, edges=EDGES[graph], n_pairs=2, repeats=True, unlabelled=3)
-    importance = pair_votes(battles.frame)
-    assert len(np.unique(importance)) > 3
-    functional = FUNCTIONALS[name][1]
-    weights = CategoryWeights.half(3)
-
-    def value(mu):
-        return functional(mu, weights, importance)
-
-    expected, unseen = written_out(value, battles), hidden(value, battles, weights, interior=name != "borda")
-    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
-    assert_same(rank(battles.frame, functional=name, edge_weights="counts", **options), expected, unseen)
-    assert_same(rank(battles.frame, functional=name, edge_weights=7 * importance, **options), expected, unseen)
 
 
 @pytest.mark.parametrize("name", FUNCTIONALS)
