@@ -78,6 +78,10 @@ def test_the_figures_are_those_of_paired_tests_written_out(run, table):
     np.testing.assert_allclose([figures["lower"], figures["upper"]], limits, atol=0.002)
     assert figures["p_pass"] == pytest.approx(norm.sf((gaps.mean() + 0.05) / figures["std_error"]), abs=0.02)
     assert 1 <= figures["p_pass"] + figures["p_worse"] < 1.05
+    # The prompts with which the test would find the difference from the margin with a power of 80 %.
+    needed = 600 * ((norm.isf(0.1) + norm.isf(0.2)) * figures["std_error"] / (gaps.mean() + 0.05)) ** 2
+    shown = re.search(r"about ([\d,]+) independent prompts", figures["text"])
+    assert float(shown[1].replace(",", "")) == pytest.approx(needed, rel=0.1)
     expected = {True: "pass", False: "not decided"}[bool(limits[0] > -0.05)]
     assert (figures["decision"], status) == (expected, {"pass": 0, "not decided": 4}[expected])
 
@@ -108,6 +112,12 @@ def test_a_margin_that_no_difference_can_exceed_is_refused(run, table, tmp_path,
     code, said = run(margin="2")
     assert code == 1
     assert "such as 0.02 for 2 % of this range" in said.err
+    dr.dml_rank(FORMULA, table.assign(accuracy=1 + 4 * table["accuracy"]), context="prompt").to_json(path)
+    assert run(inputs=(str(path),), margin="3.9")[0] == 0
+    code, said = run(inputs=(str(path),), margin="4")
+    assert code == 1
+    assert "between 1 and 5, so that" in said.err
+    assert "such as 0.16 for 4 % of this range" in said.err
     # Win shares lie between 0 and 1, and log-odds have no limits.
     for functional, expected in (("borda", 1), ("bt", 0)):
         assert run("--functional", functional, margin="8")[0] == expected, functional
@@ -240,6 +250,7 @@ def test_the_line_tells_a_limit_of_the_interval_from_that_of_the_margin(run):
     shown = re.search(r"above (-[\d.]+) .*limit is (-[\d.]+)", said)
     assert float(shown[1]) != float(shown[2])
     assert float(shown[1]) == pytest.approx(lower, abs=1e-4)
+    assert len(shown[1].partition(".")[2]) == 4
 
 
 def test_the_worst_group_decides(table, tmp_path, capsys):
@@ -278,6 +289,7 @@ def test_looks_at_growing_data(run):
     ("options", "margin", "message"),
     [
         (("--level", "0.3"), "0", "--level is 0.3; give a number from 0.5"),
+        (("--level", "1"), "0", "--level is 1; give a number from 0.5"),
         (("--start", "300"), "0", "--start is the size of the first look"),
         ((), "-1", "--margin is -1; give a number of at least 0"),
         ((), "nan", "--margin is nan; give a number of at least 0"),
@@ -287,6 +299,7 @@ def test_wrong_options_are_errors(run, options, margin, message):
     code, said = run(*options, margin=margin)
     assert code == 1
     assert message in said.err
+    assert run("--level", "0.5")[0] != 1
 
 
 def test_wrong_models_and_files_are_errors(run, tmp_path, table):
@@ -347,6 +360,7 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
         "95 % joint interval",
     ):
         assert words in said
+    assert len({line.count("|") for line in said.splitlines() if line.startswith("|")}) == 1
     rows = [line for line in said.splitlines() if line.startswith("| candidate") or line.startswith("| baseline")]
     assert [f"{means[row.split()[1]]:.3f}" == row.split()[3] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1
