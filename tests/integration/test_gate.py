@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
+from dmlrank.cli.gate import with_lost_as
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning
 
@@ -312,6 +313,14 @@ def test_wrong_models_and_files_are_errors(run, tmp_path, table):
     with pytest.raises(SystemExit) as ended:
         main(["gate", str(stored), "--candidate", "candidate", "--baseline", "baseline"])
     assert ended.value.code == 2
+
+
+def test_a_model_with_fewer_runs_on_all_prompts_lost_none_of_them():
+    rows = [(prompt, m, run, 1.0) for prompt in range(3) for m, n in (("x", 2), ("y", 4)) for run in range(n)]
+    table = pd.DataFrame(rows, columns=["prompt", "model", "run", "score"]).drop(index=0)
+    filled = with_lost_as(table, ["prompt"], ("model", "score", "run"), {"x": 0.0})
+    of_x = filled[filled["model"] == "x"].groupby("prompt")["score"]
+    assert (of_x.size().tolist(), of_x.sum().tolist()) == ([2, 2, 2], [1, 2, 2])
 
 
 def test_runs_that_both_models_lost_are_counted_where_another_model_has_them(tmp_path, capsys):
