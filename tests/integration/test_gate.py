@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank.cli.gate import with_lost_as
+from dmlrank.cli.gate import with_lost_as, with_lost_runs
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning
 
@@ -313,6 +313,24 @@ def test_wrong_models_and_files_are_errors(run, tmp_path, table):
     with pytest.raises(SystemExit) as ended:
         main(["gate", str(stored), "--candidate", "candidate", "--baseline", "baseline"])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("left_out", "worst", "best", "found", "begins"),
+    [
+        ("pass", "pass", "pass", "pass", "pass: left out; lost runs: 3 of m; the decision holds"),
+        ("not decided", "pass", "pass", "pass", "pass: at worst; lost runs: 3 of m; the decision holds"),
+        ("not decided", "worse", "worse", "worse", "worse: at best; lost runs: 3 of m; the decision holds"),
+        ("pass", "worse", "not decided", "not decided", "not decided: lost runs: 3 of m; left out, pass: left out; at"),
+        ("worse", "worse", "pass", "not decided", "not decided: lost runs: 3 of m; left out, worse: left out; at"),
+    ],
+)
+def test_a_decision_holds_where_the_bounds_of_lost_runs_agree(left_out, worst, best, found, begins):
+    names = {"left out": left_out, "at worst": worst, "at best": best}
+    decision, *bounds = ({"decision": word, "text": f"{word}: {where}"} for where, word in names.items())
+    made = with_lost_runs(decision, bounds, {"m": 3})
+    assert made["decision"] == found
+    assert made["text"].startswith(begins)
 
 
 def test_a_model_with_fewer_runs_on_all_prompts_lost_none_of_them():
