@@ -133,6 +133,12 @@ def test_releases_that_agree_on_all_prompts_pass_from_the_number_that_is_named(t
         assert main(["gate", FORMULA, str(path), *question]) == status
         said = capsys.readouterr().out
         assert ("this margin needs 299 prompts, even if none of them is lost" in said) == (status == 4)
+    # A loss makes the interval wider, and an unseen one counts as before.
+    few = table[table["prompt"] < 170].assign(accuracy=1.0)
+    few.iloc[few["model"].eq("candidate").argmax(), few.columns.get_loc("accuracy")] = 0.0
+    few.to_csv(path, index=False)
+    assert main(["gate", FORMULA, str(path), *question]) == 4
+    assert "this margin needs 299 prompts" in capsys.readouterr().out
     table.assign(accuracy=5.0).to_csv(path, index=False)
     with pytest.warns(dr.exceptions.IntervalWarning, match="same on all"):
         assert main(["gate", FORMULA, str(path), *question]) == 4
@@ -275,6 +281,12 @@ def test_the_worst_group_decides(table, tmp_path, capsys):
     assert figures["groups"]["sql"]["lower"] == pytest.approx(expected[0])
     assert main([*command, "--margin", "0.9", "--by", "task", "--planned", "900"]) == 1
     assert "one look only" in capsys.readouterr().err
+    # A group that is worse decides beside one that is not decided.
+    third = table["prompt"].astype(int) % 3
+    shift = np.where(table["model"] == "candidate", np.array([-0.3, 0.3, 0.0])[third], 0)
+    table.assign(task=third, accuracy=table["accuracy"] + shift).to_csv(path, index=False)
+    assert main([*command, "--margin", "0.05", "--by", "task"]) == 3
+    assert "2: not decided" in capsys.readouterr().out
 
 
 def test_looks_at_growing_data(run):
@@ -391,3 +403,6 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
     rows = [line for line in said.splitlines() if line.startswith("| candidate") or line.startswith("| baseline")]
     assert [f"{means[row.split()[1]]:.3f}" == row.split()[3] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1
+    if functional == "mean":
+        run("--out", str(path), "--set", "lower_is_better=yes", margin="0.2")
+        assert f"| candidate | {means['candidate']:.3f} |" in re.sub(" +", " ", path.read_text(encoding="utf-8"))
