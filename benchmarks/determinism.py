@@ -50,18 +50,11 @@ def _cluster() -> Any:
     return local_cluster(2)
 
 
-def _cluster_by_hand() -> Any:
-    from benchmarks.dask_clusters import workers_by_hand
-
-    return workers_by_hand(2)
-
-
 WORKERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "threads": lambda: ThreadPoolExecutor(2),
     "processes": lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn")),
     "loky": _loky,
     "Dask": _cluster,
-    "Dask, by hand": _cluster_by_hand,
 }
 
 

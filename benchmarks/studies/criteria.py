@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.stats import norm
 
 import dmlrank as dr
+from tests.support import table_of_criteria
 
 from .runner import Row, Study
 
@@ -23,13 +24,8 @@ TRUTH = np.stack([0.6 + 0.15 * PLACE, 3.0 - 0.4 * PLACE, 0.8 - 0.1 * PLACE**2])
 
 def replicate(cell: str, seed: int) -> Iterator[Row]:
     """One table of scores."""
-    n, rng = int(cell), np.random.default_rng(seed)
-    shared = rng.normal(size=(n, 1)) + rng.normal(size=(n, K))
-    latent = 0.5 * shared + np.sqrt(0.5) * rng.normal(size=(3, n, K))
-    scores = (norm.cdf(latent[0]) < TRUTH[0], TRUTH[1] - latent[1], norm.cdf(latent[2]) < TRUTH[2])
-    prompt, model = np.indices((n, K))
-    table = pd.DataFrame({"prompt": prompt.ravel(), "model": [f"m{j}" for j in model.ravel()]})
-    table[CRITERIA] = np.stack([np.ravel(score).astype(float) for score in scores], axis=1)
+    rng = np.random.default_rng(seed)
+    table = table_of_criteria(int(cell), rng, K)
     fit = dr.dml_rank(f"{' + '.join(CRITERIA)} ~ 1 | model", table, context="prompt", rng=0)
     covered = single = True
     for w in rng.dirichlet(np.ones(3), size=50):

@@ -154,22 +154,6 @@ def test_the_critical_value_is_that_of_the_largest_t_value(paper):
     assert paper.ways.critical_value(np.ones((3, 3))) == pytest.approx(1.959964, abs=0.02)
 
 
-def test_default_runs_agree_with_those_of_the_coverage_study(paper):
-    rows = paper.report.debiasing_rows()
-    rows = rows[rows["way"] == "default"]
-    rows = rows.assign(study=rows["seed"].astype(str).str.startswith("study")).astype({"covers": float})
-    distances = []
-    for _, part in rows.groupby(["functional", "estimator", "draw", "n"]):
-        study, own = (part[part["study"] == value] for value in (True, False))
-        # Shares near 0 and 1 have the standard error of all runs together.
-        spread = part["covers"].std() * np.sqrt(1 / len(study) + 1 / len(own))
-        distances.append((study["covers"].mean() - own["covers"].mean()) / spread)
-        distances.append((study["mse"].mean() - own["mse"].mean()) / np.hypot(study["mse"].sem(), own["mse"].sem()))
-    assert len(distances) == 72
-    assert (np.abs(distances) > 2).sum() <= 1
-    assert np.abs(distances).max() < 3.2
-
-
 def test_finished_tasks_are_not_run_again_and_seeds_are_the_outer_loop(paper, tmp_path):
     experiments = [getattr(paper, name).EXPERIMENT for name in SYNTHETIC]
     missing = paper.tables.missing_tasks(experiments, ("described", "default"), 2, tmp_path)

@@ -26,7 +26,7 @@ def test_the_standard_error_of_a_difference_is_that_of_a_paired_t_test(study):
 
 def test_the_exact_size_of_the_gate_is_that_of_simulated_releases(load_benchmark):
     n, won, margin = 50, 0.02, 0.1
-    sizes = load_benchmark("studies.gate_exact").gate_sizes(n, 0.05, won, np.array([margin]))
+    sizes = load_benchmark("studies.gate").gate_sizes(n, 0.05, won, np.array([margin]))
     rng = np.random.default_rng(1)
     counts = rng.multinomial(n, [margin + won, won, 1 - margin - 2 * won], size=20_000)
     d = (counts[:, 1] - counts[:, 0]) / n
