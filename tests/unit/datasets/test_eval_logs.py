@@ -625,29 +625,23 @@ def test_verdicts_of_arena_hard_give_the_score_that_it_prints(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def three_kinds(tmp_path_factory):
-    """Return a folder with logs of three kinds side by side, of three models each."""
+def inspect_logs(tmp_path_factory):
+    """Return a folder with logs of three models, two runs of 40 samples each."""
     folder, rng = tmp_path_factory.mktemp("logs"), np.random.default_rng(5)
     for model, share in {"acme/large": 0.7, "acme/small": 0.55, "base": 0.4}.items():
-        name, right = model.replace("/", "__"), (rng.random((40, 3)) < share)
+        right = np.where(rng.random((40, 2)) < share, "C", "I")
         samples = [
-            {"id": i, "epoch": run + 1, "scores": {"match": {"value": "C" if right[i, run] else "I"}}}
-            for i in range(40)
-            for run in (0, 1)
+            {"id": i, "epoch": run + 1, "scores": {"match": {"value": str(value)}}}
+            for (i, run), value in np.ndenumerate(right)
         ]
-        eval_file(folder / "inspect" / f"{name}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples)
-        lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(right[i, 2])} for i in range(40)]
-        harness(folder / "lm_eval", model=name, lines=lines)
-        if model != "base":
-            games = [["A>B", "A=B"] if lost else ["B>A", "A>>B"] for lost in ~right[:, 0]]
-            base = {"judge": "j", "model": model, "baseline": "base"}
-            verdicts = [base | {"uid": f"u{i}", "games": [{"score": s} for s in pair]} for i, pair in enumerate(games)]
-            write(folder / "arena_hard" / f"{name}.jsonl", verdicts, lines=True)
+        eval_file(
+            folder / f"{model.replace('/', '__')}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples
+        )
     return folder
 
 
-def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, tmp_path, capsys):
-    folder = three_kinds / "inspect"
+def test_commands_on_logs_say_what_they_read_and_agree_with_python(inspect_logs, tmp_path, capsys):
+    folder = inspect_logs
     assert main(["check", str(folder)]) == 0
     shown = capsys.readouterr()
     assert "Common prompts:" in shown.out
@@ -666,14 +660,14 @@ def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, 
     assert capsys.readouterr().out.splitlines()[-1].startswith("pass: acme/large")
 
 
-def test_a_table_without_a_formula_and_a_wrong_option_are_explained(three_kinds, tmp_path, capsys):
+def test_a_table_without_a_formula_and_a_wrong_option_are_explained(inspect_logs, tmp_path, capsys):
     (tmp_path / "votes.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     for words, message in (
         (["fit", str(tmp_path / "votes.csv")], "a table needs a formula"),
         (["fit", str(tmp_path / "nothing")], "there is no file or folder"),
-        (["fit", str(three_kinds / "inspect"), "--scorer", "other"], "it has 'match'"),
-        (["check", str(three_kinds / "inspect"), "--metric", "acc"], "says nothing about a log of inspect"),
-        (["fit", str(three_kinds / "inspect"), "--kind", "lm_eval"], "it holds logs of 'inspect'"),
+        (["fit", str(inspect_logs), "--scorer", "other"], "it has 'match'"),
+        (["check", str(inspect_logs), "--metric", "acc"], "says nothing about a log of inspect"),
+        (["fit", str(inspect_logs), "--kind", "lm_eval"], "it holds logs of 'inspect'"),
         (["fit", str(write(tmp_path / "table.jsonl", [{"a": 1}]))], "a table needs a formula"),
     ):
         assert main(words) == 1

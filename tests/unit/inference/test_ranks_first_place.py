@@ -121,9 +121,9 @@ def test_the_multiple_of_the_data_where_there_is_no_lead_or_nothing_is_open_and_
     decided = decide(np.array([9.0, 0.0]), matrix[:2, :2])[0]
     assert decided.times_more(0.8) == 0
     assert decided.times_more(0.8, leads=np.ones(1)) == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) ** 2, rel=1e-3)
-    # Rivals far behind do not matter, however many they are.
-    many = np.r_[1.0, np.zeros(4), np.full(55, -30.0)]
-    of_many, of_few = (decide(part, np.eye(len(part)) / 2)[0].times_more(0.8) for part in (many, many[:5]))
+    # Many rivals that are nearly decided hardly matter beside those with half of their lead.
+    many = np.r_[1.0, np.zeros(10), np.full(50, -0.9)]
+    of_many, of_few = (decide(part, np.eye(len(part)) / 2)[0].times_more(0.8) for part in (many, many[:11]))
     assert of_many == pytest.approx(of_few, rel=0.03)
 
 
