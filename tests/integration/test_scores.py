@@ -782,6 +782,7 @@ def test_where_the_lowest_score_is_the_best_all_follows():
     np.testing.assert_allclose(low.params, 1 - high.params)
     np.testing.assert_allclose(low.conf_int()["lower"], 1 - high.conf_int()["upper"], atol=1e-9)
     assert [[*low.ranks()[name]] for name in ("rank", "upper")] == [[*high.ranks()[name]] for name in ("rank", "upper")]
+    assert low.t_test_pairwise().models == high.t_test_pairwise().models == ("a", "b", "c")
     assert "First place is decided: a is first" in low.verdict()
     assert re.search(r"a has a mean accuracy of 0\.\d+, 0\.\d+ less than b", low.verdict())
     rows = [line.split()[0] for line in str(low.summary()).splitlines() if line[:1] in "abc" and line[1:2] == " "]

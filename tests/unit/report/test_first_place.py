@@ -44,9 +44,10 @@ def test_the_table_has_a_row_per_difference_with_its_numbers(result):
 
 def test_many_differences_are_printed_of_the_best_models():
     votes = simulated_votes(16, 3000, seed=0)
-    tests = dr.dml_rank(
-        "winner ~ 1 | model_a + model_b", votes, context="prompt", pairs=dr.Pairs(min_labels=1), rng=0
-    ).t_test_pairwise()
+    pairs = dr.Pairs(min_labels=1)
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, context="prompt", pairs=pairs, rng=0)
+    assert len(res.t_test_pairwise(models=res.models[:15]).summary().rows) == 105
+    tests = res.t_test_pairwise()
     summary, frame = tests.summary(), tests.result_frame
     assert len(frame) == 120
     best = frame[frame["first"].isin(tests.models[:10]) & frame["second"].isin(tests.models[:10])]
@@ -58,6 +59,24 @@ def test_many_differences_are_printed_of_the_best_models():
     assert said in one_line(summary)
     assert "All differences: summary(top=16), or the frame result_frame." in one_line(summary)
     assert len(tests.summary(top=16).rows) == 120
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "none"}, ["pointwise CI", "hold for one difference, not for several jointly"]),
+        ({"method": "fdr_bh"}, ["pointwise CI", "expected share of false rejections"]),
+        ({"method": "step-down"}, ["simult. CI", "those of the single-step method"]),
+        ({"side": "equivalence", "delta": 0.3}, ["[equivalence limits]", "lies between -0.3 and 0.3"]),
+        ({"side": "noninferiority", "delta": 0.3}, ["the difference is above -0.3", "inf"]),
+        ({"against": "gpt-4"}, ["Compared with: gpt-4"]),
+        ({"alpha": 0.2}, ["[80% simult. CI]"]),
+    ],
+)
+def test_the_table_says_what_was_done(result, options, words):
+    text = one_line(result.t_test_pairwise(**options).summary())
+    for word in words:
+        assert word in text
 
 
 def test_small_and_large_units_are_shown_with_two_figures(result):
