@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError
+from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError, OutcomeError
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 from dmlrank.options import in_objects
 
@@ -60,6 +60,18 @@ def test_a_good_judge_sharpens_and_the_answer_stays_the_humans(battles, fitted):
 def test_without_it_the_fit_is_the_one_that_never_had_one(battles, fitted):
     pd.testing.assert_series_equal(fitted.update(judge=None).params, fit(battles, judge=None).params)
     assert fitted.update(judge=None).judge is None
+
+
+@pytest.mark.long
+def test_a_verdict_that_could_not_be_read_is_missing_for_the_judge_alone(battles):
+    unread = np.random.default_rng(0).random(len(battles)) < 0.1
+    none = fit(battles.assign(verdict=battles["verdict"].mask(unread, None)))
+    for word, categories in (("I cannot say", {"I cannot say": "missing"}), ("n/a", None)):
+        res = fit(battles.assign(verdict=battles["verdict"].mask(unread, word)), categories=categories)
+        np.testing.assert_allclose(res.params, none.params, atol=1e-12)
+        assert res.nobs == none.nobs == len(battles)
+    with pytest.raises(OutcomeError, match=r"judge 'verdict': unknown winner label 'I cannot say'"):
+        fit(battles.assign(verdict=battles["verdict"].mask(unread, "I cannot say")))
 
 
 def test_features_need_a_verdict_on_every_pair(battles):
