@@ -62,16 +62,11 @@ WORKERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 class Setting:
     """A way to compute.
 
-    Attributes
-    ----------
-    n_jobs : int or None
-        The option of every fit.
-    threads : int
-        Threads of OpenMP and of the linear algebra, which the libraries read from the environment when they are loaded.
-    is_shuffled : bool
-        Whether the rows of each frame are in another order.
-    workers : str
-        Kind of workers that carry out the tasks of all cases; empty for the threads of the package.
+    n_jobs: The option of every fit.
+    threads: Threads of OpenMP and of the linear algebra, which the libraries read from the environment when they are
+    loaded.
+    is_shuffled: Whether the rows of each frame are in another order.
+    workers: Kind of workers that carry out the tasks of all cases; empty for the threads of the package.
     """
 
     n_jobs: int | None = 1

@@ -53,19 +53,11 @@ _NAMES = {
 class Mutant:
     """One mistake in one module.
 
-    Attributes
-    ----------
-    path : str
-        The module, relative to the top of the repository.
-    line : int
-    change : str
-        The mistake in words.
-    number : int
-        Which of the module's places, in the order of :func:`places`; -1 for a change that is written down.
-    texts : tuple of str
-        Old and new text of a change that is written down.
-    tests : tuple of str
-        Tests that have to find it; those of the room where there are none.
+    path: The module, relative to the top of the repository.
+    change: The mistake in words.
+    number: Which of the module's places, in the order of :func:`places`; -1 for a change that is written down.
+    texts: Old and new text of a change that is written down.
+    tests: Tests that have to find it; those of the room where there are none.
     """
 
     path: str
@@ -222,15 +214,10 @@ class _Limit:
 def run(mutant: Mutant | None, tests: Sequence[str], seconds: int) -> str:
     """Return what becomes of a mutant: "killed", or "survived" where no test fails within the limit.
 
-    Parameters
-    ----------
-    mutant : Mutant or None
-        None changes nothing.
-    tests : sequence of str
-        Files of tests, in the order in which they run.
-    seconds : int
-        Seconds of the processor after which no test is started. A test that is not over after four times as many
-        seconds hangs, which kills the mutant.
+    mutant: None changes nothing.
+    tests: Files of tests, in the order in which they run.
+    seconds: Seconds of the processor after which no test is started. A test that is not over after four times as many
+    seconds hangs, which kills the mutant.
     """
     if not tests:
         return "survived"

@@ -44,13 +44,7 @@ def model_names(n_models: int) -> list[str]:
 
 
 def battles(n_models: int, n_prompts: int, seed: int = 0) -> pd.DataFrame:
-    """Simulate one vote per prompt; skills depend on the kind and the length of the prompt.
-
-    Parameters
-    ----------
-    n_models, n_prompts : int
-    seed : int
-    """
+    """Simulate one vote per prompt; skills depend on the kind and the length of the prompt."""
     rng = np.random.default_rng(seed)
     skill = np.sort(rng.normal(0, 1, n_models))[::-1]
     by_kind, by_length = rng.normal(0, 0.45, (n_models, len(KINDS))), rng.normal(0, 0.004, n_models)

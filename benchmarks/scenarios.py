@@ -48,13 +48,8 @@ class Draw:
 class Skewed:
     """Bradley-Terry models of given strengths and popularity: some hopeless, some rarely shown.
 
-    Parameters
-    ----------
-    strength : tuple of K floats
-    popularity : tuple of K floats
-        A pair is shown in proportion to the product of its models'.
-    slope : tuple of K floats
-        How much strengths change along the one feature, which is uniform from 0 to 1; none when empty.
+    popularity: A pair is shown in proportion to the product of its models'.
+    slope: How much strengths change along the one feature, which is uniform from 0 to 1; none when empty.
     """
 
     strength: tuple[float, ...]
@@ -104,24 +99,14 @@ class Skewed:
 class Scenario:
     """A simulator, what is done to its labels, and how the data are fitted.
 
-    Parameters
-    ----------
-    name : str
-    base : Ties or Bt
-    n : int
-        Contexts.
-    noise : int
-        Further features that mean nothing.
-    n_categories : int
-        4 and 5 split the simulator's ties by the first feature.
-    one_pair : bool
-        One ordered pair per context, with probabilities in proportion to the simulator's propensities.
-    cluster : int
-        Contexts that share the first feature, and three votes of which the later two repeat the first half the time.
-    graph : tuple of (int, int)
-        Pairs that are ever compared; all when empty.
-    options : mapping
-        Options of the fit beside formula, context and given propensities.
+    n: Contexts.
+    noise: Further features that mean nothing.
+    n_categories: 4 and 5 split the simulator's ties by the first feature.
+    one_pair: One ordered pair per context, with probabilities in proportion to the simulator's propensities.
+    cluster: Contexts that share the first feature, and three votes of which the later two repeat the first half the
+    time.
+    graph: Pairs that are ever compared; all when empty.
+    options: Options of the fit beside formula, context and given propensities.
     """
 
     name: str

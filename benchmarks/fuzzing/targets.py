@@ -38,15 +38,9 @@ LIMIT = 30.0
 def run_case(name: str, seed: int, watch: Watch, limit: float = LIMIT) -> None:
     """Run one case of a target; raise a finding where dmlrank breaks a promise.
 
-    Parameters
-    ----------
-    name : str
-        Name of the target.
-    seed : int
-        The case; the same seed is the same case.
-    watch : Watch
-    limit : float
-        Seconds after which a case counts as one that hangs.
+    name: Name of the target.
+    seed: The case; the same seed is the same case.
+    limit: Seconds after which a case counts as one that hangs.
     """
     rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
     with (

@@ -31,15 +31,9 @@ SMALL_SEARCH = dr.RandomSearch(2, 2, {"num_iterations": (5, 10), "num_leaves": (
 def options_of(way: str, grid: str, *, folds: int = FOLDS, small: bool = False) -> dict[str, Any]:
     """Return the options of a fit in one of the two ways.
 
-    Parameters
-    ----------
-    way : {"described", "default"}
-    grid : {"debiasing", "collection", "real"}
-        The paper's grid of the random search.
-    folds : int
-        Folds of the fit as described.
-    small : bool
-        Whether the search as described is a tiny one.
+    grid: The paper's grid of the random search.
+    folds: Folds of the fit as described.
+    small: Whether the search as described is a tiny one.
     """
     if way == DEFAULT:
         return {}
@@ -81,12 +75,7 @@ def _standard_normal(n_scores: int) -> FloatArray:
 
 
 def critical_value(covariance: FloatArray) -> float:
-    """Return the quantile of the largest absolute t-value, which the paper calls Gaussian-max [P app:cis].
-
-    Parameters
-    ----------
-    covariance : ndarray, shape (K, K)
-    """
+    """Return the quantile of the largest absolute t-value, which the paper calls Gaussian-max [P app:cis]."""
     error = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
@@ -102,13 +91,8 @@ def plain_covariance(fit: dr.RankResults) -> FloatArray:
 def figures(fit: dr.RankResults, truth: pd.Series, *, plain: bool) -> dict[str, object]:
     """Return error and coverage of a fit, debiased or plug-in.
 
-    Parameters
-    ----------
-    fit : RankResults
-    truth : Series, shape (K,)
-        True scores.
-    plain : bool
-        Whether the intervals use the paper's covariance; otherwise the package's, with its variance correction.
+    truth (K,): True scores.
+    plain: Whether the intervals use the paper's covariance; otherwise the package's, with its variance correction.
     """
     covariance = plain_covariance(fit) if plain else fit.cov_params().to_numpy()
     error, spread = (fit.params - truth).to_numpy(), np.sqrt(np.diag(covariance))
