@@ -175,9 +175,7 @@ def _selection_rows(battles: Battles, kept: IntArray, rng: np.random.Generator) 
     drawn, first, second = drawn[free], first[free], second[free]
     context = np.concatenate([kept, drawn])
     rows = _rows(
-        battles.x[context],
-        np.concatenate([battles.first[kept], first]),
-        np.concatenate([battles.second[kept], second]),
+        battles.x[context], np.concatenate([battles.first[kept], first]), np.concatenate([battles.second[kept], second])
     )
     weight = np.ones(len(context))
     weight[n:] = n * (n_items * (n_items - 1) - 1) / len(drawn)

@@ -266,7 +266,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", default=[], help="files or folders of tests (default: of the room)")
     parser.add_argument("--sample", type=int, default=40, help="mutants of each place (default 40)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--change", default="", help="mutants with this change alone, such as 'Div -> Mult'")
     parser.add_argument("--seconds", type=int, default=40, help="seconds of the processor for a mutant (default 40)")
     parser.add_argument("--out", type=Path, help="append a line of csv for each mutant")
     given = parser.parse_args(arguments)
@@ -277,7 +276,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         {"mutants.csv": written_mutants(given.places)} if given.written else {p: mutants_of(p) for p in given.places}
     )
     for place, mutants in found.items():
-        mutants = [one for one in mutants if given.change in one.change]
         outcomes = []
         for number in range(len(mutants)) if given.written else rng.permutation(len(mutants))[: given.sample]:
             mutant, began = mutants[number], time.perf_counter()

@@ -249,9 +249,7 @@ def scenarios() -> dict[str, Scenario]:
         Scenario("incomplete graph", ties(coefficients=2, n_items=5), 1000, graph=ring),
         Scenario("clusters", ties(coefficients=0), 1000, cluster=5),
         Scenario(
-            "rare pairs",
-            ties(coefficients=0, propensity_rate=0.05, selection_strength=1.0, propensity_min=0.005),
-            3000,
+            "rare pairs", ties(coefficients=0, propensity_rate=0.05, selection_strength=1.0, propensity_min=0.005), 3000
         ),
         Scenario("98 noise features", ties(coefficients=0), 1000, noise=98),
         # The paper's experiment on judges, without a judge.
@@ -280,11 +278,7 @@ def scenarios() -> dict[str, Scenario]:
             options=_SKEWED,
         ),
         Scenario(
-            "weak and rare, with a feature",
-            Skewed(_WEAK, _POPULARITY, _SLOPES),
-            1500,
-            one_pair=True,
-            options=_SKEWED,
+            "weak and rare, with a feature", Skewed(_WEAK, _POPULARITY, _SLOPES), 1500, one_pair=True, options=_SKEWED
         ),
         Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, one_pair=True, options=_SKEWED),
     ]

@@ -84,11 +84,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     stored = os.path.join(folder, "stored.json")
     if not os.path.exists(stored):
         dr.dml_rank(
-            FORMULA,
-            arena.frame,
-            pairs=dr.Pairs(min_labels=1, graph="complete"),
-            rng=0,
-            propensity="marginal",
+            FORMULA, arena.frame, pairs=dr.Pairs(min_labels=1, graph="complete"), rng=0, propensity="marginal"
         ).to_json(stored)
     flags = (
         "--functional", "--context", "--propensity", "--estimator", "--judge", "--adjust", "--position-bias",

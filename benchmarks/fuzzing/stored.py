@@ -78,15 +78,7 @@ def ask_read_result(watch: Watch, read: Any) -> None:
     watch.ask("summary", lambda: str(read.summary()))
     watch.ask("html", lambda: read.summary().as_html())
     watch.ask("latex", lambda: read.summary().as_latex())
-    for name in (
-        "tidy",
-        "conf_int",
-        "ranks",
-        "t_test_pairwise",
-        "best_set",
-        "report",
-        "diagnostics",
-    ):
+    for name in ("tidy", "conf_int", "ranks", "t_test_pairwise", "best_set", "report", "diagnostics"):
         answer = watch.ask(name, lambda name=name: getattr(read, name))
         if callable(answer):
             answer = watch.ask(name, answer)

@@ -143,13 +143,7 @@ class Study:
 EXPERIMENT = Experiment(
     "collection",
     ("seed", "way", "draw", "plan"),
-    (
-        "functional",
-        "labels",
-        "predicted_ratio",
-        "mse",
-        "covers",
-    ),
+    ("functional", "labels", "predicted_ratio", "mse", "covers"),
     50,
     tasks,
     run,

@@ -97,10 +97,7 @@ def figures(fit: dr.RankResults, truth: pd.Series, *, plain: bool) -> dict[str, 
     covariance = plain_covariance(fit) if plain else fit.cov_params().to_numpy()
     error, spread = (fit.params - truth).to_numpy(), np.sqrt(np.diag(covariance))
     critical = critical_value(covariance)
-    return {
-        "mse": f"{float((error**2).mean()):.5g}",
-        "covers": int((np.abs(error) <= critical * spread).all()),
-    }
+    return {"mse": f"{float((error**2).mean()):.5g}", "covers": int((np.abs(error) <= critical * spread).all())}
 
 
 def verdicts_on_all_pairs(

@@ -40,12 +40,7 @@ def gate_sizes(n: int, level: float, won: float, margins: Array) -> dict[str, fl
     share = (gained + lost) / n
     z = norm.isf(level)
     raw = [share, mean]
-    moments = Moments(
-        np.full(len(mean), float(n)),
-        mean,
-        raw[0] - mean**2,
-        raw[1] - 3 * mean * raw[0] + 2 * mean**3,
-    )
+    moments = Moments(np.full(len(mean), float(n)), mean, raw[0] - mean**2, raw[1] - 3 * mean * raw[0] + 2 * mean**3)
     one = np.ones(len(mean))
     side = Side.of(moments, -one, one > 0, -one)
     limits = {

@@ -84,11 +84,6 @@ def fitted(table: pd.DataFrame, rng: np.random.Generator) -> tuple[np.ndarray, C
     return res.estimates.estimate, res.estimates.covariance
 
 
-def ways(made: Covariance) -> dict[str, Covariance]:
-    """By the number of clusters, and by the package."""
-    return {"number": replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None), "effective": made}
-
-
 def replicate(cell: str, seed: int) -> Iterator[Row]:
     """One data set: a row for each way."""
     n_clusters, shares, n_models, design = SETTINGS[cell]
@@ -101,7 +96,8 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
     errors = np.sqrt(np.square(factor).sum(axis=1))
     # As max-t of the package: draws say how t statistics with normal tails depend on each other.
     critical = np.quantile(np.abs(normal[:, : factor.shape[1]] @ (factor.T / errors)).max(axis=1), 0.95)
-    for way, covariance in ways(made).items():
+    number = replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None)
+    for way, covariance in {"number": number, "effective": made}.items():
         z = np.abs(covariance.tails(pairs).to_normal(pairs @ estimate / errors))
         try:
             names = [str(j) for j in range(n_models)]

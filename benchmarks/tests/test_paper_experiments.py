@@ -174,24 +174,3 @@ def test_the_tables_of_the_docs_are_those_of_the_stored_results(paper):
         assert f"results/paper_{name}.csv" in page
         with (paper.report.FOLDER / f"paper_{name}.csv").open(encoding="utf-8", newline="") as file:
             assert list(csv.reader(file)) == paper.report.lines_of(name)
-
-
-def test_tables_are_written_without_the_real_data_but_for_the_one_that_needs_them(paper, tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("DMLRANK_DATA", raising=False)
-    monkeypatch.setattr(paper.report, "FOLDER", tmp_path)
-    paper.report.write_tables()
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"paper_{name}.csv" for name in paper.report.TABLES if name != "arena"
-    }
-    assert "paper_arena.csv" in capsys.readouterr().out
-
-
-@pytest.mark.skipif(not os.environ.get("DMLRANK_DATA"), reason="DMLRANK_DATA names no folder with real data")
-def test_real_data_have_the_papers_numbers_of_comparisons_and_gpt_4_is_first(paper):
-    assert len(paper.mt_bench.majority_votes()) == 2396
-    rows = pd.DataFrame(paper.arena.run((0, "described", paper.arena.PAPERS), small=True))
-    rows["score"] = rows["score"].astype(float)
-    best = rows.loc[rows.groupby(["functional", "estimator"])["score"].idxmax(), "model"]
-    assert (best == "gpt-4").all()
-    widths = rows.astype({"half_width": float}).groupby("estimator")["half_width"].mean()
-    assert widths["plugin"] < widths["debiased"] / 20

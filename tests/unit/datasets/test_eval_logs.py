@@ -184,6 +184,9 @@ def test_a_complete_log_is_taken_before_one_that_ended_early(tmp_path):
     table = dr.datasets.read_log(tmp_path)
     assert table["score"].tolist() == [1.0]
     assert any("b.eval" in note for note in table.attrs["report"]["notes"])
+    whole = HEADER | {"eval": about | {"dataset": {"samples": 2}}}
+    assert not dr.read_log(eval_file(tmp_path / "whole" / "a.eval", whole)).attrs["report"]["notes"]
+    (tmp_path / "whole" / "a.eval").unlink()
     failed = about | {"model": "other", "dataset": {"samples": 3}}
     eval_file(tmp_path / "c.eval", HEADER | {"status": "error", "eval": failed}, one_sample())
     notes = dr.datasets.read_log(tmp_path).attrs["report"]["notes"]
