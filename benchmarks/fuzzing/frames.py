@@ -1,4 +1,4 @@
-"""Frames with odd cells, types, names and indexes, in memory of several libraries; and prompts without votes."""
+"""Frames with odd cells, types, names and indexes."""
 
 from __future__ import annotations
 
@@ -86,29 +86,11 @@ def random_call(rng: Generator) -> tuple[str, dict[str, Any]]:
     return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
 
 
-def another_kind(rng: Generator, frame: pd.DataFrame) -> Any:
-    """The frame, sometimes in polars or Arrow memory, where these are installed and can hold it."""
-    kind = choice(rng, [None, None, None, "polars", "pyarrow"])
-    if kind is None:
-        return frame
-    try:
-        if kind == "polars":
-            import polars
-
-            return polars.from_pandas(frame)
-        import pyarrow
-
-        return pyarrow.Table.from_pandas(frame)
-    except Exception:  # not installed, or a column that this memory cannot hold
-        return frame
-
-
 def odd_frames(rng: Generator, watch: Watch, folder: str) -> None:
     """Fit odd frames with odd options; the frame stays as it was, and the counts are those of its rows."""
     frame, (formula, options) = random_frame(rng), random_call(rng)
     before = frame.copy(deep=True)
-    data = another_kind(rng, frame)
-    results = watch.ask("dml_rank", dr.dml_rank, formula, data, **in_objects(options))
+    results = watch.ask("dml_rank", dr.dml_rank, formula, frame, **in_objects(options))
     pd.testing.assert_frame_equal(frame, before)
     if results is not None:
         check_result(watch, results)
