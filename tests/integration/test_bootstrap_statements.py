@@ -12,8 +12,6 @@ from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
 from dmlrank.fit.fit_covariance import multiplier_bootstrap
 from dmlrank.inference.bootstrap_and_max_t import MultiplierBootstrap
 
-from ..support import needs
-
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 
 FORMULA = "winner ~ 1 | model_a + model_b"
@@ -126,16 +124,6 @@ def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
     tidy, normal = few.bootstrap("webb").tidy(), few.tidy()
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.bootstrap("webb").conf_int())
     np.testing.assert_allclose(tidy["p_value"], normal["p_value"], rtol=0.1)
-
-
-@needs("matplotlib")
-def test_a_forest_plot_is_as_wide_as_the_intervals_of_the_bootstrap(few):
-    intervals = few.bootstrap("webb").conf_int()
-    low, high = few.bootstrap("webb").plot().get_xlim()
-    assert low < intervals["lower"].min()
-    assert high > intervals["upper"].max()
-    sheet = few.bootstrap("webb").plot("sheet", top=3)
-    assert "webb bootstrap" in sheet.axes[0].get_title()
 
 
 def test_the_view_has_the_methods_that_hold_and_no_others(few):

@@ -387,25 +387,3 @@ def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
     assert results.by("half").groups == ["rest", "odd one"]
-
-
-def test_reversals_of_groups_are_those_of_their_comparison():
-    rng = np.random.default_rng(0)
-    task, model = (part.ravel() for part in np.indices((200, 3)))
-    lead = np.where(task % 2, 1, -1) * (model == 0) + 0.1 * (model == 1)
-    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "area": np.array(["x", "y"])[task % 2]})
-    table["score"] = lead + rng.normal(size=600)
-    fits = [
-        dr.dml_rank("score ~ 1 | model", part, context="task", rng=0)
-        for part in (table, *(table[table["area"] == name] for name in "xy"))
-    ]
-    groups = fits[0].by("area")
-    found, apart = groups.reversals(), dr.compare(x=fits[1], y=fits[2], independent=True).reversals()
-    columns = ["model", "other", "above_in", "below_in"]
-    assert (
-        found[columns].sort_values(columns).to_numpy().tolist()
-        == apart[columns].sort_values(columns).to_numpy().tolist()
-    )
-    np.testing.assert_allclose(found["gap_above"].abs().max(), apart["gap_above"].abs().max(), rtol=1e-9)
-    assert (found["p_adjusted"] < 0.05).sum() == 2
-    assert set(found[found["p_adjusted"] < 0.05][["model", "other"]].to_numpy().ravel()) == {"a", "b", "c"}

@@ -537,25 +537,6 @@ def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, 
     assert message in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def months(tmp_path_factory):
-    """Stored results of two months."""
-    folder = tmp_path_factory.mktemp("months")
-    for name, seed in (("february", 1), ("march", 2)):
-        month = dr.datasets.simulate_arena(n=1500, rng=seed)
-        dr.dml_rank(FORMULA, month, functional="borda", rng=0).to_json(str(folder / f"{name}.json"))
-    return [str(folder / f"{name}.json") for name in ("february", "march")]
-
-
-def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    page = tmp_path / "months.html"
-    assert main(["report", *months, "--independent", "--out", str(page)]) == 0
-    assert "Changes of Scores from february" in page.read_text(encoding="utf-8")
-    assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
-    assert "--independent is about several results" in capsys.readouterr().err
-
-
 def test_a_check_is_written_as_text_page_and_json(csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}

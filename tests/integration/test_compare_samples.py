@@ -9,7 +9,6 @@ from scipy.stats import chi2
 
 import dmlrank as dr
 from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality
 
 from ..support import COVARIANCES, draw_with_groups, simulated_votes
 
@@ -316,37 +315,6 @@ def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, ran
         dr.compare(a=a, b=renamed).changes()
 
 
-def preferences(log_odds):
-    """Category probabilities, (n, K, K, 2), of log-odds, (n, K, K)."""
-    share = 1 / (1 + np.exp(-log_odds))
-    return np.stack([share, 1 - share], axis=-1)
-
-
-def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
-    """Scores of five models, restricted to three of them, against the scores of these three models alone."""
-    rng = np.random.default_rng(0)
-    n, common = 50, [0, 2, 3]
-    scores = rng.normal(size=(n, 5))
-    additive = scores[:, :, None] - scores[:, None, :]
-    skewed = rng.normal(size=(n, 5, 5))
-    other_odds = additive + (skewed - skewed.transpose(0, 2, 1)) / 2
-    weights = CategoryWeights.half(2)
-
-    def levelled(functional, log_odds, chosen):
-        mu = preferences(log_odds[:, chosen][:, :, chosen])
-        values = functional.bind(weights=weights).value(mu).mean(axis=0)
-        values = values[[chosen.index(j) for j in common]]
-        return values - values.mean()
-
-    def gap(functional, log_odds):
-        return np.abs(levelled(functional, log_odds, list(range(5))) - levelled(functional, log_odds, common)).max()
-
-    assert gap(BradleyTerry(), additive) < 1e-12
-    assert gap(BradleyTerry(), other_odds) > 0.01
-    for functional in (Borda(), RankCentrality(), Dominance()):
-        assert gap(functional, additive) > 1e-3
-
-
 def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     frames = [frame.assign(user=np.arange(500) % 4) for frame in months.values()]
     kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}, "functional": "borda", "propensity": "marginal"}
@@ -359,27 +327,6 @@ def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     with pytest.raises(HypothesisError):
         side.test_unchanged()
     assert any("There is no joint test of all changes" in note for note in side.summary().notes)
-
-
-def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
-    """It has votes in both samples, in one of them too few on each of its pairs."""
-    (feb_votes, mar_votes), rare = months.values(), "model-3"
-    has_rare = feb_votes[["model_a", "model_b"]].eq(rare).any(axis=1)
-    few = feb_votes[~has_rare | (has_rare.cumsum() <= 3)]
-    formula = "winner ~ 1 | model_a + model_b"
-    feb = rank(few, formula, min_labels=5, apart=0, position_bias=False)
-    mar = rank(mar_votes, formula, min_labels=5, apart=0, position_bias=False)
-    assert feb.diagnostics.models_dropped == (rare,)
-    news = dr.compare(feb, mar, independent=True).summary().notes[0]
-    assert f"Ranked only in 'mar': {rare} (score {mar.params[rare]:.3f}, rank set " in news
-    assert "; feb: 3 votes, too few on its pairs)." in news
-    assert "New in" not in news
-    back = dr.compare(mar, feb, independent=True).summary().notes[0]
-    assert f"Ranked only in 'mar': {rare}" in back
-    assert "Gone in" not in back
-    feb = rank(few, formula, min_labels=1, min_votes=4)
-    mar = rank(mar_votes, formula, min_labels=1)
-    assert "; feb: fewer than 4 votes)." in dr.compare(feb, mar, independent=True).summary().notes[0]
 
 
 def test_months_whose_identifiers_repeat_are_named_as_the_same_prompts():

@@ -36,26 +36,6 @@ def test_names_of_candidates(name):
         assert set(fit(data).design(30, candidate=name).sample(rng=0)["m"]) == {name}
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda text: fit(estimator=text),
-        lambda text: dr.dml_rank(f"{text} ~ 1 | m", SCORES, context="q"),
-        lambda text: fit().t_test(text),
-        lambda text: fit().by(text),
-        lambda text: dr.read_log(text),
-        lambda text: dr.read_json(text),
-        lambda text: dr.datasets.read_mt_bench(text),
-        lambda text: dr.dml_rank(OF_VOTES, VOTES.assign(winner=VOTES.winner.where(VOTES.index != 3, text)), rng=0),
-    ],
-)
-def test_long_texts_are_not_repeated_as_a_whole(call):
-    for length in (300, 100_000):
-        with pytest.raises(dr.DmlrankError) as caught:
-            call("z" * length)
-        assert len(str(caught.value)) < 10_000
-
-
 # A stored result knows the lost runs of candidate and baseline, also where other models lost more: it decides as the
 # file does where they lost none, and not where they lost some.
 @pytest.mark.parametrize("seed", range(2))

@@ -93,32 +93,6 @@ def test_summary_and_plan_agree_on_what_as_many_prompts_again_would_show(result)
     assert labels == pytest.approx(1200, rel=0.3)
 
 
-@pytest.mark.parametrize(("n_new", "budget"), [(300, 500), (1200, 300)])
-def test_a_plan_for_new_prompts_predicts_the_fit_of_all_rows(n_new, budget):
-    """One fit of all rows with the propensity of each round weights every prompt equally, also where labels are few."""
-    rng, old = np.random.default_rng(1), votes(800, 0.3, 11).assign(propensity=1 / 12)
-    options = {"propensity": "propensity", "min_labels": 1}
-    res = fit(old, **options)
-    prompts = votes(n_new, 0.3, 12)[["question_id"]]
-    plan, alone = (res.design(budget, newdata=prompts, from_scratch=scratch) for scratch in (False, True))
-    share = n_new / (n_new + 800)
-    together = (1 - share) ** 2 * res.cov_params() + share**2 * alone.cov_params()
-    np.testing.assert_allclose(plan.cov_params(), together, atol=1e-9)
-    said = r"error of (\w): ([\d.]+) from the new prompts alone, ([\d.]+) together .* own round \(the fit: ([\d.]+)\)"
-    model, *errors = re.search(said, " ".join(str(plan).split())).groups()
-    stated = [alone.std_errors[model], plan.std_errors[model], res.bse[model]]
-    np.testing.assert_allclose(np.array(errors, dtype=float), stated, atol=6e-4)
-    drawn = plan.sample(rng=2)
-    skill = pd.Series([0.3, 0.0, -0.8, -1.2], index=MODELS)
-    wins = rng.random(len(drawn)) < expit(drawn["model_a"].map(skill) - drawn["model_b"].map(skill))
-    drawn["winner"] = np.where(drawn["model_a"].isna(), None, np.where(wins, "model_a", "model_b"))
-    both = fit(pd.concat([old, drawn]), **options)
-    np.testing.assert_allclose(plan.std_errors, both.bse, rtol=0.15)
-    is_worse = bool((plan.std_errors > res.bse).any())
-    assert is_worse == (n_new > 1000)
-    assert ("mixture_propensity" in str(plan)) == is_worse
-
-
 def number(text, pattern):
     return int(re.search(pattern, text)[1].replace(",", ""))
 

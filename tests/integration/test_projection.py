@@ -18,7 +18,6 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
-from dmlrank.options import in_objects
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -146,27 +145,6 @@ def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):
     with pytest.raises(dr.exceptions.HypothesisError):
         projection.t_test("x0: m0 + x0: m1 + x0: m2 + x0: m3")
     assert projection.test_terms().loc["x0", "df"] == K - 1
-
-
-@pytest.mark.parametrize("clustered", [False, True])
-def test_projections_of_scores_on_groups_have_about_the_limits_of_the_groups(clustered):
-    task, model = (places.ravel() for places in np.indices((80, 3)))
-    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "suite": task // 2})
-    score = (np.random.default_rng(3).random(240) < 0.9).astype(float)
-    table = table.assign(kind=np.where(task < 10, "few", "so"), score=score)
-    options = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}} if clustered else {}
-    res = dr.dml_rank("score ~ C(kind) | model", table, **in_objects({"context": "task", "rng": 0, **options}))
-    groups, means = res.by("kind"), res.by("~ 0 + C(kind)")
-    assert means.joint.covariance.df == groups.joint.covariance.df == (4 if clustered else 9)
-    for name, limits in means.conf_int(method="none").groupby(level=0):
-        of_group = groups.conf_int(method="none").loc[name.split("[")[1].rstrip("]")].to_numpy()
-        np.testing.assert_allclose(limits, of_group, atol=0.08 if "few" in name else 0.02)
-    # Without another function of the prompt, a constant has the scores of the fit.
-    alone = res.by("~ 1").conf_int(method="none").to_numpy()
-    np.testing.assert_allclose(alone, res.conf_int(method="none"), atol=1e-9)
-    bands = res.by("~ C(kind)").bands("kind", models=["a"]).set_index("kind")
-    assert (bands["upper"] > bands["estimate"]).all()
-    assert (bands["lower"] < bands["estimate"]).all()
 
 
 def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):

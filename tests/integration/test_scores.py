@@ -569,33 +569,6 @@ def plan_files(tmp_path, capsys):
 OF_RUNS = ["--context", "task", "--run", "run"]
 
 
-def test_the_command_line_fits_the_runs_of_a_plan(tmp_path, capsys):
-    (log, csv, plan, every), printed = plan_files(tmp_path, capsys)
-    assert f"dmlrank fit '{FORMULA}' RUNS --context task --run run --propensity {plan}" in printed
-    budget = ["--budget", "90", "--candidate", "m03", "--missing", "0"]
-    assert main(["design", FORMULA, str(log), *OF_RUNS, *budget]) == 0
-    assert "RUNS --context task --run run --missing 0 --propensity" in capsys.readouterr().out
-    out = str(tmp_path / "fit.json")
-    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), "--out", out]) == 0
-    res = fit(pd.read_csv(log), run="run")
-    table, planned = pd.read_csv(every), res.design(90, candidate="m03")
-    expected = fit(table, run="run", propensity=planned)
-    np.testing.assert_allclose(dr.read_json(out).params, expected.params, rtol=1e-12)
-    question = ["--candidate", "m03", "--baseline", "m02", "--margin", "0.5"]
-    assert main(["gate", FORMULA, str(every), *OF_RUNS, "--propensity", str(plan), *question]) == 0
-    difference = expected.params["m03"] - expected.params["m02"]
-    assert f"difference {difference:.3f}" in capsys.readouterr().out
-    assert main(["fit", FORMULA, str(every), *OF_RUNS, "--propensity", str(csv)]) == 1
-    assert "--out plan.json" in capsys.readouterr().err
-    assert main(["fit", FORMULA, str(every), *OF_RUNS]) == 1
-    assert "missing='common' is wrong then" in capsys.readouterr().err
-    unequal = pytest.warns(IntervalWarning, match="different shares of their runs")
-    with unequal, pytest.warns(IntervalWarning, match="prompts that it preferred"):
-        fit(table, run="run", missing="common")
-    with pytest.raises(OptionError, match="also those that were not drawn"):
-        fit(table, run="run", missing=0.0, propensity=planned)
-
-
 def test_planned_runs_without_a_score_are_refused(tmp_path, capsys):
     (_, csv, plan, every), _ = plan_files(tmp_path, capsys)
     table, planned = pd.read_csv(every), pd.read_csv(csv)

@@ -83,17 +83,6 @@ def test_whole_numbers_that_no_float_holds(battles):
         dr.dml_rank(FORMULA, battles, **in_objects(QUICK))
 
 
-def test_few_clusters_do_not_matter_where_no_learner_uses_folds(battles):
-    battles["topic"] = np.arange(300) % 3
-    options = {**QUICK, "n_folds": 5, "cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
-    mu = np.full((300, 8, 8, 4), 0.25)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        given = dr.dml_rank(FORMULA, battles, **in_objects({"mu": mu, **options}))
-        assert given.update(n_folds=2).params.equals(given.params)
-    assert not any("n_folds" in message for message in given.diagnostics.warnings)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("n_clusters", "propensity"), [(4, "estimate"), (3, "marginal")])
 def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, battles):

@@ -163,23 +163,6 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     assert kinds.cells.n_votes.sum() == n
 
 
-@pytest.mark.parametrize("n_items", [3, 2000], ids=["few possible labels", "many more possible labels than contexts"])
-def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items):
-    """Labels of three models that lie far apart among the codes of 2,000 models are the same kinds."""
-    rng = np.random.default_rng(3)
-    n = 200
-    position = rng.integers(3, size=n)
-    opponent = (position + rng.integers(1, 3, size=n)) % 3
-    item = np.array([0, n_items // 2, n_items - 1])
-    label, fold = rng.integers(C, size=n), rng.integers(2, size=n)
-    data = make_data(np.arange(n), item[position], item[opponent], label, n_items=n_items, n_categories=C)
-    kinds = find_identical_contexts(data, fold)
-    _, expected = np.unique(np.stack([fold, position, opponent, label]), axis=1, return_inverse=True)
-    np.testing.assert_array_equal(kinds.kind, expected.reshape(-1))
-    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
-    np.testing.assert_array_equal(kinds.cells.first[kinds.row], data.cells.first)
-
-
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
     kinds = mu_by_fold(mu).identical_contexts(data)
