@@ -209,27 +209,6 @@ def test_scores_that_are_other_quantities_have_no_changes(fitted, changes, reaso
     assert isinstance(side.reversals(), pd.DataFrame)
 
 
-RING = np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1, 0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [({"edge_weights": "counts"}, "edge_weights is 'equal' and 'counts'"), ({"graph": RING}, "5 pairs of models are")],
-)
-@pytest.mark.long
-def test_samples_with_other_pairs_are_compared_on_the_common_ones(fitted, changes, reason):
-    a, b = fitted["a"], fitted["b"].update(**changes)
-    with pytest.raises(OptionError, match=reason):
-        dr.compare(a=a, b=b).changes()
-    side = dr.compare(a=a, b=b, independent=True)
-    n_pairs = 5 if "graph" in changes else 10
-    assert f"computed on the {n_pairs} pairs of 5 models" in side.summary().notes[1]
-    common = {"graph": changes.get("graph", "observed"), "edge_weights": "equal"}
-    expected = dr.compare(a=a.update(**common), b=b.update(**common), independent=True)
-    assert expected.basis == ""
-    pd.testing.assert_frame_equal(side.changes(), expected.changes())
-
-
 def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, rank):
     (feb_votes, mar_votes), gone = months.values(), "model-3"
     feb_votes = feb_votes[(feb_votes["model_a"] != gone) & (feb_votes["model_b"] != gone)]

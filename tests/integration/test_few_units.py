@@ -290,35 +290,6 @@ def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
     assert set(messages) == set(res.diagnostics.warnings)
 
 
-def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
-    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
-    with pytest.raises(dr.exceptions.OptionError, match=r"only 13 contexts.*leave context= out.*'worker'"):
-        dr.dml_rank(VOTES, crowd, **in_objects({"context": "prompt", **by_worker}))
-    without = crowd.drop(columns="prompt")
-    assert dr.dml_rank(
-        VOTES, without, **in_objects({"rng": 0, "min_labels": 1, **by_worker})
-    ).estimates.covariance.n_clusters == (60,)
-    found = dr.check(VOTES, crowd, context="prompt")
-    assert any("only 13 prompts" in text and "'groups': 'worker'" in text for text in found.problems)
-    without = dr.check(VOTES, crowd.drop(columns="worker"), context="prompt")
-    assert any("only 13 prompts" in text and "annotators" not in text for text in without.problems)
-    assert not any("only 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
-
-
-def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
-    found = r"{:,} rows are about {:,} prompts \(values of 'prompt'\).*not for new ones; {}"
-    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
-    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), 13, "collect votes on more prompts")):
-        res = dr.dml_rank(VOTES, crowd, **in_objects({"rng": 0, "min_labels": 1, **by_worker}))
-    for text in (res.summary().as_text(), res.report()):
-        assert "hold for these 13 prompts, not for new ones" in " ".join(text.split())
-    assert not res.diagnostics.doubts
-    assert any("about 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
-    many = crowd.assign(prompt=np.arange(len(crowd)) // 3)
-    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), len(many) // 3, "context='prompt'")):
-        dr.dml_rank(VOTES, many, rng=0, pairs=dr.Pairs(min_labels=1))
-
-
 def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():
     rng, n, names = np.random.default_rng(2), 2000, np.array([f"m{j}" for j in range(12)])
     first = rng.integers(12, size=n)

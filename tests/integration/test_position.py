@@ -144,16 +144,3 @@ def test_orders_out_of_balance_do_not_shrink_the_position_effect(share_first):
     found = dr.dml_rank(FORMULA, votes, functional="bt", position_bias=False, rng=0, n_jobs=1).diagnostics
     # The model shown first wins 60 of 100, by 0.2 more than the other.
     assert abs(found.position_effect - 0.2) < 2.5 * found.position_effect / found.position_z < 0.12
-
-
-@pytest.mark.parametrize("share_first", [0.5, 0.9])
-@pytest.mark.filterwarnings("ignore:display order:dmlrank.DmlrankWarning")
-def test_a_fit_that_ignores_order_says_which_scores_that_touches(share_first):
-    fit = dr.dml_rank(FORMULA, uneven_votes(0.15, share_first), position_bias=False, rng=0)
-    said = " ".join(fit.explain().split())
-    balanced = "when second; every model is shown first in about half of its labels, so that this favours none of them."
-    assert (balanced in said) == (share_first == 0.5)
-    assert ("half of their labels, so that scores contain part of this: d, " in said) == (share_first == 0.9)
-    assert {name for name, _ in fit.diagnostics.uneven_orders} == set("abcd" * (share_first == 0.9))
-    without = dr.dml_rank(FORMULA, uneven_votes(0.0, share_first), position_bias=False, rng=0)
-    assert "half of" not in without.explain()

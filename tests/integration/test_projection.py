@@ -237,16 +237,3 @@ def test_the_unit_of_a_feature_changes_the_unit_of_its_coefficient_alone(rank, d
         expected, found = getattr(one, numbers), getattr(other, numbers)
         np.testing.assert_allclose(found.loc["x0"] * unit, expected.loc["x0"], rtol=1e-9)
         np.testing.assert_allclose(found.loc["Intercept"], expected.loc["Intercept"], rtol=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1e-120, 1e200])
-def test_units_in_which_squares_overflow_are_refused(rank, draw_battles, unit):
-    battles = draw_battles(np.random.default_rng(0), 100, 3, 3).frame
-    results = rank(
-        battles.assign(x0=battles["x0"] * unit),
-        "winner ~ x0 | model_a + model_b",
-        tune={"n_estimators": 2},
-        propensity="marginal",
-    )
-    with pytest.raises(FormulaError, match="another unit"):
-        results.by("~ x0")

@@ -31,18 +31,6 @@ def fitted(battles):
     return dr.dml_rank(FORMULA, battles, **in_objects({"adjust": ADJUST, **OPTIONS}))
 
 
-def swapped(battles):
-    """The same battles with the two answers in the other order."""
-    other = battles.rename(columns={"model_a": "model_b", "model_b": "model_a"})[list(battles)]
-    other["winner"] = battles["winner"].map({"model_a": "model_b", "model_b": "model_a", "tie": "tie"})
-    return other.assign(log_length=-battles["log_length"], headers=-battles["headers"])
-
-
-def same_scores(first, second, rtol=1e-9):
-    np.testing.assert_allclose(first.params, second.params[first.models], rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(first.bse, second.bse[first.models], rtol=100 * rtol)
-
-
 # --- what is estimated --------------------------------------------------------------------------------------------
 
 
@@ -84,19 +72,6 @@ def test_rank_changes_hold_jointly(fitted):
 
 
 # --- what does not change the estimates ---------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_order_of_the_answers_does_not_matter(battles):
-    # Estimated propensities describe which of the two answers was shown first, too.
-    options = OPTIONS | {"propensity": "marginal", "adjust": ADJUST}
-    fitted = dr.dml_rank(FORMULA, battles, **in_objects(options))
-    same_scores(fitted, dr.dml_rank(FORMULA, swapped(battles), **in_objects(options)), rtol=1e-6)
-    half = battles.copy()
-    half.iloc[::2] = swapped(battles).iloc[::2]
-    again = dr.dml_rank(FORMULA, half, **in_objects(options))
-    same_scores(fitted, again, rtol=1e-6)
-    np.testing.assert_allclose(fitted.style.params, again.style.params, rtol=1e-6)
 
 
 # --- options and methods ------------------------------------------------------------------------------------------

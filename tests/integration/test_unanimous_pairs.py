@@ -202,20 +202,6 @@ def test_shares_stay_between_zero_and_one():
     assert result.estimates.shares.max() <= 1
 
 
-@pytest.mark.long
-def test_variances_of_rounding_are_zero_and_stored():
-    data = dr.datasets.simulate_arena(n=800, rng=0)
-    # A constant, but for the rounding of sums.
-    constant = Custom(lambda mu: 0.1 + 1e-17 * mu[..., 0].sum(axis=2), interior=False)
-    result = dr.dml_rank(PLAIN, data, functional=constant, pairs=dr.Pairs(min_labels=1), rng=0)
-    assert (result.bse == 0).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        limits = result.bootstrap("webb").conf_int()
-    assert (limits.lower == limits.upper).all()
-    assert dr.read_json(result.to_json()).bse.tolist() == result.bse.tolist()
-
-
 def test_tiny_propensities_leave_other_models_alone():
     data = dr.datasets.simulate_arena(n=1200, rng=0).assign(p=1 / 56)
     data.loc[data.index[:1], "p"] = 1e-9

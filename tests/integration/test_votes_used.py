@@ -285,20 +285,6 @@ def test_many_votes_are_not_left_out(odd_rows):
     assert "Rows that compare a model with itself: 63 rows" in dr.check(PLAIN, itself).errors[0]
 
 
-def test_warnings_about_few_labels_name_weights_and_order():
-    votes = draw_votes(np.full((8, 8), 8) * ~np.eye(8, dtype=bool), 1)
-    gap = votes["model_a"].str[1:].astype(int) - votes["model_b"].str[1:].astype(int)
-    won = np.random.default_rng(0).random(len(votes)) < 1 / (1 + np.exp(-0.6 * gap))
-    votes["winner"] = np.where(won, "model_a", "model_b")
-    with pytest.warns(dr.DmlrankWarning, match=r"edge_weights='counts'\) gives.*position_bias=False joins both"):
-        rank(votes, min_labels=1, position_bias=True, n_folds=5)
-    with pytest.warns(
-        dr.DmlrankWarning,
-        match=r"a larger floor, learning=Learning\(floor=...\), bounds their influence$|has no such bias$",
-    ):
-        rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")
-
-
 def test_check_says_what_settings_cost(rare):
     rare[3, 0], rare[0, 3] = 12, 12
     votes = draw_votes(rare)

@@ -3,7 +3,6 @@
 import threading
 from threading import Event, Thread
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -101,15 +100,6 @@ def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
         with computing_with(n_jobs):
             jobs.append(split_jobs(500_000, n_boosters))
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
-
-
-def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
-    """Without the package's setting, LightGBM would print that no further splits are possible."""
-    x = np.zeros((40, 1))
-    data = [lgb.Dataset(x, np.arange(40) % 2, params={"verbosity": -1}).construct() for _ in range(2)]
-    boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, dataset) for dataset in data]
-    assert list(in_order(lambda booster: booster.update(), boosters, 2)) == [True, True]
-    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("limit", [1, 40, 10**6])

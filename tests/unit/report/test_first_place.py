@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import string
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.inference.ranks import abbreviate_letters
 
 from ...support import optional, simulated_votes
 
@@ -183,19 +181,3 @@ def test_pairs_separated_are_those_without_a_common_letter(result):
     groups = result.ranks()["group"].tolist()
     apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
     assert f"{apart} of 28 pairs are told apart" in text
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_shortened_groups_can_be_written_out_again(seed):
-    rng = np.random.default_rng(seed)
-    alphabet = string.ascii_lowercase + string.ascii_uppercase
-    for names, between in ((alphabet, ""), ([str(n) for n in range(1, 80)], ",")):
-        chosen = [name for name in names if rng.uniform() < 0.7] or [names[0], names[1]]
-        short = abbreviate_letters(between.join(chosen))
-        parts = short.split(",") if between else re.findall(r"\w-\w|\w", short)
-        written = []
-        for part in parts:
-            first, _, last = part.partition("-")
-            written += names[names.index(first) : names.index(last or first) + 1]
-        assert written == chosen
-        assert len(short) <= len(between.join(chosen))

@@ -10,7 +10,6 @@ from scipy.stats import binomtest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
-from dmlrank.options import in_objects
 from dmlrank.plotting.diagnostic_charts import reliability_curve
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -178,15 +177,6 @@ def test_overlap_draws_the_distribution_of_the_propensities(result):
     assert sum(bar.get_height() for bar in axes.patches) == pytest.approx(1)
     assert f"{result.diagnostics.propensity_floored:,} (" in axes.get_title()
     assert f"smallest {pi[0]:.3g}" in axes.get_title()
-
-
-def test_equal_propensities_are_one_bar(battles):
-    options = {"context": "question_id", "propensity": "known", "min_labels": 1, "rng": 0}
-    axes = dr.dml_rank("winner ~ 1 | model_a + model_b", battles.assign(known=0.02), **in_objects(options)).plot(
-        "overlap"
-    )
-    assert sorted(bar.get_height() for bar in axes.patches)[-1] == 1
-    assert "none is clipped" in axes.get_title()
 
 
 @pytest.mark.long
