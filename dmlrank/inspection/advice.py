@@ -60,14 +60,10 @@ warning, pairs, weak: The graph has {weak} with fewer than {requirement}. The co
   such pairs out.
 warning, pairs, incomplete: Only {compared:,} of {pairs:,} pairs are compared. A score of functional='borda' then
   depends on how strong the opponents of the model are. | functional='bt' takes the opponents into account.
-warning, pairs, one order: Pairs shown in one order only: {number}. Without labels in the other order a pair is not
-  compared. | If display order does not matter, position_bias=False counts both orders together.
 warning, labels, rare: These labels have fewer than {few} votes each: {labels}. A learner cannot predict when they are
   chosen. | categories={{label: meaning}} can merge them with other labels.
 warning, labels, no wins: No label says that the model shown {meaning} wins. | Check whether every label is read as it
   is meant.
-warning, labels, numbers: The labels are the numbers 1 and 0. They are read as: 1 = the model shown first wins, 0 = the
-  model shown second wins. | Pass categories= if they mean something else.
 warning, columns, same prompts: {number:,} of the contexts repeat a value of {name!r} under another {context}. | If
   these are the same prompt, their votes are not independent. context={name!r} joins them; clusters of {name!r} allow
   for the dependence, too.
@@ -77,11 +73,11 @@ warning, order, position: There is a position effect: the model shown first wins
   display orders of every pair count equally (p {p}). | {consequence}
 warning, clusters, few prompts: There are only {prompts} prompts. With {few} prompts or fewer standard errors are too
   small on average, however many votes there are. | {advice}.
-warning, clusters, few: There are only {number} clusters in {name!r}. With {few} clusters or fewer standard errors are
+warning, clusters, few: There are only {clusters} clusters in {name!r}. With {few} clusters or fewer standard errors are
   too small on average. | Use a finer grouping if it keeps dependent votes together.
-warning, clusters, uneven: The {number:,} clusters in {name!r} tell no more than {effective:.1f} of one size, because
-  the largest has {largest}. With fewer than {few}, intervals hold only roughly. | Use a column with more even clusters
-  if it keeps dependent votes together.
+warning, clusters, uneven: The {clusters:,} clusters in {name!r} tell no more than {effective:.1f} of one size, because
+  the largest has {largest:,} {of}. With fewer than {few}, intervals hold only roughly. | Use a column with more even
+  clusters if it keeps dependent votes together.
 """
 _PROBLEMS = {fact.modes[2]: fact for fact in read_facts(_LIST)["Problems"]}
 # What was found, advice, severity, frame.
@@ -174,8 +170,6 @@ def _of_pairs(c: Check) -> Iterator[Problem]:
         yield _problem("weak", weak=counted(n_weak, "pair"), requirement=requirement)
     if n["pairs_compared"] < n_pairs and n["components"] == 1:
         yield _problem("incomplete", compared=n["pairs_compared"], pairs=n_pairs)
-    if ordered and n["pairs_in_one_order"]:
-        yield _problem("one order", number=n["pairs_in_one_order"])
 
 
 def _of_labels(c: Check) -> Iterator[Problem]:
@@ -189,8 +183,6 @@ def _of_labels(c: Check) -> Iterator[Problem]:
     for meaning in ("first", "second"):
         if not labels["read_as"].isin([meaning, "the model that wins"]).any():
             yield _problem("no wins", meaning=meaning)
-    if len(labels) and {*labels.index} <= {"0", "1"}:
-        yield _problem("numbers")
 
 
 def _of_order(c: Check) -> Iterator[Problem]:
@@ -214,39 +206,37 @@ def _of_order(c: Check) -> Iterator[Problem]:
 def _of_clusters(c: Check) -> Iterator[Problem]:
     for name, row in c.clusters.iterrows():
         if row["clusters"] <= FEW_CLUSTERS:
-            yield _problem("few", number=row["clusters"], name=name, few=FEW_CLUSTERS)
+            yield _problem("few", few=FEW_CLUSTERS, name=name, **row)
         elif row["effective"] < FEW_EFFECTIVE:
-            largest, effective = f"{row['largest']:,} {row['of']}", row["effective"]
-            number = row["clusters"]
-            yield _problem("uneven", number=number, name=name, effective=effective, largest=largest, few=FEW_EFFECTIVE)
+            yield _problem("uneven", few=FEW_EFFECTIVE, name=name, **row)
 
 
 def _better_settings(c: Check) -> Iterator[Problem]:
-    """Recommend other settings, where the user's leave out many votes or have large errors, and connect the models."""
-    table = c.settings
-    if not table["chosen"].any() or table["se_largest"][table["chosen"]].isna().all():
-        return
-    requested, current = table.index[table["chosen"]][0], table[table["chosen"]].iloc[0]
-    place = recommended_row(table, requested)
-    best, asked = table.iloc[place], table.index[place]
-    compared = zip(table.index.names, asked, requested, strict=True)
-    changes = ", ".join(f"{name}={repr(to) if isinstance(to, str) else to}" for name, to, old in compared if to != old)
-    if changes and np.isfinite(best["se_largest"]):
+    if (asked := recommended_settings(c.settings)) is not None:
+        table = c.settings
+        current, best, requested = (
+            table[table["chosen"]].iloc[0],
+            table.loc[[asked]].iloc[0],
+            table.index[table["chosen"]][0],
+        )
+        compared = zip(["position_bias", "min_labels", "edge_weights"], asked, requested, strict=True)
+        changes = [f"{name}={repr(to) if isinstance(to, str) else to}" for name, to, old in compared if to != old]
         yield _problem(
             "settings",
             used=100 * current["share"],
             error=current["se_largest"],
-            changes="pairs='arena'" if asked == (False, 1, "counts") else changes,
+            changes="pairs='arena'" if asked == (False, 1, "counts") else ", ".join(changes),
             share=100 * best["share"],
             largest=best["se_largest"],
             asks=f" and ask {AS_MET}" * (asked[2] == "counts" != requested[2]),
         )
 
 
-def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
-    """Return the place of the recommended settings."""
-    good = (table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)
-    changes = pd.Series([sum(a != b for a, b in zip(row, chosen, strict=True)) for row in table.index], table.index)
-    error = table["se_largest"].fillna(np.inf)
-    ranked = table.assign(place=range(len(table)), bad=~good, changes=changes.where(good, 0), error=error, all=changes)
-    return int(ranked.sort_values(["bad", "changes", "error", "all"], kind="stable")["place"].iloc[0])
+def recommended_settings(table: pd.DataFrame) -> tuple[bool, int, str] | None:
+    """Return good settings with the fewest changes of the chosen ones; None where these are good, or apart, or none."""
+    chosen = table[table["chosen"]]
+    good = table[(table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)]
+    if chosen["se_largest"].isna().all() or good.empty or good["chosen"].any():
+        return None
+    changes = [sum(a != b for a, b in zip(row, chosen.index[0], strict=True)) for row in good.index]
+    return good.index[np.lexsort((good["se_largest"], changes))[0]]
