@@ -422,7 +422,7 @@ class GroupResults(JointBoards, Generic[Result]):
         label = score_label(e)
         return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], None]:
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
             boards.append(make_board(*drawn(self._of_group(number)), fact.name, alpha=alpha, is_explained=False))
@@ -432,7 +432,7 @@ class GroupResults(JointBoards, Generic[Result]):
             fits = [self.estimates] * len(self)
             notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
         table = self._table(None, None, equality).with_notes(*filter(None, notes))
-        return f"Leaderboards by {self.variable}", boards, [table], None
+        return f"Leaderboards by {self.variable}", boards, [table]
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
         """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
