@@ -44,6 +44,8 @@ from .check import Check
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"
 _FEATURES_NAMED = 6
+# How labels are counted, by whether display order matters.
+_ORDERS = {True: "in each display order", False: "in both display orders together"}
 # Options and counts, some of them with a text, and frames by name.
 Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 
@@ -260,7 +262,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
     chosen: dict[str, object] = {
         "outcome": data.outcome_kind,
         "position_bias": (order.matters, why_unordered or order.reason),
-        "min_labels": (order.min_labels, f"in {'each display order' if order.matters else 'both display orders'}"),
+        "min_labels": (order.min_labels, _ORDERS[order.matters]),
         "edge_weights": requested[2],
     }
     found = {
