@@ -161,7 +161,7 @@ def _of_votes(c: Check, options: Options, formula: Formula, shared: Sequence[str
 
 def _of_pairs(c: Check) -> Iterator[Problem]:
     n, (ordered, least) = c.counts["number"], c.options.loc[["position_bias", "min_labels"], "value"]
-    requirement = f"min_labels={least} labelled prompts {c.options.loc['min_labels', 'reason']}"
+    requirement = f"min_labels={least} labelled prompts {c.options['reason']['min_labels']}"
     pairs, n_pairs = c.pairs, n["pairs"]
     if n_left_out := int(((pairs["contexts"] > 0) & ~pairs["compared"]).sum()):
         yield _problem("left out", number=n_left_out, pairs=n_pairs, requirement=requirement)

@@ -37,7 +37,7 @@ from ..report.statements import (
     percentage,
 )
 from ..report.words import score_words
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -322,10 +322,8 @@ class Comparison(JointBoards):
         results = [result.estimates for result in self.results]
         for name, e in zip(self.names, results, strict=True):
             digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-            cells = {
-                model: score_text(score, error if intervals is None else np.nan, digits)
-                for model, score, error in zip(e.models, e.estimate, e.std_errors, strict=True)
-            }
+            errors = e.std_errors if intervals is None else np.full(len(e.models), np.nan)
+            cells = dict(zip(e.models, score_texts(e.estimate, errors, digits), strict=True))
             columns.append([cells.get(model, "") for model in models])
             heads.append((name, 1))
             if intervals is not None:

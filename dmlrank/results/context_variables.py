@@ -60,15 +60,11 @@ class ContextGroups:
         """Names of the groups whose indicators are linear combinations of the indicators of the groups before them."""
         gram = self.members.astype(float) @ self.members.T.astype(float)
         scaled = gram / np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
-        names: list[str] = []
         kept: list[int] = []
-        for group, name in enumerate(self.names):
+        for group in range(len(self.names)):
             candidate = [*kept, group]
-            if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9:
-                kept.append(group)
-            else:
-                names.append(name)
-        return tuple(names)
+            kept = candidate if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9 else kept
+        return tuple(name for group, name in enumerate(self.names) if group not in kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,7 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
-from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
+from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in, score_label
@@ -329,10 +329,7 @@ class GroupResults(JointBoards, Generic[Result]):
         scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
         digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
-        columns = [
-            ["-" if np.isnan(value) else score_text(value, error, digits) for value, error in zip(*of, strict=True)]
-            for of in pairs
-        ]
+        columns = [score_texts(*of, digits) for of in pairs]
         heads = ["all", *(group.name for group in groups)]
         if len(groups) > 1:
             unseen_models = {name for group in groups for name in group.unseen}
@@ -590,13 +587,10 @@ class Projection(JointResults, ModelTable):
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
             where a term cannot be tested, for example because there are fewer clusters than restrictions.
         """
-        rows, joint = {}, self.joint
-        n_models, identity = len(self.models), np.eye(len(joint.estimate))
+        rows, joint, n_models = {}, self.joint, len(self.models)
         for term, columns in self.design.terms:
-            places = [column * n_models + j for column in columns for j in range(n_models)]
-            labels = tuple(joint.names[place] for place in places)
             try:
-                test = wald_test(joint, LinearHypothesis(identity[places], np.zeros(len(places)), labels))
+                test = joint.test_zero([column * n_models + j for column in columns for j in range(n_models)])
                 rows[term] = (float(test.statistic), test.rank, float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
@@ -672,12 +666,10 @@ class Projection(JointResults, ModelTable):
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         fit, shown = self.estimates, rows_to_show(self.estimates, models, top)
-        cells = []
-        for values, errors in zip(self.params.to_numpy(), self.bse.to_numpy(), strict=True):
-            digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
-            cells.append(
-                [score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)]
-            )
+        cells = [
+            score_texts(values, errors, decimals(errors, fewest=fewest_decimals(fit.scale.natural)))
+            for values, errors in zip(self.params.to_numpy(), self.bse.to_numpy(), strict=True)
+        ]
         rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
         header = (
             ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),

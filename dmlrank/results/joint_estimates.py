@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from ..data.hypotheses import HypothesisLike
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
@@ -83,6 +83,12 @@ class JointEstimates(NamedEstimates):
             alpha=fit.alpha,
             seed=fit.description.seed,
         )
+
+    def test_zero(self, places: Sequence[int] | None = None) -> WaldTestResults:
+        """Test by one Wald test that the estimates at these places, or all, are zero."""
+        at = range(len(self.names)) if places is None else places
+        labels = tuple(self.names[place] for place in at)
+        return wald_test(self, LinearHypothesis(np.eye(len(self.names))[[*at]], np.zeros(len(labels)), labels))
 
     def table(self, values: FloatArray) -> pd.DataFrame:
         """Return values, (d,), as a frame with a row per block and a column per model."""
