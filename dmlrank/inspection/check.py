@@ -211,10 +211,10 @@ def _table(title: str, frame: pd.DataFrame, notes: tuple[str, ...]) -> Summary:
     """Return a frame as a table whose rows have the names of the index."""
     names = zip(*(_texts(level) for _, level in frame.index.to_frame().items()), strict=True)
     cells = [_texts(column) for _, column in frame.items()]
-    rows = tuple((" / ".join(of), *(column[place] for column in cells)) for place, of in enumerate(names))
+    rows = tuple((", ".join(of), *(column[place] for column in cells)) for place, of in enumerate(names))
     heads = tuple((_head(name), 1) for name in frame.columns)
     texts = tuple(place for place, kind in enumerate(frame.dtypes, start=1) if not is_numeric_dtype(kind))
-    return Summary(title, (), heads, rows, notes, " / ".join(map(_head, frame.index.names)), text_columns=texts)
+    return Summary(title, (), heads, rows, notes, ", ".join(map(_head, frame.index.names)), text_columns=texts)
 
 
 def _head(name: object) -> str:

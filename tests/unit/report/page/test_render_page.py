@@ -328,7 +328,7 @@ def test_a_check_has_a_page_of_its_own(tmp_path):
     names, pair = check.pairs.index[0], check.pairs.iloc[0]
     row = re.search(r"<h2>Pairs</h2>.*?<tbody>\n<tr>(.*?)\n", page, re.S)[1]
     cells = [html.unescape(text) for text in re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row)]
-    assert cells[:2] == [" / ".join(names), str(pair["contexts"])]
+    assert cells[:2] == [", ".join(names), str(pair["contexts"])]
     assert "<h2>Settings</h2>" in page
     assert "Problems, the gravest first" in page
     assert page.count("<li>") == len(check.problems)
