@@ -17,6 +17,7 @@ from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
+from ..data.vote_columns import effective_clusters
 from ..estimation.joint_influence import JointInfluence, in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates
@@ -771,10 +772,9 @@ def group_facts(
     def facts_of(group: int) -> GroupFacts:
         inside = groups.members[group]
         cells = data.cells.only(inside[data.cells.context])
-        votes = np.zeros((data.n_items, data.n_items))
-        np.add.at(votes, (cells.first, cells.second), cells.n_votes)
+        votes = replace(data, cells=cells).pair_votes()
         votes += votes.T
-        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph)
+        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes), steps.setup.graph)
         n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
         if steps.estimator is MEANS and data.scores is not None:
             by_model = data.scores.n_runs[inside].sum(axis=0)
@@ -787,9 +787,9 @@ def group_facts(
         n_clusters, in_effect = [], list[float]()
         if units.clusters is not None:
             by_context = (units.clusters.of_context, units.clusters.second_of_context)
-            n_clusters = [len(np.unique(codes[inside])) for codes in by_context if codes is not None]
-            of_clusters = [np.bincount(codes[inside], weight[inside]) for codes in by_context if codes is not None]
-            in_effect = [max(float(total.sum() ** 2 / np.square(total).sum()), 2.0) for total in of_clusters]
+            of_inside = [codes[inside] for codes in by_context if codes is not None]
+            n_clusters = [len(np.unique(codes)) for codes in of_inside]
+            in_effect = [max(effective_clusters(codes, weight[inside]), 2.0) for codes in of_inside]
             if units.annotator is not None:
                 annotators = units.annotator[inside[block_context]]
                 n_clusters.append(len(np.unique(annotators[annotators >= 0])))
@@ -799,7 +799,6 @@ def group_facts(
         return GroupFacts(
             name=groups.names[group],
             values=groups.values[group],
-            share=float(weight[inside].sum() / weight.sum()),
             n_contexts=n_contexts,
             n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
             n_comparisons=n_comparisons,
