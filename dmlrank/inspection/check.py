@@ -67,8 +67,8 @@ class Check(Summarised):
         By model, of votes: ``comparisons votes opponents share_first win_share component``. Opponents are those on the
         graph, ``win_share`` counts a tie as one half, components are numbered from the largest on. Of scores:
         ``prompts`` with a score, prompts where it is ``missing``, ``scores`` (runs with one), ``lost_runs`` (without
-        one, where there are several; also those without a row), ``errors`` (rows without a score that name an error, in
-        a column of this name) and the ``mean`` over prompts, or over tasks that all count the same.
+        one, where there are several; also those without a row), the ``mean`` over prompts, or over tasks that all count
+        the same, and ``errors`` (rows without a score that name an error, in a column of this name).
     tasks : DataFrame
         By model and task: the columns of ``models`` for scores, where these have a column ``task``.
     pairs : DataFrame

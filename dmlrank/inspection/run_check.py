@@ -176,56 +176,48 @@ def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
 
 def _count_scores(scores: DerivedPairs, formula: Formula, data: PreferenceData, options: Options) -> Counted:
     """Count what a table of runs holds, without models that have fewer scores than ``min_votes``."""
-    table, equal_tasks = scores.rows, options.weights.column if isinstance(options.weights, EqualTasks) else ""
-    assert table is not None
-    model, score, task = formula.first, formula.outcome, equal_tasks or _TASK
-    table = table[table[model].map(name_of, na_action="ignore").isin(scores.models)]
-    rows = pd.DataFrame(
-        {
-            "prompt": table.groupby(list(scores.prompt), sort=False, observed=True).ngroup(),
-            "model": table[model].map(name_of),
-            "task": table[task].astype(object) if task in table else "",
-            "score": table[score].astype(float),
-            "error": table[_ERROR].notna() & table[score].isna() if _ERROR in table else False,
-        }
+    runs, rows, weights = scores.runs, scores.rows, options.weights
+    assert runs is not None
+    assert rows is not None
+    equal_tasks, n_runs = weights.column if isinstance(weights, EqualTasks) else "", runs.table().n_runs
+    task = equal_tasks or _TASK
+    columns = {"prompts": n_runs > 0, "missing": n_runs == 0, "scores": n_runs, "lost_runs": runs.n_missing}
+    numbers = [name for name in columns if name != "lost_runs" or runs.expected.max() > 1]
+    cells = pd.DataFrame({name: columns[name].ravel() for name in numbers}).assign(
+        mean=runs.table().mean.ravel(),
+        model=np.tile(scores.models, len(n_runs)),
+        task=np.repeat(scores.table[task].to_numpy(), n_runs.shape[1]) if task in scores.table else "",
     )
-    cells = rows.groupby(["prompt", "model"]).agg(
-        scores=("score", "count"), runs=("score", "size"), errors=("error", "sum"), mean=("score", "mean")
-    )
-    # Every model on every prompt.
-    levels = [cells.index.unique(level) for level in ("prompt", "model")]
-    cells = cells.reindex(pd.MultiIndex.from_product(levels)).fillna({"scores": 0, "runs": 0, "errors": 0})
-    of_prompt, of_model = (cells["runs"].groupby(level=level).transform("max") for level in ("prompt", "model"))
-    numbers = ["prompts", "missing", "scores", *(["lost_runs"] if of_model.max() > 1 else []), "errors"]
-    cells = cells.assign(
-        prompts=cells["scores"] > 0,
-        missing=cells["scores"] == 0,
-        lost_runs=np.minimum(of_prompt, of_model) - cells["scores"],
-        task=rows.groupby("prompt")["task"].first().reindex(cells.index, level="prompt"),
-    )
-    models, tasks = (
-        cells.groupby(keys).agg(dict.fromkeys(numbers, "sum") | {"mean": "mean"}).astype(dict.fromkeys(numbers, int))
-        for keys in ("model", ["model", "task"])
-    )
+    has_error = rows[formula.outcome].isna() & (rows[_ERROR].notna() if _ERROR in rows else False)
+
+    def counted(**keys: pd.Series) -> pd.DataFrame:
+        errors, found = has_error.groupby([*keys.values()]).sum(), cells.groupby([*keys])
+        table = found.agg(dict.fromkeys(numbers, "sum") | {"mean": "mean"})
+        return table.assign(errors=errors.reindex(table.index, fill_value=0))
+
+    model = rows[formula.first].map(name_of)
+    models, tasks = counted(model=model), pd.DataFrame()
+    if task in scores.table:
+        tasks = counted(model=model, task=rows[task])
     if equal_tasks:
         models["mean"] = tasks["mean"].groupby(level="model").mean()
-    n_prompts, n_missing, most_runs = rows["prompt"].nunique(), int(cells["missing"].sum()), int(cells["scores"].max())
+    n_prompts, n_missing, most_runs = len(n_runs), int((n_runs == 0).sum()), int(n_runs.max())
     missing = f"{scores.runs_missing}; no model lacks a prompt" if scores.runs_missing else ""
     judges, gate = read_judges(data, scores, options.judge), ""
-    if judges is None and rows["score"].dropna().isin([0, 1]).all():
+    if judges is None and np.isin(runs.value, (0, 1)).all():
         needed = ", ".join(f"{margin:g} needs {fewest_units(margin, 0.05):,}" for margin in (0.01, 0.02, 0.05))
         gate = f"margins of a gate at level 0.95 can be {1 - 0.05 ** (1 / n_prompts):.2g} and more if none is lost; "
         gate += f"{needed} prompts"
-    frames = {"models": models} | ({"tasks": tasks} if task in table and task not in scores.prompt else {})
+    frames = {"models": models} | ({"tasks": tasks} if task not in scores.prompt else {})
     if judges is not None and data.scores is not None:
         facts = grade_facts(judges, data.scores.mean)
         frames["grades"] = _frame("fact", ["found"], {name: (text,) for name, text in facts})
     counts = {
         "prompts": (n_prompts, gate),
-        "common_prompts": (int(cells["prompts"].groupby(level="prompt").all().sum()), "have a score of every model"),
-        "scores": (int(rows["score"].count()), scores.runs_there),
+        "common_prompts": (int((n_runs > 0).all(axis=1).sum()), "have a score of every model"),
+        "scores": (len(runs.value), scores.runs_there),
         "missing_scores": (n_missing, f"of {len(cells):,}, a model on a prompt" if n_missing else missing),
-        "lost_runs": 0 if scores.runs is None else int(scores.runs.n_missing[scores.runs.table().n_runs > 0].sum()),
+        "lost_runs": int(runs.n_missing[n_runs > 0].sum()),
         "most_runs_on_a_prompt": most_runs if most_runs > 1 else 0,
         "rows_with_errors": int(models["errors"].sum()),
     }

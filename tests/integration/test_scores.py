@@ -789,7 +789,7 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         if command == "check":
             assert "3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
             assert "3 runs without a score are left out" in said
-            assert "prompts missing scores lost runs errors mean" in said
+            assert "prompts missing scores lost runs mean errors" in said
             assert "m00 99 0 195 3 0" in said
     assert fit(table).estimates.description.runs_there == ""
     # Above the table, and below it where the scores are explained.
