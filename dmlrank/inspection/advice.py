@@ -35,6 +35,8 @@ error, features, nan: The features of {dropped} are NaN although the columns tha
   values there. | A fit raises an error unless missing='drop' or missing='keep' is passed.
 error, counts, few folds: {prompts} cannot be divided into {folds} folds. | Use fewer folds:
   learning=Learning(n_folds=...).
+error, clusters, one: The column {name!r} of the clusters has one value, and standard errors need at least two
+  clusters. A fit raises an error. | Give another column, or leave cov_kwds= out.
 warning, models, similar: Are {names} the same model? The names differ only in blanks, letter case or Unicode form, and
   they are ranked as {number} models. | If they are one model, write one name in the data.
 warning, models, lost runs: {runs} left out, because the model has a score on the prompt from another run, unless
@@ -206,7 +208,7 @@ def _of_order(c: Check) -> Iterator[Problem]:
 def _of_clusters(c: Check) -> Iterator[Problem]:
     for name, row in c.clusters.iterrows():
         if row["clusters"] <= FEW_CLUSTERS:
-            yield _problem("few", few=FEW_CLUSTERS, name=name, **row)
+            yield _problem("few" if row["clusters"] > 1 else "one", few=FEW_CLUSTERS, name=name, **row)
         elif row["effective"] < FEW_EFFECTIVE:
             yield _problem("uneven", few=FEW_EFFECTIVE, name=name, **row)
 

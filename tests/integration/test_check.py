@@ -197,6 +197,8 @@ def test_clusters_have_numbers_and_sizes(frame):
     assert row["effective"] == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
     assert found.clusters["of"].tolist() == ["contexts", "votes"]
     assert "only 7 clusters in 'topic'" in words(found)
+    one = dr.check(FORMULA, frame.assign(one="x"), context="prompt", cov_kwds={"groups": "one"}).problems
+    assert one[["severity", "where"]].to_numpy().tolist()[0] == ["error", "clusters"]
     with pytest.raises(OptionError):
         dr.check(FORMULA, frame, context="prompt", cov_kwds={"groups": "judge"})
 
