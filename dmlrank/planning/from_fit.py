@@ -39,9 +39,8 @@ from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.statements import AS_MET, counted
 from .allocation import Computed, Rows
-from .build import build
 from .criteria import ContrastsLike, Goal, Top
-from .plan import Plan
+from .plan import Plan, plan_for
 from .plan_options import Limits, rows_of_samples, vote_problem
 from .problem import Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
@@ -120,7 +119,7 @@ def design_fit(
                 "prompts, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
-        return build(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
+        return plan_for(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
@@ -156,7 +155,7 @@ def design_fit(
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
-    return build(problem, goal, limits)
+    return plan_for(problem, goal, limits)
 
 
 def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
@@ -168,14 +167,14 @@ def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
         mu=np.sqrt(np.square(problem.mu).mean(axis=0)) * np.ones_like(problem.mu),
         single_run=problem.single_run.mean(axis=0) * np.ones_like(problem.mu),
     )
-    gain = 1 - np.sqrt(build(problem, goal, limits).objective / build(at_random, goal, limits).objective)
+    gain = 1 - np.sqrt(plan_for(problem, goal, limits).objective / plan_for(at_random, goal, limits).objective)
     pays = gain >= _LEAST_GAIN
     remark = (
         f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
         if pays
         else "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
     )
-    return build(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
+    return plan_for(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
 
 
 def _problem_of_fit(steps: FitState, unit: float, newdata: object, limits: Limits) -> VoteProblem:

@@ -1,4 +1,18 @@
-"""A labelling plan: propensities, their cost, the precision that they lead to, and the rows for annotators."""
+"""A plan, and how it is made: the steps in their order, the same for votes and scores, from a fit and from scratch.
+
+1. *The problem*, what a label or a run adds to the precision of scores and what it costs: a ``VoteProblem`` from
+   probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
+   from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
+2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
+   budget, costs, smallest propensities (:mod:`~dmlrank.planning.plan_options`).
+3. *The specification* (:mod:`~dmlrank.planning.specify`): one pass over the problem gives the scores and their
+   covariance between prompts; the goal becomes coefficients of contrasts. It says how precise scores become.
+4. *The solution* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
+   (:mod:`~dmlrank.planning.allocation`). Where the fit weights pairs by counts, weights are searched for, too
+   (:mod:`~dmlrank.planning.weights_by_counts`).
+5. *The plan* shows the solution: predicted precision and budgets
+   (:mod:`~dmlrank.planning.precision`), a summary (:mod:`~dmlrank.planning.plan_summary`), samples.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +38,10 @@ from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
-from .plan_options import check_positive, mu_array
+from .criteria import Goal
+from .plan_options import Limits, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import (
-    Regret,
     cheapest_solution,
     max_width,
     pair_critical_value,
@@ -36,12 +50,19 @@ from .precision import (
     smallest_gap_of,
     std_error_of,
 )
-from .problem import VoteProblem
-from .search import Solution
-from .specify import Specification
+from .problem import Problem, VoteProblem
+from .search import Solution, solve
+from .specify import Specification, specify
+from .weights_by_counts import solve_by_counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def plan_for(problem: Problem, goal: Goal, limits: Limits) -> Plan:
+    """Return the optimal plan of a problem for a goal within limits."""
+    specification = specify(problem, goal, limits)
+    return Plan(solve(specification, limits.budget) if goal.counts is None else solve_by_counts(specification))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -409,7 +430,7 @@ class Plan(Summarised):
             propensity = (1 - explore) * propensity + explore * problem.uniform(self.budget)
         return problem.matrices(propensity)
 
-    def regret(self, mu: ArrayLike) -> Regret:
+    def regret(self, mu: ArrayLike) -> pd.Series:
         """Return what the plan loses if the probabilities that it was made from are wrong.
 
         Pass other probabilities that may be true: those of another judge, of a fit to new labels, or a mean of the
@@ -422,8 +443,17 @@ class Plan(Summarised):
 
         Returns
         -------
-        Regret
-            How much larger the sum of variances is than under the best plan for ``mu``, and bounds on this loss.
+        Series
+            ``excess``: the sum of variances of the plan's contrasts (or of all scores) minus that of the best plan for
+            ``mu`` with the same budget and smallest propensity, and ``relative`` to it. ``uniform_excess``: that of the
+            uniform plan of the same cost. ``sharp_bound`` and ``bound``: upper bounds on ``excess``, (1/n) E sum
+            ``|a(mu_hat) - a(mu)|`` (1 / pi + 1 / floor) and that with 2 / floor, plus the loss from exploration under
+            mu_hat; pi are the plan's propensities, a(mu) the information of a label of a pair. ``distance``: E sum
+            ``|a(mu_hat) - a(mu)|``. ``floor``: the smallest propensity before the uniform plan is mixed in.
+
+        References
+        ----------
+        Frauen et al., arXiv 2601.21816, [P thm:aopt_robustness]; the sharp bound is a step of its proof.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from ..inference.ranks import smallest_gap
 from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import METHODS
-from ..tables.summary_table import Summarised, Summary
 from .allocation import allocate, at_rows, cell_rates, propensity_table
 from .criteria import Targets
 from .plan_options import mu_array
@@ -158,62 +157,8 @@ class _Budgets:
         return float(np.exp(budget))
 
 
-@dataclass(frozen=True, slots=True)
-class Regret(Summarised):
-    """The loss of a plan that was made from probabilities mu_hat if the true probabilities are mu.
-
-    The loss is compared with the best plan for mu, which has the same budget and the same smallest propensity. All
-    losses are differences of sums of variances: of the variances of the plan's contrasts, or of all scores. Below, pi
-    are the propensities of the plan, a(mu) is the information of a label of a pair under mu, and sums are over pairs.
-
-    Attributes
-    ----------
-    excess : float
-        Sum of variances of the plan minus that of the best plan.
-    relative : float
-        ``excess`` divided by the sum of variances of the best plan.
-    uniform_excess : float
-        Sum of variances of the uniform plan of the same cost minus that of the best plan.
-    sharp_bound : float
-        Upper bound on ``excess``: (1/n) E sum ``|a(mu_hat) - a(mu)|`` (1 / pi + 1 / floor), plus the loss from
-        exploration under mu_hat.
-    bound : float
-        The coarser upper bound of the theorem: (2 / (floor n)) E sum ``|a(mu_hat) - a(mu)|``, plus the loss from
-        exploration under mu_hat.
-    distance : float
-        E sum ``|a(mu_hat) - a(mu)|``.
-    floor : float
-        The plan's smallest propensity before the uniform plan is mixed in.
-
-    References
-    ----------
-    Frauen et al., arXiv 2601.21816, [P thm:aopt_robustness]; the sharp bound is a step of its proof.
-    """
-
-    excess: float
-    relative: float
-    uniform_excess: float
-    sharp_bound: float
-    bound: float
-    distance: float
-    floor: float
-
-    def summary(self, title: str | None = None) -> Summary:
-        figures = (
-            ("Sum of variances above that of the best plan", f"{self.excess:.3g}"),
-            ("The same as a share of the best plan's sum", f"{100 * self.relative:.1f} %"),
-            ("Upper bound", f"{self.sharp_bound:.3g}"),
-            ("Coarser upper bound of the theorem", f"{self.bound:.3g}"),
-            ("The uniform plan's sum above that of the best plan", f"{self.uniform_excess:.3g}"),
-            ("Distance in the information of labels", f"{self.distance:.3g}"),
-            ("Smallest propensity", f"{self.floor:.3g}"),
-        )
-        head = (("value", 1),)
-        return Summary("Regret of a Labelling Plan", (), head, figures, (), row_head="figure").with_title(title)
-
-
-def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
-    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C)."""
+def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
+    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C); see :meth:`Plan.regret`."""
     specification, problem = solution.specification, solution.specification.problem
     goal, explore = specification.goal, specification.limits.explore
     assert isinstance(problem, VoteProblem)
@@ -257,12 +202,13 @@ def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
     if explore:
         optimal = (propensity - explore * problem.uniform(solution.budget)) / (1 - explore)
         loss_from_mixing = variance(assumed, propensity) - variance(assumed, optimal)
-    return Regret(
-        excess=excess / n,
-        relative=excess / (best_variance + float(np.trace(metric @ truth.between))),
-        uniform_excess=(variance(information, uniform) - best_variance) / n,
-        sharp_bound=(variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
-        bound=(2 * variance(gap, floor) + loss_from_mixing) / n,
-        distance=float(gap.sum()) / n,
-        floor=floor,
-    )
+    losses = {
+        "excess": excess / n,
+        "relative": excess / (best_variance + float(np.trace(metric @ truth.between))),
+        "uniform_excess": (variance(information, uniform) - best_variance) / n,
+        "sharp_bound": (variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
+        "bound": (2 * variance(gap, floor) + loss_from_mixing) / n,
+        "distance": float(gap.sum()) / n,
+        "floor": floor,
+    }
+    return pd.Series(losses, name="regret")
