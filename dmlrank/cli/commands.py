@@ -18,7 +18,6 @@ import dmlrank as dr
 from .._utils.argument_checks import check_whole
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
-from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -231,11 +230,9 @@ def _design(given: argparse.Namespace) -> Said:
     )
     if std_error is not None:
         try:
-            plan = plan.for_width(2 * float(normal_critical(0.025)) * std_error, 0.05, "none")
+            plan = plan.for_std_error(std_error)
         except OptionError as error:
-            gain = " ".join(runs_or_prompts(results.estimates))
-            text = f"{error} (with std_error={std_error:g} an interval of 95 % has this width). {gain}"
-            raise OptionError(text.strip()) from None
+            raise OptionError(f"{error}. {' '.join(runs_or_prompts(results.estimates))}".strip()) from None
     text = str(plan.summary(results.estimates.alpha))
     if results.estimates.are_means:
         text += f"\n{_how_to_fit(given, request, plan)}"

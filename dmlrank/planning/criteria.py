@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
-from ..inference.covariance import free_basis
+from ..inference.covariance import Covariance, free_basis
 from ..report.statements import some_of
 
 # Coefficients of combinations of scores, (J, K), and their names.
@@ -150,6 +150,7 @@ class Goal:
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
         the fit are used together with those of the plan. For a round of scores of its own only the summary uses it.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
+    fit: Covariance of the fit's scores, whose clusters say how precise standard errors are; None without a fit.
     dependence (K, K): The part of ``earlier`` that comes from the dependence of labels in a cluster.
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
@@ -167,6 +168,7 @@ class Goal:
     above: NDArray[np.bool_] | None = None
     earlier: FloatArray | None = None
     share: float | None = None
+    fit: Covariance | None = None
     dependence: FloatArray = field(default_factory=lambda: np.zeros(()))
     counts: FloatArray | None = None
     candidate: str = ""

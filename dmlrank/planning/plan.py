@@ -43,7 +43,8 @@ from .plan_options import Limits, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import (
     cheapest_solution,
-    max_width,
+    covariance_of,
+    errors_and_widths,
     pair_critical_value,
     predicted_precision,
     regret_of,
@@ -208,6 +209,12 @@ class Plan(Summarised):
             ``score``, ``std_error``, ``width`` (from the lower to the upper limit), ``uniform_std_error``,
             ``uniform_width`` and ``ratio`` of the standard errors.
 
+        Notes
+        -----
+        Widths have the quantiles of the later fit: Student's where prompts are few, with effective clusters of the fit
+        and new labels where it has clusters, and limits of win shares and of means of scores (those of a candidate
+        without scores are normal).
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -330,10 +337,42 @@ class Plan(Summarised):
         0.2
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
-
+        rows = self.specification.targets[0]
         return self._cheapest(
-            lambda solution: max_width(solution, level, method) / target,
+            lambda solution: errors_and_widths(solution, rows, level, method)[1].max() / target,
             lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
+        )
+
+    def for_std_error(self, std_error: float) -> Plan:
+        """Return the plan with the smallest budget whose largest standard error is no larger than ``std_error``.
+
+        Parameters
+        ----------
+        std_error : float
+            Of the scores, or of the contrasts where the plan is for contrasts.
+
+        Returns
+        -------
+        Plan
+            The plan with this budget.
+
+        Raises
+        ------
+        OptionError
+            If no budget reaches it, or the labels of the fit reach it already.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> float(plan.for_std_error(0.03).std_errors.max().round(4))
+        0.03
+        """
+        target, rows = check_positive(std_error, "std_error"), self.specification.targets[0]
+        return self._cheapest(
+            lambda solution: covariance_of(solution, rows).std_errors.max() / target,
+            lambda ratio: f"leads to a standard error of {ratio * target:.4g}, not {target:g}",
         )
 
     def for_power(
@@ -641,7 +680,23 @@ class Plan(Summarised):
         return rows
 
     def _cheapest(self, relative_width: Callable[[Solution], float], failure: Callable[[float], str]) -> Plan:
-        return Plan(cheapest_solution(self.specification, self.budget, relative_width, failure))
+        """Return the plan with the smallest budget at which a relative width is at most one.
+
+        ``failure`` describes for the error what labels on all pairs reach, from their relative width.
+        """
+        specification, problem = self.specification, self.specification.problem
+        before = specification.sigma_without_plan()
+        if before is not None and relative_width(replace(self.solution, sigma=before)) <= 1:
+            raise OptionError(
+                "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
+            )
+        found, least = cheapest_solution(specification, self.budget, relative_width)
+        if least > 1:
+            n, advice = problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
+            if before is None:
+                advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
+            raise OptionError(f"even {problem.everything} all {n:,} prompts {failure(least)}; {advice}")
+        return Plan(found)
 
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,9 @@ from .allocation import (
     propensities_at_multiplier,
     propensity_table,
 )
+
+if TYPE_CHECKING:
+    from .criteria import Goal
 
 T = TypeVar("T")
 
@@ -88,6 +91,7 @@ class Problem(ABC):
     between (K, K): Covariance of the scores between contexts, which no plan changes.
     interdependent: Whether the information of a label depends on the other labels of its context.
     of_scores, what: Whether the cells are runs of groups of models, and not labels of pairs; what is bought.
+    uniform_is, number_is: Words of a summary for the uniform plan, and for the numbers of labels or runs.
     """
 
     functional: Functional
@@ -105,11 +109,35 @@ class Problem(ABC):
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
     what: ClassVar[str] = "labels"
+    uniform_is: ClassVar[str] = "all pairs with the same probability"
+    number_is: ClassVar[str] = (
+        "expected number in which the model, or the pair, is compared. Labels of different prompts are taken as "
+        "independent: if annotators or other clusters give several of the new labels, standard errors may be larger "
+        "than predicted."
+    )
 
     @property
     @abstractmethod
     def n_cells(self) -> int:
         """Number of cells of a row, m."""
+
+    @property
+    @abstractmethod
+    def everything(self) -> str:
+        """What a label or run of every cell is, up to the prompts."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> tuple[str, str]:
+        """What the cells of a row are, and their number, for a summary."""
+
+    @abstractmethod
+    def fitted(self, goal: Goal) -> str:
+        """What the later fit is that a plan predicts."""
+
+    @abstractmethod
+    def number(self, by_model: FloatArray) -> float:
+        """Return the number of labels or runs, from those of each model, (K,)."""
 
     @abstractmethod
     def scanned(self) -> tuple[FloatArray, Problem]:
@@ -183,10 +211,6 @@ class Problem(ABC):
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, (cost + self.spent) / (self.total_cost + self.spent))
 
-    def uniform_covariance(self, propensity: float) -> FloatArray:
-        """Return what the uniform plan adds to Sigma, (K, K)."""
-        return self.labelling_covariance(np.broadcast_to(propensity, self.shape))
-
     def sample(self) -> Problem | None:
         """Return the problem of a random sample of the rows; None where there are few rows."""
         return None
@@ -217,7 +241,6 @@ class VoteProblem(Problem):
     first, second (m,): The pairs.
     ordered: Whether the two display orders of a pair have propensities of their own.
     floor: Smallest probability of a category for functionals with a logit or a division.
-    full (K, K): Labelling covariance with a label on every pair of every context.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
         context, M = v dd': the standard deviations of labels along it, and the directions.
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
@@ -229,7 +252,6 @@ class VoteProblem(Problem):
     second: IntArray
     ordered: bool
     floor: float
-    full: FloatArray = field(default_factory=lambda: np.zeros(()))
     deviation: CellArray | None = None
     directions: FloatArray | None = None
     before: FloatArray | float = 0.0
@@ -238,6 +260,21 @@ class VoteProblem(Problem):
     @property
     def n_cells(self) -> int:
         return len(self.first)
+
+    @property
+    def everything(self) -> str:
+        return f"labelling {'one' if self.one_pair else 'every'} pair of"
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        return "Pairs:", f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}"
+
+    def fitted(self, goal: Goal) -> str:
+        source = "the planned labels alone" if goal.earlier is None else "the labels of the fit and the planned labels"
+        return f"an estimate from {source}{'' if goal.earlier is None else ' together'}"
+
+    def number(self, by_model: FloatArray) -> float:
+        return float(by_model.sum()) / 2
 
     @property
     def n_items(self) -> int:
@@ -394,30 +431,20 @@ class VoteProblem(Problem):
         directions = None if self.interdependent else self.functional.label_directions(self.n_items)
         cell_type = None if directions is None else self.cell_type
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
-        count, values, labelling = self.count, [], np.zeros(())
-        work, arguments_of = type(self).scores_and_deviations, lambda part: (cell_type, count[part, None])
-        for part, (scores, part_deviation, added) in pass_over(self, work, arguments_of):
+        count, values = self.count, []
+        for part, (scores, of_part) in pass_over(self, type(self).scores_and_deviations, lambda part: (cell_type,)):
             values.append(scores)
-            labelling = labelling + added
             if deviation is not None:
-                deviation[part] = part_deviation
+                deviation[part] = of_part
         value = self.unit * np.concatenate(values)
         weight = count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        if directions is None:
-            return mean, replace(self, between=between, full=labelling / self.n_contexts)
-        directions = directions[self.first, self.second]
-        problem = replace(self, between=between, deviation=deviation, directions=directions)
-        every = np.broadcast_to(1.0, self.shape)
-        return mean, replace(problem, full=problem.labelling_covariance(every))
-
-    def uniform_covariance(self, propensity: float) -> FloatArray:
-        if np.ndim(self.before):
-            return Problem.uniform_covariance(self, propensity)
-        return np.asarray(self.full / propensity)
+        if directions is not None:
+            directions = directions[self.first, self.second]
+        return mean, replace(self, between=between, deviation=deviation, directions=directions)
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         if self.deviation is not None:
@@ -477,19 +504,13 @@ class VoteProblem(Problem):
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
     def scores_and_deviations(
-        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None, count: FloatArray
-    ) -> tuple[FloatArray, CellArray | None, FloatArray | float]:
-        """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
-
-        Where these do not tell what the labels add to Sigma, the third result is :meth:`added_covariance` of a label on
-        every pair, for counts (b, 1).
-        """
-        scores = self.functional.value(mu)
+        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
+    ) -> tuple[FloatArray, CellArray | None]:
+        """Return the scores of a range of rows, (b, d), and, in a cell type, deviations of their labels, (b, m)."""
         if cell_type is None:
-            every_pair = np.broadcast_to(1.0, (len(mu), self.n_cells))
-            return scores, None, self.added_covariance(part, mu, count, every_pair)
+            return self.functional.value(mu), None
         variances = self.take(self.functional.label_variances(mu))
-        return scores, np.sqrt(np.maximum(variances, 0)).astype(cell_type), 0.0
+        return self.functional.value(mu), np.sqrt(np.maximum(variances, 0)).astype(cell_type)
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
@@ -662,12 +683,12 @@ class RestrictedVoteProblem(VoteProblem):
         if self.ordered:
             # The last coordinate of z belongs to the position effect and is one.
             length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
-        scale = np.square(self.unit * at_rows(self.context_weight, part))[:, None]
+        scale = Problem.scale(self, part)
         return np.asarray(scale * np.square(propensity) * self.take(variance) * np.maximum(length, 0))
 
     def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K)."""
         n_items = self.n_items
         _, inverse = self.variances_and_inverse(mu, propensity)
-        weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
+        weight = (count * Problem.scale(self, part))[:, 0]
         return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))

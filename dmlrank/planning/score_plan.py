@@ -61,6 +61,7 @@ from ..fit.direct_fits import known_propensity, predictor_of, score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
+from ..inference.score_limits import CombinedMeans
 from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
 from .criteria import Goal, criterion_rows
 from .plan_options import Limits, array_of_costs, read_context_weights, rows_of_samples
@@ -96,10 +97,30 @@ class ScoreProblem(Problem):
     cost_of_run: FloatArray
     of_scores: ClassVar[bool] = True
     what: ClassVar[str] = "runs"
+    uniform_is: ClassVar[str] = "all models that are not complete, on the same random prompts"
+    number_is: ClassVar[str] = (
+        "expected number of further runs. A model is run once on a prompt: another prompt is worth more than another "
+        "run, until all are run."
+    )
 
     @property
     def n_cells(self) -> int:
         return int(self.group.max()) + 1
+
+    @property
+    def everything(self) -> str:
+        return "running every model that is not complete on"
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        return "Groups of models:", f"{self.n_cells}"
+
+    def fitted(self, goal: Goal) -> str:
+        has_runs = self.spent > 0 or goal.candidate
+        return f"a fit of {'all runs' if has_runs else 'these runs alone'} with propensity=plan"
+
+    def number(self, by_model: FloatArray) -> float:
+        return float(by_model.sum())
 
     @property
     def groups(self) -> list[IntArray]:
@@ -149,6 +170,17 @@ class ScoreProblem(Problem):
         p = np.maximum(self.matrices(table), self.before)
         runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
         return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
+
+    def limits(self, of_fit: CombinedMeans | None, propensities: Propensities) -> CombinedMeans | None:
+        """Return what limits of means need, with the effective numbers of runs that propensities lead to."""
+        if of_fit is None or of_fit.matrix.shape != self.correlation.shape:
+            return None
+        share = [
+            1 / (1 / np.where(p > 0, p, 1.0)).mean(axis=0)
+            for p in (self.before, self.matrices(propensity_table(propensities)))
+        ]
+        (part,) = of_fit.parts
+        return replace(of_fit, parts=(replace(part, reach=part.reach * share[0] / share[1]),))
 
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw the further runs, in the order of the prompts, with the propensities after this round.

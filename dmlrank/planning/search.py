@@ -103,8 +103,8 @@ def solve(
 ) -> Solution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
 
-    The search begins at the solution of another budget, ``near``. Without ``certify`` the violation of the optimality
-    conditions is NaN where the search does not need it.
+    The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets, the
+    violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is left out.
     """
     problem, explore = specification.problem, specification.limits.explore
     lower = specification.limits.smallest_propensity(problem, budget)
@@ -135,8 +135,11 @@ def solve(
         propensities = Computed(problem.shape, mixed)
         sigma = specification.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
-    even = replace(specification, problem=specification.even_problem or problem)
-    uniform_sigma = even.sigma(even.problem.uniform_covariance(problem.uniform(cost)))
+    uniform_sigma = sigma
+    if certify:
+        even = replace(specification, problem=specification.even_problem or problem)
+        uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
+        uniform_sigma = even.sigma(even.problem.labelling_covariance(uniform))
     of_optimum = allocation, labelling, residual, rates
     return Solution(specification, budget, cost, lower, propensities, sigma, uniform_sigma, *of_optimum)
 

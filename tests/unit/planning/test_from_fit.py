@@ -1,5 +1,7 @@
 """Plans and the estimator: what is predicted is what happens, and what is drawn can be estimated from."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,6 +80,73 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
         errors.append(((fit.params - truth) / fit.bse).abs().max())
     assert errors[0] < 3.5
     assert errors[1] > 6
+
+
+def arena(n, seed):
+    """Votes on six models; the two best never met."""
+    rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(6)])
+    first = rng.integers(6, size=n)
+    second = (first + rng.integers(1, 6, size=n)) % 6
+    met = np.minimum(first, second) + np.maximum(first, second) > 1
+    rows = pd.DataFrame({"model_a": names[first[met]], "model_b": names[second[met]]})
+    return voted(rows, rng).assign(prompt=[f"o{i}" for i in range(met.sum())])
+
+
+def voted(rows, rng):
+    skill = pd.Series([0.3, 0.2, 0.1, 0.0, -0.2, -0.4], index=[f"m{j}" for j in range(6)])
+    gap = rows["model_a"].map(skill) - rows["model_b"].map(skill)
+    return rows.assign(winner=np.where(rng.random(len(rows)) < 1 / (1 + np.exp(-gap)), "model_a", "model_b"))
+
+
+def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
+    """The later fit of all votes, with the pair that never met, is as precise as the plan predicts."""
+    rng, options = np.random.default_rng(1), {"functional": "bt", "context": "prompt", "pairs": "arena", "rng": 0}
+    old, formula = arena(1500, 0), "winner ~ 1 | model_a + model_b"
+    res = dr.dml_rank(formula, old, **options)
+    plan = res.design(600)
+    text = " ".join(str(plan).split())
+    assert "Votes count as in an arena, and the plan is for the leader against its rivals" in text
+    assert "No votes are on m0 and m1: labels of a pair without votes are planned with the learner's" in text
+    labels = plan.propensity.sum(axis=0)
+    assert labels[0, 1] > 0.3 * 600
+    new = voted(plan.sample(rng).dropna(subset="propensity")[["model_a", "model_b"]], rng)
+    both = pd.concat([old, new.assign(prompt=[f"n{i}" for i in range(len(new))])])
+    after = dr.dml_rank(formula, both, **options)
+    for contrast in ("m0 - m1", "m0 - m2"):
+        assert plan.predicted(contrast)["std_error"].item() == pytest.approx(after.t_test(contrast).sd.item(), rel=0.03)
+        assert after.t_test(contrast).sd.item() < 0.85 * res.t_test(contrast).sd.item()
+    every = res.design(600, contrasts=res.models)
+    assert every.specification.contrasts[1] == tuple(res.models)
+    assert "as in an arena" not in str(every)
+    # Where first place is decided, the plan is for all differences of the leader.
+    far = arena(3000, 2)
+    for side in ("model_a", "model_b"):
+        far.loc[(far[side] == "m5") & (rng.random(len(far)) < 0.7), "winner"] = side
+    decided = dr.dml_rank(formula, far, **options).design(300)
+    assert decided.specification.contrasts[1] == tuple(f"m5 - m{j}" for j in range(5))
+
+
+def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call_that_does():
+    rng, n = np.random.default_rng(3), 1200
+    names, skill = np.array([f"m{j:02d}" for j in range(8)]), np.r_[0.55, 0.3, 0.25, 0.2, 0.2, 0.15, 0.1, 0.05]
+    first = rng.integers(8, size=n)
+    second = (first + rng.integers(1, 8, size=n)) % 8
+    wins = rng.random(n) < 1 / (1 + np.exp(skill[second] - skill[first]))
+    rows = pd.DataFrame({"prompt": np.arange(n), "model_a": names[first], "model_b": names[second]})
+    rows["winner"] = np.where(wins, "model_a", "model_b")
+    options = {"functional": "bt", "context": "prompt", "position_bias": False, "rng": 0}
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", rows, **options)
+    plan = res.design(600)
+    said = re.search(
+        r"\[1\] With 600 labels, 0 of \d+ differences of models that the fit leaves open will be found .* With "
+        r"contrasts=(\S+|\('m\d+', 'm\d+'\)), (\d+) of (\d+) differences? will be\.",
+        " ".join(str(plan).split()),
+    )
+    call, found, asked = said.groups()
+    named = res.design(600, contrasts=eval(call, {"dr": dr}))
+    assert f"With 600 labels, {found} of {asked} difference" in " ".join(str(named).split())
+    assert int(found) > 0
+    assert " 0 of" not in str(res.design(20_000))
 
 
 # --- from a fit ----------------------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     budgets = []
     for size in (4000, 60):
         monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
-        budgets.append(cheapest_solution(plan.specification, 120, error_of, str).budget)
+        budgets.append(cheapest_solution(plan.specification, 120, error_of)[0].budget)
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120

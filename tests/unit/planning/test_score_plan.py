@@ -155,7 +155,7 @@ def test_a_second_run_of_a_cell_pays_only_where_every_prompt_is_run() -> None:
     names, task = np.tile(["a", "b"], 60), np.repeat(np.arange(60), 2)
     table = pd.DataFrame({"prompt": task, "model": names, "score": rng.normal(size=120)})
     res = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
-    for budget, text in ((45, "run once on a prompt"), (100, "costs 60 together. Use"), (200, "planned cell 3 times")):
+    for budget, text in ((45, "run once on a prompt"), (100, "cost 60 together. Use"), (200, "planned cell 3 times")):
         assert text in " ".join(str(res.design(budget, candidate="c").summary()).split())
     with pytest.raises(OptionError, match="further runs of all cells"):
         res.design(45)
@@ -241,6 +241,11 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     predicted = plan.predicted("b - c")["std_error"].iloc[0]
     assert after.t_test("b - c").sd[0] == pytest.approx(predicted, rel=0.2)
     assert predicted < plan.predicted("b - c")["uniform_std_error"].iloc[0]
+    # Limits are those of means of scores with the runs after the plan; today's are wider in standard errors.
+    ratios = [np.ptp(fit.t_test("b - c").conf_int()) / fit.t_test("b - c").sd[0] for fit in (after, res)]
+    width = plan.predicted("b - c", method="none")["width"].iloc[0]
+    assert width / predicted == pytest.approx(ratios[0], rel=0.03)
+    assert ratios[1] > 1.03 * ratios[0] > 1.03 * 3.92
     assert set(rows["model"]) == {"b", "c"}
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())

@@ -11,6 +11,7 @@ import dmlrank as dr
 from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
 from dmlrank.planning.plan_options import Limits
+from dmlrank.planning.precision import covariance_of
 from dmlrank.planning.specify import Specification
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
@@ -80,3 +81,46 @@ def test_refits_have_the_standard_errors_that_a_plan_predicts():
         errors.append(float(contrast.sd[0]))
     assert float(res.t_test("a - c").sd[0]) > 1.3 * np.mean(errors)
     assert uniform == pytest.approx(np.mean(errors), rel=0.05)
+
+
+@pytest.mark.parametrize(("functional", "own", "n_raters"), [("bt", True, 25), ("borda", False, 12), ("bt", False, 60)])
+def test_widths_have_the_quantiles_of_the_fit_of_all_labels(functional, own, n_raters):
+    """Few raters of the fit and many new ones: degrees of freedom, and widths with them, are those of a refit."""
+    rng, n_new = np.random.default_rng(3), 600
+    options = {"functional": functional, "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": "rater"}, "n_jobs": 1}
+    options |= {"position_bias": False, "propensity": "marginal", "context": "prompt"}
+    formula = "winner ~ 1 | model_a + model_b"
+    old = votes(1500, [f"r{k}" for k in range(n_raters)], rng)
+    old["prompt"] = [f"o{i}" for i in range(len(old))]
+    res = dr.dml_rank(formula, old, **in_objects(options))
+    prompts = pd.DataFrame({"prompt": [f"n{i}" for i in range(n_new)]})
+    plan = res.design(n_new) if own else res.design(n_new, newdata=prompts, one_pair=True)
+    df, widths = [], []
+    for _ in range(3):
+        new = votes(n_new, [f"n{k}" for k in range(200_000)], rng).assign(prompt=prompts, rater=prompts)
+        both = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **in_objects(options))
+        df.append(both.estimates.covariance.of_scores)
+        widths.append(np.ptp(both.conf_int(), axis=1))
+    predicted = covariance_of(plan.solution, uniform=True)
+    assert (predicted.of_scores > 1.01 * res.estimates.covariance.of_scores).all()
+    np.testing.assert_allclose(predicted.of_scores, np.mean(df, axis=0), rtol=0.08)
+    np.testing.assert_allclose(plan.predicted()["uniform_width"], np.mean(widths, axis=0), rtol=0.05)
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda"])
+def test_widths_of_few_prompts_have_the_quantiles_of_a_fit_of_them(functional):
+    ties = dr.datasets.Ties()
+    mu = ties.mu(ties.features(40, rng=0))
+    plan = dr.design(mu, functional, budget=200, models=ties.models)
+    rows = plan.sample(rng=1)
+    names, p = list(ties.models), np.random.default_rng(2)
+    known = rows["propensity"].notna()
+    at = (rows.loc[known, "context"], *(rows.loc[known, side].map(names.index) for side in ("model_a", "model_b")))
+    share = mu[tuple(part.to_numpy(int) for part in at)].cumsum(axis=1)
+    labels = np.array(["model_a", "model_b", "tie"], dtype=object)
+    rows.loc[known, "winner"] = labels[(p.random((len(share), 1)) > share[:, :-1]).sum(axis=1)]
+    known_options = {"context": "context", "propensity": plan, "functional": functional, "mu": mu, "rng": 0}
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", rows, **in_objects(known_options))
+    ratio = np.ptp(res.conf_int(), axis=1) / res.bse.to_numpy()
+    predicted = plan.predicted()
+    np.testing.assert_allclose(predicted["width"] / predicted["std_error"], ratio, rtol=0.06)
