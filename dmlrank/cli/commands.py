@@ -251,7 +251,7 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
     options = request.as_words("context", "run", "groups", "weights", "tasks")
     options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
     path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
-    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.solution) else ""
+    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan) else ""
     command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
     hint = "" if path else " (write the plan with --out plan.json)"
     return f"To fit the runs, when RUNS has {rows}: {command}{hint}"

@@ -74,7 +74,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
         rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", problem.what)
     title = "Plan of Runs" if problem.of_scores else "Labelling Plan"
-    header = _header(solution, problem.number(per_model))
+    header = _header(solution)
     table = Summary(title, header, tuple((head, 1) for head in heads), tuple(rows), tuple(notes))
     return table.with_notes(shown.note(f"Cost, {problem.what} and widths"))
 
@@ -161,7 +161,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     is_open = (gap > 0) & (known < of_pairs)
     if not is_open.any() or (is_open & (z >= smallest_gap(1.0, of_pairs, POWER))).any():
         return ""
-    n_labels = problem.number(problem.expected_by_model(solution.propensities))
+    n_labels = problem.expected_number(solution.propensities)
     start = (
         f"With {n_labels:,.6g} labels, 0 of {counted(int(is_open.sum()), 'difference')} of models "
         f"{'' if before is None else 'that the fit leaves open '}will be found with power {POWER:.2f} or more (tests "
@@ -200,7 +200,7 @@ def _differences_found(solution: Solution, alpha: float) -> str:
     error = covariance_of(solution, rows).widened.std_errors
     needed, gap = smallest_gap(1.0, single, POWER) * error, np.abs(rows @ specification.scores)
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
-    number = problem.number(problem.expected_by_model(solution.propensities))
+    number = problem.expected_number(solution.propensities)
     # Costs need not be numbers of labels.
     is_number = bool(np.isclose(number, solution.expected_cost))
     start = f"With {number:,.6g} {problem.what}" if is_number else "With this budget"
@@ -268,7 +268,8 @@ def _all_at_once(
     most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
 
     def relative_gap(of: Solution) -> float:
-        return float(np.sqrt(multiple_for_all(leads, rows, covariance_of(of).widened, critical, POWER)))
+        covariance = covariance_of(replace(of, specification=specification)).widened
+        return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
 
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
@@ -308,11 +309,13 @@ def _rows_of_pairs(
     return rows, note + ("" if is_all else rest)
 
 
-def _header(solution: Solution, number: float) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table, for a number of labels or runs."""
+def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
+    """Return the entries above the table."""
     specification, problem = solution.specification, solution.specification.problem
-    n_contrasts = len(specification.contrasts[1])
+    n_contrasts, words = len(specification.contrasts[1]), problem.words(specification.goal)
+    number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[specification.goal.criterion]
+    criterion = f"{kind}, {f'{n_contrasts} contrasts' if n_contrasts else 'all scores'}"
 
     def limits_of(rows: slice) -> tuple[float, float]:
         block = solution.propensities[rows]
@@ -322,18 +325,13 @@ def _header(solution: Solution, number: float) -> tuple[tuple[str, str, str, str
     objective, uniform = (specification.objective(sigma) for sigma in (solution.sigma, solution.uniform_sigma))
     functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
     budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    labels: tuple[tuple[str, str, str, str], ...] = ()
-    if isinstance(problem, VoteProblem):
-        per_prompt = "at most one" if problem.one_pair else "any number"
-        labels = (
-            ("Labels per prompt:", per_prompt, "Uniform plan's share:", f"{100 * specification.limits.explore:g} %"),
-        )
+    share, per_prompt = specification.limits.explore, "at most one" if problem.one_pair else "any number"
     return (
         ("Functional:", functional, "No. Prompts:", f"{problem.n_contexts:,}"),
-        ("Criterion:", f"{kind}, {f'{n_contrasts} contrasts' if n_contrasts else 'all scores'}", *problem.cells),
+        ("Criterion:", criterion, words["cells"], words["number"]),
         ("Budget:", budget, "Expected cost:", f"{solution.expected_cost:,.6g}"),
         ("Propensity:", f"{min(lowest):.3g} to {max(highest):.3g}", f"Expected {problem.what}:", f"{number:,.1f}"),
-        *labels,
+        (f"{problem.what.capitalize()} per prompt:", per_prompt, "Uniform plan's share:", f"{100 * share:g} %"),
         ("Objective:", f"{objective:.5g}", "Uniform plan's:", f"{uniform:.5g}"),
     )
 
@@ -341,11 +339,11 @@ def _header(solution: Solution, number: float) -> tuple[tuple[str, str, str, str
 def _notes(solution: Solution, level: str) -> Iterator[str]:
     """Yield the notes below the table."""
     specification, problem, cost = solution.specification, solution.specification.problem, solution.expected_cost
-    earlier, what = specification.earlier, problem.what
+    earlier, what, words = specification.earlier, problem.what, problem.words(specification.goal)
     yield (
-        f"Standard errors are predicted for {problem.fitted(specification.goal)}. uniform: {problem.uniform_is}, at "
+        f"Standard errors are predicted for {words['fit']}. uniform: {words['uniform']}, at "
         f"the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). {what}: "
-        f"{problem.number_is}"
+        f"{words['labels']}"
     )
     if solution.slack:
         times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1

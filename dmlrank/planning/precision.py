@@ -156,7 +156,11 @@ def cheapest_solution(
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         share = sample.total_cost / problem.total_cost
         of_sample = replace(specification, problem=sample)
-        start = _smallest(of_sample, relative_width, start * share, largest_log + np.log(share), margin).budget / share
+
+        def of_whole(solution: Solution) -> float:
+            return relative_width(replace(solution, specification=specification))
+
+        start = _smallest(of_sample, of_whole, start * share, largest_log + np.log(share), margin).budget / share
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
     found = _smallest(specification, relative_width, start, largest_log, margin, everything)
@@ -236,7 +240,7 @@ def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
     def variance(information: FloatArray, propensity: FloatArray | float) -> float:
         return float((information / propensity).sum()) / n
 
-    propensity, uniform = solution.propensity[row], problem.uniform(solution.expected_cost)
+    propensity, uniform = propensity_table(solution.propensities)[row], problem.uniform(solution.expected_cost)
     best_variance, gap = variance(information, best), np.abs(assumed - information)
     excess = variance(information, propensity) - best_variance
     # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow for

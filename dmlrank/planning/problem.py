@@ -91,7 +91,6 @@ class Problem(ABC):
     between (K, K): Covariance of the scores between contexts, which no plan changes.
     interdependent: Whether the information of a label depends on the other labels of its context.
     of_scores, what: Whether the cells are runs of groups of models, and not labels of pairs; what is bought.
-    uniform_is, number_is: Words of a summary for the uniform plan, and for the numbers of labels or runs.
     """
 
     functional: Functional
@@ -109,35 +108,15 @@ class Problem(ABC):
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
     what: ClassVar[str] = "labels"
-    uniform_is: ClassVar[str] = "all pairs with the same probability"
-    number_is: ClassVar[str] = (
-        "expected number in which the model, or the pair, is compared. Labels of different prompts are taken as "
-        "independent: if annotators or other clusters give several of the new labels, standard errors may be larger "
-        "than predicted."
-    )
 
     @property
     @abstractmethod
     def n_cells(self) -> int:
         """Number of cells of a row, m."""
 
-    @property
     @abstractmethod
-    def everything(self) -> str:
-        """What a label or run of every cell is, up to the prompts."""
-
-    @property
-    @abstractmethod
-    def cells(self) -> tuple[str, str]:
-        """What the cells of a row are, and their number, for a summary."""
-
-    @abstractmethod
-    def fitted(self, goal: Goal) -> str:
-        """What the later fit is that a plan predicts."""
-
-    @abstractmethod
-    def number(self, by_model: FloatArray) -> float:
-        """Return the number of labels or runs, from those of each model, (K,)."""
+    def words(self, goal: Goal) -> dict[str, str]:
+        """Return words of summaries and errors: the cells and their number, the later fit, the uniform plan, labels."""
 
     @abstractmethod
     def scanned(self) -> tuple[FloatArray, Problem]:
@@ -166,6 +145,10 @@ class Problem(ABC):
     @abstractmethod
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw what to label or run, and the contexts without anything that belong to the sample."""
+
+    def expected_number(self, propensities: Propensities) -> float:
+        """Return the expected number of labels or runs; a label is of two models."""
+        return float(self.expected_by_model(propensities).sum()) / len(self.columns)
 
     @property
     def n_rows(self) -> int:
@@ -261,20 +244,18 @@ class VoteProblem(Problem):
     def n_cells(self) -> int:
         return len(self.first)
 
-    @property
-    def everything(self) -> str:
-        return f"labelling {'one' if self.one_pair else 'every'} pair of"
-
-    @property
-    def cells(self) -> tuple[str, str]:
-        return "Pairs:", f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}"
-
-    def fitted(self, goal: Goal) -> str:
-        source = "the planned labels alone" if goal.earlier is None else "the labels of the fit and the planned labels"
-        return f"an estimate from {source}{'' if goal.earlier is None else ' together'}"
-
-    def number(self, by_model: FloatArray) -> float:
-        return float(by_model.sum()) / 2
+    def words(self, goal: Goal) -> dict[str, str]:
+        new, old = "the planned labels", "the labels of the fit and "
+        return {
+            "cells": "Pairs:",
+            "number": f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}",
+            "everything": f"labelling {'one' if self.one_pair else 'every'} pair of",
+            "fit": f"an estimate from {f'{new} alone' if goal.earlier is None else f'{old}{new} together'}",
+            "uniform": "all pairs with the same probability",
+            "labels": "expected number in which the model, or the pair, is compared. Labels of different prompts are "
+            "taken as independent: if annotators or other clusters give several of the new labels, standard errors may "
+            "be larger than predicted.",
+        }
 
     @property
     def n_items(self) -> int:

@@ -64,7 +64,7 @@ from ..fit.state import FitState
 from ..inference.score_limits import CombinedMeans
 from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
 from .criteria import Goal, criterion_rows
-from .plan_options import Limits, array_of_costs, read_context_weights, rows_of_samples
+from .plan_options import Limits, array_of_costs, positive_costs, read_context_weights, rows_of_samples
 from .problem import Drawn, Problem, drawn_together
 from .specify import of_eigenvalues
 
@@ -97,30 +97,22 @@ class ScoreProblem(Problem):
     cost_of_run: FloatArray
     of_scores: ClassVar[bool] = True
     what: ClassVar[str] = "runs"
-    uniform_is: ClassVar[str] = "all models that are not complete, on the same random prompts"
-    number_is: ClassVar[str] = (
-        "expected number of further runs. A model is run once on a prompt: another prompt is worth more than another "
-        "run, until all are run."
-    )
 
     @property
     def n_cells(self) -> int:
         return int(self.group.max()) + 1
 
-    @property
-    def everything(self) -> str:
-        return "running every model that is not complete on"
-
-    @property
-    def cells(self) -> tuple[str, str]:
-        return "Groups of models:", f"{self.n_cells}"
-
-    def fitted(self, goal: Goal) -> str:
-        has_runs = self.spent > 0 or goal.candidate
-        return f"a fit of {'all runs' if has_runs else 'these runs alone'} with propensity=plan"
-
-    def number(self, by_model: FloatArray) -> float:
-        return float(by_model.sum())
+    def words(self, goal: Goal) -> dict[str, str]:
+        runs = "all runs" if self.spent > 0 or goal.candidate else "these runs alone"
+        return {
+            "cells": "Groups of models:",
+            "number": f"{self.n_cells}",
+            "everything": "running every model that is not complete on",
+            "fit": f"a fit of {runs} with propensity=plan",
+            "uniform": "all models that are not complete, on the same random prompts",
+            "labels": "expected number of further runs. A model is run once on a prompt: another prompt is worth more "
+            "than another run, until all are run.",
+        }
 
     @property
     def groups(self) -> list[IntArray]:
@@ -427,8 +419,5 @@ def _between(
 def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
     """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
     array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
-    shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
-    if not (np.isfinite(array) & (array > 0)).all():
-        raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
-    by_row = array.reshape(shapes[array.shape])
+    by_row = positive_costs(array[:, None] if array.shape == (n,) else np.atleast_2d(array))
     return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

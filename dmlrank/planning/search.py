@@ -65,6 +65,7 @@ _LONGEST = 300.0
 class Solution:
     """The optimal propensities of a specification within a budget, and the covariance that they lead to.
 
+    budget, expected_cost: The largest expected cost that was allowed, and that of the plan.
     smallest_propensity: The smallest propensity that a cell may have, before the uniform plan is mixed in.
     propensities (g, m): Of the cells by row of the problem.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
@@ -88,13 +89,8 @@ class Solution:
     rates: Computed | None
 
     @property
-    def propensity(self) -> FloatArray:
-        """All propensities as an array, (g, m), computed on every call."""
-        return propensity_table(self.propensities)
-
-    @property
     def slack(self) -> bool:
-        """Whether a larger budget would change nothing."""
+        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
         return self.allocation.multiplier == 0
 
 

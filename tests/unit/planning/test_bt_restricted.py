@@ -95,12 +95,12 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     given = {"budget": 60.0, "min_propensity": 0.01}
     own, other = dr.design(mu, "bt", estimator="bt_restricted", **given), dr.design(mu, "bt", **given)
     places = [(j, k) for j in range(4) for k in range(4) if j != k]
-    assert np.square(own.std_errors).sum() < np.square(own.uniform_std_errors).sum()
+    assert own.objective < own.uniform_objective
     assert (own.std_errors < other.std_errors).all()
     taken = other.propensity[:, [j for j, _ in places], [k for _, k in places]]
     assert (
         own.specification.problem.labelling_covariance(taken).trace()
-        > own.specification.problem.labelling_covariance(own.solution.propensity).trace()
+        > own.specification.problem.labelling_covariance(own.propensities[:]).trace()
     )
 
 
@@ -157,5 +157,5 @@ def test_plans_for_outputs_with_names(draw_mu, label_covariances):
     alone = dr.design(mu, own, budget=40, contrasts="gap", models=list("abcd"))
     assert alone.std_errors["gap"] < plan.std_errors["gap"]
     # Pairs that no output uses get no more than the floor.
-    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.solution.smallest_propensity)
-    assert alone.propensity[:, 0, 2].min() > alone.solution.smallest_propensity
+    np.testing.assert_allclose(alone.propensity[:, 2, 3], alone.smallest_propensity)
+    assert alone.propensity[:, 0, 2].min() > alone.smallest_propensity

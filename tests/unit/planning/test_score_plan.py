@@ -80,7 +80,7 @@ def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) 
     part = [np.where(group == g, 1.0, 0.0) for g in range(problem.n_cells)]
     gains = np.stack([((deviation * s) @ (metric * problem.correlation) * deviation * s).sum(axis=1) for s in part], 1)
     cost = np.stack([(costs * s).sum(axis=1) for s in part], axis=1)
-    optimal = plan.solution.propensity[chosen].ravel()
+    optimal = plan.propensities[:][chosen].ravel()
     gain, cost = gains[chosen].ravel() + 1e-9, cost[chosen].ravel()
     found = scipy.optimize.minimize(
         lambda p: (gain / p).sum(),

@@ -101,7 +101,7 @@ def test_widths_have_the_quantiles_of_the_fit_of_all_labels(functional, own, n_r
         both = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **in_objects(options))
         df.append(both.estimates.covariance.of_scores)
         widths.append(np.ptp(both.conf_int(), axis=1))
-    predicted = covariance_of(plan.solution, uniform=True)
+    predicted = covariance_of(plan, uniform=True)
     assert (predicted.of_scores > 1.01 * res.estimates.covariance.of_scores).all()
     np.testing.assert_allclose(predicted.of_scores, np.mean(df, axis=0), rtol=0.08)
     np.testing.assert_allclose(plan.predicted()["uniform_width"], np.mean(widths, axis=0), rtol=0.05)
