@@ -81,12 +81,6 @@ Prompts: TypeAlias = tuple[Tables, IntArray, pd.DataFrame]
 def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, candidate: str | None) -> Plan:
     """Return the plan of runs from the scores of earlier models, a row per prompt and a column per model."""
     prompt = "prompt" if table.index.name is None else str(table.index.name)
-    wrong = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "biuf"]
-    if wrong:
-        raise DataError(
-            f"the columns {listed(wrong, 5)} of the table do not hold numbers; make a column for each model and a row "
-            f"for each prompt, such as with frame.pivot(index=prompt, columns=model, values=score)"
-        )
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
@@ -115,12 +109,13 @@ def design_fit(
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     is_arena = goal.contrasts is None and goal.criterion == "A" and _is_arena(steps)
-    goal = replace(goal, contrasts=Top(1)) if is_arena else goal
+    contrasts: ContrastsLike = Top(1) if is_arena else goal.contrasts
     goal = replace(
         goal,
+        contrasts=contrasts,
         estimate=estimates.estimate,
         sign=estimates.sign,
-        above=_above(estimates, goal.contrasts, from_scratch),
+        above=_above(estimates, contrasts, from_scratch),
         fit=estimates.covariance,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
@@ -161,17 +156,15 @@ def design_fit(
             share=None if newdata is None else n / (n + steps.data.n_contexts),
             dependence=dependence_in_clusters(estimates, steps) * n,
         )
-    counts = None
-    by_counts = steps.setup.weighting == "counts"
-    present = steps.setup.functional.edge_weights
+    counts, present, by_counts = None, steps.setup.functional.edge_weights, steps.setup.weighting == "counts"
     if by_counts and isinstance(problem.functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if goal.earlier is None else present
         # Where a pair has a label for every prompt, no propensity says what further labels add.
         smallest = limits.smallest_propensity(problem, limits.budget)
         counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
-    said = [*([_OF_ARENA] if is_arena else []), *([_UNMET.format(pairs=some_of(unmet))] if unmet else [])]
+    doubts = [_OF_ARENA] * is_arena + [_UNMET.format(pairs=some_of(unmet))] * bool(unmet)
     held = by_counts and counts is None
-    doubts = [*said, *_doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=held)]
+    doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=held)
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
@@ -188,12 +181,10 @@ def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
         single_run=problem.single_run.mean(axis=0) * np.ones_like(problem.mu),
     )
     gain = 1 - np.sqrt(plan_for(problem, goal, limits).objective / plan_for(at_random, goal, limits).objective)
-    pays = gain >= _LEAST_GAIN
-    remark = (
-        f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
-        if pays
-        else "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
-    )
+    if pays := gain >= _LEAST_GAIN:
+        remark = f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
+    else:
+        remark = "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
     return plan_for(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
 
 
@@ -284,14 +275,13 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
     n = steps.data.n_contexts
     if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":
         yield (
-            f"The plan is for further labels on the same {n} prompts. Scores from so few prompts say little about "
-            f"others, and further labels of the same prompts hardly change that: prefer new prompts (newdata=)."
+            f"The plan is for further labels on the same {n} prompts, which say little about others; prefer new ones "
+            f"(newdata=)."
         )
     if has_votes:
         yield (
             "The prompts have votes already, and labels of the same prompt are taken as independent given its "
-            "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
-            "than predicted."
+            "features: standard errors are larger where prompts favour models in other ways."
         )
     if is_bt and steps.setup.weighting == "equal" and goal.contrasts is not None:
         yield (

@@ -33,7 +33,7 @@ from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
-from ..inference.ranks import power_of
+from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
@@ -45,11 +45,9 @@ from .precision import (
     cheapest_solution,
     covariance_of,
     errors_and_widths,
-    pair_critical_value,
+    pair_test,
     predicted_precision,
     regret_of,
-    smallest_gap_of,
-    std_error_of,
 )
 from .problem import Problem, VoteProblem
 from .search import Solution, solve
@@ -233,8 +231,7 @@ class Plan(Solution, Summarised):
         True
         """
         row, gap = self._pair(first, second, difference)
-        critical = pair_critical_value(self, self._alpha(alpha), method)
-        return power_of(gap, std_error_of(self, row), critical)
+        return power_of(gap, *pair_test(self, row, self._alpha(alpha), method))
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -267,8 +264,7 @@ class Plan(Solution, Summarised):
         0.8
         """
         row, _ = self._pair(first, second)
-        level = self._alpha(alpha, power)
-        return smallest_gap_of(self, row, power, level, method)
+        return smallest_gap(*pair_test(self, row, self._alpha(alpha, power), method), power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -390,7 +386,7 @@ class Plan(Solution, Summarised):
             raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
         pair = f"{first!r} and {second!r} differ by {gap:.3g}"
         return self._cheapest(
-            lambda solution: smallest_gap_of(solution, row, power, level, method) / abs(gap),
+            lambda solution: smallest_gap(*pair_test(solution, row, level, method), power) / abs(gap),
             lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
         )
 

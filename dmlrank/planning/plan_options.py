@@ -42,15 +42,11 @@ class Limits:
     explore: float = 0.0
 
     def __post_init__(self) -> None:
-        explore = number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
+        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
         allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
-        budget = number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
-        checked = {"budget": budget, "explore": explore}
+        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
         if (least := self.min_propensity) is not None:
-            allowed = "it must be a number above 0 and at most 1"
-            checked["min_propensity"] = number_in("min_propensity", least, lambda x: 0 < x <= 1, allowed)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
 
     def smallest_propensity(self, problem: Problem, budget: float) -> float:
         """Return the smallest propensity of a plan within a budget."""

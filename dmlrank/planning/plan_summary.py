@@ -114,13 +114,9 @@ def _rounds_note(solution: Solution) -> str:
     elif goal.counts is None:
         alone = (both - fit) / w**2
     widest = int(np.argmax(((rows @ alone) * rows).sum(axis=1)))
-    errors = [
-        float(np.sqrt(max(rows[widest] @ sigma @ rows[widest], 0.0) / problem.n_contexts))
-        for sigma in (alone, both, goal.earlier)
-    ]
-    weighted = float(1 / np.hypot(1 / errors[0], 1 / errors[2])) if errors[0] and errors[2] else 0.0
-    digits = _digits(solution, np.array(errors[1:2]))
-    new, joint, before, mean = (fixed_text(error, digits) for error in (*errors, weighted))
+    errors = np.sqrt([max(rows[widest] @ each @ rows[widest], 0.0) for each in (alone, both, goal.earlier)])
+    digits = _digits(solution, errors[1:2] / np.sqrt(problem.n_contexts))
+    new, joint, before = (fixed_text(float(error), digits) for error in errors / np.sqrt(problem.n_contexts))
     start = f"Standard error of {labels[widest]}:"
     if goal.counts is not None:
         return (
@@ -128,16 +124,12 @@ def _rounds_note(solution: Solution) -> str:
             f"of mixture_propensity)."
         )
     # For votes a note names the mixture of all rounds' propensities.
+    rest = ""
     if problem.of_scores and errors[1] > errors[2]:
-        return (
-            f"{start} {new} from the new prompts alone, {before} from the fit alone. Do not fit the rows of both "
-            f"together, each with the propensity of its own round: that gives {joint}, because every prompt then "
-            f"counts the same, and the new ones have fewer runs. Fit the new rows by themselves; the mean of the two "
-            f"estimates, weighted by 1 / (standard error)^2, has the standard error {mean}."
-        )
+        rest = " Fit the new rows by themselves: every prompt counts the same in one fit, and these have fewer runs."
     return (
         f"{start} {new} from the new prompts alone, {joint} together with the data of the fit in one fit of all rows, "
-        f"each with the propensity of its own round (the fit: {before})."
+        f"each with the propensity of its own round (the fit: {before}).{rest}"
     )
 
 
@@ -147,8 +139,8 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     scores, before = specification.scores, specification.sigma_without_plan()
     if problem.of_scores or problem.interdependent or specification.names != problem.models:
         return ""
-    first, second = np.triu_indices(len(scores), 1)
-    first, second = np.where(scores[first] >= scores[second], (first, second), (second, first))
+    order = np.argsort(-scores, kind="stable")
+    first, second = (order[place] for place in np.triu_indices(len(scores), 1))
     rows = np.eye(len(scores))[first] - np.eye(len(scores))[second]
     gap, n = rows @ scores, problem.n_contexts
     of_pairs, of_one = (pair_critical_value(solution, alpha, method) for method in ("max-t", "none"))
@@ -168,7 +160,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
         f"of all pairs), because they are spread over all scores."
     )
     rivals, closest = (
-        (gap > 0) & (known < of_one) & (first == np.argmax(scores)),
+        (gap > 0) & (known < of_one) & (first == order[0]),
         int(np.argmax(np.where(is_open, z, 0))),
     )
     pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
@@ -193,28 +185,21 @@ def _differences_found(solution: Solution, alpha: float) -> str:
     is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
     if not is_difference.any():
         return ""
-    n_scores, is_alone, is_first = len(specification.scores), len(rows) == 1, specification.is_first_place
+    is_alone, is_first = len(rows) == 1, specification.is_first_place
     rows, labels = rows[is_difference], tuple(labels[j] for j in np.flatnonzero(is_difference))
     # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
-    single = pair_critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
-    error = covariance_of(solution, rows).widened.std_errors
-    needed, gap = smallest_gap(1.0, single, POWER) * error, np.abs(rows @ specification.scores)
+    critical = pair_critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
+    needed = smallest_gap(1.0, critical, POWER) * covariance_of(solution, rows).widened.std_errors
+    gap = np.abs(rows @ specification.scores)
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
-    number = problem.expected_number(solution.propensities)
-    # Costs need not be numbers of labels.
-    is_number = bool(np.isclose(number, solution.expected_cost))
-    start = f"With {number:,.6g} {problem.what}" if is_number else "With this budget"
-    digits = _digits(solution, needed)
-    at_least = f"at least {fixed_text(float(needed[is_equal | ~is_equal.any()].max()), digits)}"
-    if is_alone and n_scores > 2:
-        critical = pair_critical_value(solution, alpha, "max-t")
-        of_pairs = fixed_text(smallest_gap(float(error[0]), critical, POWER), digits)
-        at_least += f" tested alone, {of_pairs} among all {n_scores * (n_scores - 1) // 2:,} pairs"
+    start = f"With {problem.expected_number(solution.propensities):,.6g} {problem.what}"
+    least = fixed_text(float(needed[is_equal | ~is_equal.any()].max()), _digits(solution, needed))
+    at_least = f"at least {least}{' tested alone' if is_alone else ''}"
     sentences = []
     if not is_equal.all():
         found = f"{is_found.sum()} of {counted(int((~is_equal).sum()), 'difference')}"
         tests = "test of first place" if is_first else f"it takes {at_least}" if is_alone else "tests of all pairs"
-        at_once, wanted = _all_at_once(solution, (rows, labels), single, is_equal, is_found, is_number)
+        at_once, wanted = _all_at_once(solution, (rows, labels), critical, is_equal, is_found)
         sentences.append(
             f"{start}, {found} will be found with power {POWER:.2f} or more{at_once}, if the present estimates are "
             f"right ({tests}){wanted}."
@@ -228,12 +213,7 @@ def _differences_found(solution: Solution, alpha: float) -> str:
 
 
 def _all_at_once(
-    solution: Solution,
-    targets: Targets,
-    critical: float,
-    is_equal: NDArray[np.bool_],
-    is_found: NDArray[np.bool_],
-    is_number: bool,
+    solution: Solution, targets: Targets, critical: float, is_equal: NDArray[np.bool_], is_found: NDArray[np.bool_]
 ) -> tuple[str, str]:
     """Say with which power all differences are found at once, and how many labels this takes."""
     specification, (rows, labels) = solution.specification, targets
@@ -241,18 +221,16 @@ def _all_at_once(
     is_first, best = specification.is_first_place, int(np.argmax(specification.scores))
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
-        rows, labels = (
-            np.eye(len(scores))[best] - np.eye(len(scores)),
-            tuple(f"{names[best]} - {name}" for name in names),
-        )
+        rows = np.eye(len(scores))[best] - np.eye(len(scores))
+        labels = tuple(f"{names[best]} - {name}" for name in names)
     is_lead = rows @ scores > 0
     rows, labels = rows[is_lead], tuple(labels[j] for j in np.flatnonzero(is_lead))
     leads, covariance = rows @ scores, covariance_of(solution, rows).widened
-    at_once, need, aim = "", "all at once need", "for all at once"
     power = float((leads_needed(leads, covariance.factor, critical) <= 1).mean())
+    at_once, need, aim = "", "all at once need", "for all at once"
     if is_first:
         need, aim = "deciding first place needs", "to decide first place"
-    elif len(specification.contrasts[1]) == 1:
+    elif len(leads) == 1:
         need, aim = "it needs", "for it"
     if len(leads) > 1 and not (is_first and is_equal.any()):
         first = f"first place ({names[best]} above all {len(scores) - 1} others at once)"
@@ -281,9 +259,8 @@ def _all_at_once(
         return at_once, (
             f"; all {problem.what} that these prompts allow are too few {aim}{most}, so more prompts are needed{more}"
         )
-    independent = f" further independent {problem.what}" if is_added and is_number else ""
-    wanted = float(f"{np.ceil(enough.expected_cost / share):.2g}")
-    return at_once, f"; {need} about {wanted:,.6g}{independent}{most}"
+    wanted = float(f"{np.ceil(sample.expected_number(enough.propensities) / share):.2g}")
+    return at_once, f"; {need} about {wanted:,.6g}{' further independent' * is_added} {problem.what}{most}"
 
 
 # --- the table of pairs, the header and the notes ---------------------------------------------------------------------
@@ -315,7 +292,7 @@ def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     n_contrasts, words = len(specification.contrasts[1]), problem.words(specification.goal)
     number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[specification.goal.criterion]
-    criterion = f"{kind}, {f'{n_contrasts} contrasts' if n_contrasts else 'all scores'}"
+    criterion = f"{kind}, {counted(n_contrasts, 'contrast') if n_contrasts else 'all scores'}"
 
     def limits_of(rows: slice) -> tuple[float, float]:
         block = solution.propensities[rows]
@@ -356,19 +333,10 @@ def _notes(solution: Solution, level: str) -> Iterator[str]:
     sigmas = (solution.sigma if earlier is None else earlier, solution.sigma)
     before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
     if (after > _LARGER * before).any():
-        why = (
-            "every prompt has the same weight in one fit of all rows, and these labels are few for so many new "
-            "prompts. Plan for fewer prompts, or fit all rows with the mixture of all rounds' propensities "
-            "(mixture_propensity)"
-        )
-        if specification.goal.counts is not None:
-            why = (
-                "with weights by counts, pairs that get labels get more weight, also those whose labels vary more; "
-                "other weights (edge_weights=) stay as they are"
-            )
         yield (
-            f"For some scores or contrasts the standard error is larger than that of the fit without the planned "
-            f"labels: {why}."
+            "For some scores or contrasts the standard error is larger than that of the fit without the planned "
+            "labels: few labels on many new prompts get the weight of these prompts (plan for fewer, or fit all rows "
+            "with the mixture of all rounds' propensities, mixture_propensity), and weights by counts follow labels."
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."

@@ -15,7 +15,6 @@ from .._utils.laws import normal_critical
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.ranks import smallest_gap
 from ..inference.score_limits import WinShares
 from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
@@ -127,14 +126,10 @@ def pair_critical_value(solution: Solution, alpha: float, method: str) -> float:
     return covariance.from_normal(float(normal_critical(alpha / (2 * n_pairs))))
 
 
-def std_error_of(solution: Solution, row: FloatArray) -> float:
-    """Return the predicted standard error behind tests of a combination of scores, (K,)."""
-    return float(np.sqrt(row @ covariance_of(solution).widened.matrix @ row))
-
-
-def smallest_gap_of(solution: Solution, row: FloatArray, power: float, alpha: float, method: str) -> float:
-    """Return the smallest true difference of two scores that is shown with a power."""
-    return smallest_gap(std_error_of(solution, row), pair_critical_value(solution, alpha, method), power)
+def pair_test(solution: Solution, row: FloatArray, alpha: float, method: str) -> tuple[float, float]:
+    """Return the standard error behind the test of a difference of two scores, (K,), and its critical value."""
+    error = float(np.sqrt(row @ covariance_of(solution).widened.matrix @ row))
+    return error, pair_critical_value(solution, alpha, method)
 
 
 @one_thread()

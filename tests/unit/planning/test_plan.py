@@ -730,9 +730,7 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     # Where labels make an error larger than that of the fit, a plan for the fit's own prompts says so, too.
     goal = replace(plan.specification.goal, earlier=plan.specification.goal.earlier / 9)
     less = replace(plan, specification=replace(plan.specification, goal=goal))
-    assert "larger than that of the fit without the planned labels: with weights by counts" in " ".join(
-        str(less).split()
-    )
+    assert "larger than that of the fit without the planned labels" in " ".join(str(less).split())
     with pytest.raises(OptionError, match="weights pairs by its own labels"):
         res.design(1500, contrasts=[pair], from_scratch=True).regret(np.asarray(tables))
 
@@ -836,12 +834,12 @@ def test_the_summary_says_whether_the_budget_is_enough(mu, monkeypatch):
         named = float(text.split("all at once need about ")[1].split()[0].replace(",", ""))
         assert named == pytest.approx(enough, rel=0.15 if size == 500 else 0.06)
     few = dr.design(mu, "bt", budget=40, contrasts=("model_1", "model_2"))
-    gap, alone = (few.smallest_gap("model_1", "model_2", method=method) for method in ("max-t", "none"))
-    said = f"(it takes at least {alone:.3f} tested alone, {gap:.3f} among all 6 pairs); all labels that these prompts "
+    alone = few.smallest_gap("model_1", "model_2", method="none")
+    said = f"(it takes at least {alone:.3f} tested alone); all labels that these prompts "
     assert f"{said}allow are too few for it, so more" in " ".join(str(few).split())
     equal = dr.design(np.where(mu > 0, 1 / mu.shape[3], 0.0), budget=40, contrasts=[("model_0", "model_1")])
-    gap, alone = (equal.smallest_gap("model_0", "model_1", method=method) for method in ("max-t", "none"))
-    said = f"with power 0.80 if it is at least {alone:.3f} tested alone, {gap:.3f} among all 6 pairs."
+    alone = equal.smallest_gap("model_0", "model_1", method="none")
+    said = f"with power 0.80 if it is at least {alone:.3f} tested alone."
     assert f"estimated as zero is found {said}" in " ".join(str(equal).split())
     others = dr.design(mu, budget=400), dr.design(mu, budget=40, contrasts="model_0 - 2*model_1")
     assert not any("power" in str(other) for other in others)
@@ -861,7 +859,7 @@ def promised_for_first_place(plan):
     said = (
         r"4 of 4 differences will be found with power 0.80 or more, first place \(model_0 above all 4 others at once\) "
     )
-    return re.search(rf"{said}with power (0\.\d\d), .* needs about ([\d,]+) \(", " ".join(str(plan).split()))
+    return re.search(rf"{said}with power (0\.\d\d), .* needs about ([\d,]+) labels", " ".join(str(plan).split()))
 
 
 def test_the_power_of_first_place_is_that_of_all_leads_at_once(leads):
