@@ -189,7 +189,7 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.plan_options import Limits
+    from ..planning.plan_options import Limits, check_positive
     from ..report.statements import runs_or_prompts
 
     _check_outputs(given, "plan")
@@ -201,8 +201,8 @@ def _design(given: argparse.Namespace) -> Said:
         return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
         raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
-    if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):
-        raise OptionError(f"std_error={std_error!r} is no number above 0; give one, in the unit of the scores")
+    if std_error is not None:
+        check_positive(std_error, "std_error")
     if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
         raise OptionError(
             f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "

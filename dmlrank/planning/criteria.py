@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
+from ..exceptions import HypothesisError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
 from ..report.statements import some_of
 
@@ -85,9 +85,11 @@ class Top:
                     f"Top(1) asks who is first, and this is decided: {models[best[0]]} is above every other model "
                     f"(test of first place); plan for the differences of more models, such as Top(2), or for all scores"
                 )
-            return _differences([(int(best[0]), int(k)) for k in others], models)
-        boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
-        return _differences([*combinations(np.sort(best), 2), *boundary], models)
+            pairs = [(best[0], k) for k in others]
+        else:
+            boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
+            pairs = [*combinations(np.sort(best), 2), *boundary]
+        return _read([(models[j], models[k]) for j, k in pairs], models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,7 @@ class Against:
         labels : tuple of str
             Names of the differences, such as ``"a - b"``.
         """
-        if self.model not in models:
-            raise UnknownModelError(
-                f"unknown model {self.model!r}; the models are {listed(models)}{nearest(self.model, models)}"
-            )
-        item = models.index(self.model)
-        return _differences([(item, k) for k in range(len(models)) if k != item], models)
+        return _read([(self.model, name) for name in models if name != self.model], models)
 
 
 ContrastsLike: TypeAlias = HypothesisLike | Top | Against | None
@@ -193,8 +190,7 @@ class Goal:
             return np.empty((0, len(models))), ()
         if isinstance(self.contrasts, Top | Against):
             return self.contrasts.rows(models, self.sign * scores, self.above)
-        hypothesis = read_hypothesis(self.contrasts, models)
-        return hypothesis.matrix, tuple(hypothesis.labels)
+        return _read(self.contrasts, models)
 
 
 def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray:
@@ -254,7 +250,7 @@ def _best_and_open(count: int, scores: FloatArray, above: NDArray[np.bool_] | No
     return best, others[:0] if above is None else others[above[:, others].sum(axis=0) < count]
 
 
-def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the coefficients of the differences first - second, (J, K), and their names."""
-    rows = np.eye(len(models))[[j for j, _ in pairs]] - np.eye(len(models))[[k for _, k in pairs]]
-    return rows, tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
+def _read(contrasts: HypothesisLike, models: list[str]) -> Targets:
+    """Return the coefficients of contrasts, (J, K), and their names."""
+    hypothesis = read_hypothesis(contrasts, models)
+    return hypothesis.matrix, tuple(hypothesis.labels)

@@ -66,6 +66,10 @@ DOUBLE_CELLS = 20_000_000
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# The rule of an interdependent plan for other contexts is a fixed point: the information of a label depends on the
+# propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
+# propensity changes by more than _TOLERANCE, relative to its size.
+_MAX_STEPS, _TOLERANCE = 2000, 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Number of classes of costs within which the order of draws is random.
@@ -470,8 +474,20 @@ class VoteProblem(Problem):
         return np.asarray(sum(map_blocks(variances, self.shape)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
-        return propensities_at_multiplier(self.cell_rates(metric), self.constraints(lower, np.inf), multiplier)
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
+
+        In an interdependent problem these are a fixed point, because information depends on them; it is found by
+        iteration.
+        """
+        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
+        for _ in range(_MAX_STEPS if self.interdependent else 1):
+            rates = self.cell_rates(metric, propensity)
+            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
+            change = np.abs(np.log(new / propensity)).max(initial=0.0)
+            propensity = new
+            if change < _TOLERANCE:
+                break
+        return propensity
 
     def scale(self, part: slice) -> FloatArray:
         """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
@@ -592,11 +608,6 @@ def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, li
 
 # --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------
 
-# A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
-# and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
-# changes by more than _TOLERANCE, relative to its size.
-_MAX_STEPS, _TOLERANCE = 2000, 1e-9
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RestrictedVoteProblem(VoteProblem):
@@ -624,21 +635,6 @@ class RestrictedVoteProblem(VoteProblem):
                 f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
             )
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
-
-    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
-
-        The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
-        """
-        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
-        for _ in range(_MAX_STEPS):
-            rates = self.cell_rates(metric, propensity)
-            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
-            change = np.abs(np.log(new / propensity)).max(initial=0.0)
-            propensity = new
-            if change < _TOLERANCE:
-                break
-        return propensity
 
     def variances_and_inverse(self, mu: FloatArray, propensity: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances of labels in the Bradley-Terry model nearest to ``mu``, and inverse information matrices.

@@ -306,10 +306,8 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 def _propensities_so_far(steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
     assert steps.data.scores is not None
-    is_there, known = (
-        np.isfinite(steps.data.scores.mean),
-        known_propensity(steps.options.propensity, steps.data, steps.source),
-    )
+    is_there = np.isfinite(steps.data.scores.mean)
+    known = known_propensity(steps.options.propensity, steps.data, steps.source)
     if known is None and not is_there.all():
         raise OptionError(
             "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
