@@ -43,12 +43,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
     specification, problem = solution.specification, solution.specification.problem
     names, all_models, (contrasts, labels) = specification.names, problem.models, specification.contrasts
     of_models = names == all_models
-    if top is not None and not of_models:
-        raise OptionError(
-            f"top= shows the models with the highest scores, and the outputs of this functional ({listed(names, 5)}) "
-            f"are not scores of models; use models= with names of outputs"
-        )
-    ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
+    ranking = np.argsort(-specification.merit, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
     per_model = problem.expected_by_model(solution.propensities)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
@@ -60,9 +55,8 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
     news = " ".join(filter(None, [*first, _rounds_note(solution)]))
     notes = [*filter(None, [news]), *_notes(solution, level)]
     if labels:
-        rows += [
-            (*row, "") for row in _rows_of(solution, (contrasts, labels), range(len(labels))[:_MAX_CONTRASTS], alpha)
-        ]
+        first_rows = range(len(labels))[:_MAX_CONTRASTS]
+        rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first_rows, alpha)]
         part = f" (the first {_MAX_CONTRASTS} of {len(labels)})" if len(labels) > _MAX_CONTRASTS else ""
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
@@ -159,15 +153,13 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
         f"{'' if before is None else 'that the fit leaves open '}will be found with power {POWER:.2f} or more (tests "
         f"of all pairs), because they are spread over all scores."
     )
-    rivals, closest = (
-        (gap > 0) & (known < of_one) & (first == order[0]),
-        int(np.argmax(np.where(is_open, z, 0))),
-    )
+    rivals = np.flatnonzero((gap > 0) & (known < of_one) & (first == order[0]))
+    closest = int(np.argmax(np.where(is_open, z, 0)))
     pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     budget = solution.budget * sample.total_cost / problem.total_cost
-    for call, asked in (("dr.planning.Top(1)", np.flatnonzero(rivals)), (pair, np.array([closest]))):
+    for call, asked in (("dr.planning.Top(1)", rivals), (pair, np.array([closest]))):
         plan = replace(specification, problem=sample, contrasts=(rows[asked], ("",) * len(asked)), rows=rows[asked])
         if len(asked) and specification.goal.criterion == "A":
             after = standardised(solve(plan, budget, certify=False).sigma)[asked]
@@ -217,8 +209,8 @@ def _all_at_once(
 ) -> tuple[str, str]:
     """Say with which power all differences are found at once, and how many labels this takes."""
     specification, (rows, labels) = solution.specification, targets
-    problem, goal, scores, names = specification.problem, specification.goal, specification.scores, specification.names
-    is_first, best = specification.is_first_place, int(np.argmax(specification.scores))
+    problem, goal, names, scores = specification.problem, specification.goal, specification.names, specification.merit
+    is_first, best = specification.is_first_place, int(np.argmax(scores))
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
         rows = np.eye(len(scores))[best] - np.eye(len(scores))
@@ -374,9 +366,6 @@ def draw_plan(solution: Solution, ax: Axes | None, models: Sequence[str] | None)
         raise OptionError(f"a picture of pairs needs two models, and models= names one: {names[0]!r}")
     chosen = [problem.models.index(name) for name in names]
     labels = problem.expected_labels(solution.propensities)[np.ix_(chosen, chosen)]
-    title = (
-        f"{solution.specification.goal.criterion}-optimal plan: {problem.n_contexts:,} prompts, expected cost "
-        f"{solution.expected_cost:,.5g}"
-    )
+    size = f"{problem.n_contexts:,} prompts, expected cost {solution.expected_cost:,.5g}"
     label = "expected labels" + (", first model in rows" if problem.ordered else ", either order")
-    return heat_map(names, labels, label, ax, title=title)
+    return heat_map(names, labels, label, ax, title=f"{solution.specification.goal.criterion}-optimal plan: {size}")

@@ -167,12 +167,9 @@ class ScoreProblem(Problem):
         """Return what limits of means need, with the effective numbers of runs that propensities lead to."""
         if of_fit is None or of_fit.matrix.shape != self.correlation.shape:
             return None
-        share = [
-            1 / (1 / np.where(p > 0, p, 1.0)).mean(axis=0)
-            for p in (self.before, self.matrices(propensity_table(propensities)))
-        ]
-        (part,) = of_fit.parts
-        return replace(of_fit, parts=(replace(part, reach=part.reach * share[0] / share[1]),))
+        after, (part,) = self.matrices(propensity_table(propensities)), of_fit.parts
+        so_far, of_plan = ((1 / np.where(p > 0, p, 1.0)).mean(axis=0) for p in (self.before, after))
+        return replace(of_fit, parts=(replace(part, reach=part.reach * of_plan / so_far),))
 
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw the further runs, in the order of the prompts, with the propensities after this round.

@@ -412,6 +412,19 @@ def test_a_table_that_no_plan_of_runs_can_use_is_refused(
         dr.design(change(pd.DataFrame(fitted()[0], columns=MODELS)), budget=60, **options)
 
 
+def test_a_plan_for_the_lowest_scores_is_that_for_the_highest_of_their_opposites() -> None:
+    table, texts = table_of(fitted()[0], np.ones((N, 4), dtype=bool)), []
+    for rows, lower in ((table, True), (table.assign(score=-table["score"]), False)):
+        res = dr.dml_rank("score ~ 1 | model", rows, context="prompt", lower_is_better=lower, rng=0)
+        plan = res.design(200, contrasts=dr.planning.Top(1), from_scratch=True)
+        assert [row[0] for row in plan.summary().rows[:4]] == res.params.sort_values(ascending=lower).index.tolist()
+        texts.append(
+            re.search(r"With 200 runs, .*? needs about [\d,]+|With 200 runs, [^;]*", " ".join(str(plan).split()))[0]
+        )
+    assert texts[0] == texts[1]
+    assert "first place (" in texts[0]
+
+
 def test_precision_out_of_reach_is_said_in_runs() -> None:
     plan = dr.design(pd.DataFrame(fitted()[0], columns=MODELS), budget=60, candidate="new")
     with pytest.raises(OptionError, match="even running every model that is not complete on all 240 prompts"):
