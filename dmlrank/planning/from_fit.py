@@ -103,9 +103,8 @@ def design_fit(
     newdata: object,
     goal: Goal,
     limits: Limits,
-    from_scratch: bool = False,
-    *,
-    candidate: str | None = None,
+    from_scratch: bool,
+    candidate: str | None,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     is_arena = goal.contrasts is None and goal.criterion == "A" and _is_arena(steps)
@@ -267,10 +266,9 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:
-        say = "says" if n_doubts == 1 else "say"
         yield (
-            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit {say} why), "
-            f"and what this plan predicts may not hold either."
+            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit), and what "
+            f"this plan predicts may not hold either."
         )
     n = steps.data.n_contexts
     if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":

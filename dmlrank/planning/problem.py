@@ -240,7 +240,7 @@ class VoteProblem(Problem):
     ordered: bool
     floor: float
     deviation: CellArray | None = None
-    directions: FloatArray | None = None
+    directions: FloatArray = field(default_factory=lambda: np.zeros(()))
     before: FloatArray | float = 0.0
     worth: FloatArray | float = 1.0
 
@@ -427,8 +427,7 @@ class VoteProblem(Problem):
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        if directions is not None:
-            directions = directions[self.first, self.second]
+        directions = self.directions if directions is None else directions[self.first, self.second]
         return mean, replace(self, between=between, deviation=deviation, directions=directions)
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
@@ -443,7 +442,6 @@ class VoteProblem(Problem):
     def squared_lengths(self, metric: FloatArray) -> FloatArray:
         """Return the squared lengths of the directions of labels, (m,), in a metric, (K, K)."""
         along = self.directions
-        assert along is not None
         return np.maximum(np.einsum("mj,jk,mk->m", along, metric, along, optimize=True), 0)
 
     def rates_of_lengths(self, length: FloatArray) -> Computed:
@@ -455,7 +453,7 @@ class VoteProblem(Problem):
         return cell_rates(self.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
-        if self.deviation is not None and self.directions is not None:
+        if self.deviation is not None:
             return np.asarray((self.directions.T * self.labelling_variances(propensities)) @ self.directions)
         count = self.count[:, None]
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
