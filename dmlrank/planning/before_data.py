@@ -13,8 +13,6 @@ from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all
 from .plan_options import check_positive
 
-_RUNS = (1, 2, 4, 8)
-
 
 @checked
 def sample_size(
@@ -82,7 +80,7 @@ def sample_size(
     runs, variance = np.ones(1), np.array([1.0 - ties])
     if rate is not None:
         number_in("rate", rate, lambda x: 0 < x < 1, inside)
-        runs = np.array(_RUNS, dtype=float)
+        runs = np.array([1.0, 2.0, 4.0, 8.0])
         variance = np.maximum(2 * rate * (1 - rate) * (repeat + (1 - repeat) / runs - shared), 1e-12)
     # Of a unit lead over each of the others, whose variances and covariances are those of independent models.
     rows, leads = np.eye(models)[0] - np.eye(models)[1:], np.ones(models - 1)
@@ -97,5 +95,4 @@ def sample_size(
     else:
         shown = np.full(len(runs), check_positive(difference, "difference"))
         wanted = np.ceil(of_one / shown**2).astype(int)
-    index = pd.Index(runs.astype(int), name="runs")
-    return pd.DataFrame({"prompts": wanted, "difference": shown}, index=index)
+    return pd.DataFrame({"prompts": wanted, "difference": shown}, index=pd.Index(runs.astype(int), name="runs"))

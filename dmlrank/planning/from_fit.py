@@ -162,8 +162,7 @@ def design_fit(
         smallest = limits.smallest_propensity(problem, limits.budget)
         counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
     doubts = [_OF_ARENA] * is_arena + [_UNMET.format(pairs=some_of(unmet))] * bool(unmet)
-    held = by_counts and counts is None
-    doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=held)
+    doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None)
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))

@@ -669,6 +669,12 @@ class Plan(Solution, Summarised):
         allowed = "it must be a finite number, in the unit of the scores"
         return row, number_in("difference", difference, lambda x: bool(np.isfinite(x)), allowed)
 
+    def __deepcopy__(self, memo: object = None) -> Plan:
+        # A plan never changes.
+        return self
+
+    __copy__ = __deepcopy__
+
     def __reduce__(self) -> tuple[Callable[[Solution], Plan], tuple[Solution]]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
         specification, problem = self.specification, self.specification.problem

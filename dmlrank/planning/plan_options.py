@@ -174,8 +174,8 @@ def read_category_weights(
     if isinstance(weights, str):
         check_choice(weights, ("half", "paper"), "category_weights")
         return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
-    numbers, counted = f"{n_categories} numbers", f"mu has {n_categories}"
-    return category_weights_from(weights, n_categories, numbers=numbers, counted=counted)
+    numbers = f"{n_categories} numbers"
+    return category_weights_from(weights, n_categories, numbers=numbers, counted=f"mu has {n_categories}")
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:

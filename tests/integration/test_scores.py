@@ -862,7 +862,7 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     table[table["model"] != "m03"].to_csv(log, index=False)
     command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
     assert main([*command, "--budget", "1000"]) == 0
-    assert "rest to run all models on further prompts" in " ".join(capsys.readouterr().out.split())
+    assert "Use the rest for further prompts" in " ".join(capsys.readouterr().out.split())
     assert main([*command, "--set", "std_error=0.06", "--out", str(plan)]) == 0
     said = capsys.readouterr().out
     assert " 0.060" in said

@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-from ...support import chunks_of, without_order
+from ...support import chunks_of, simulated_votes, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -107,8 +107,7 @@ def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
     text = " ".join(str(plan).split())
     assert "Votes count as in an arena, and the plan is for the leader against its rivals" in text
     assert "No votes are on m0 and m1: labels of a pair without votes are planned with the learner's" in text
-    labels = plan.propensity.sum(axis=0)
-    assert labels[0, 1] > 0.3 * 600
+    assert plan.propensity.sum(axis=0)[0, 1] > 0.3 * 600
     new = voted(plan.sample(rng).dropna(subset="propensity")[["model_a", "model_b"]], rng)
     both = pd.concat([old, new.assign(prompt=[f"n{i}" for i in range(len(new))])])
     after = dr.dml_rank(formula, both, **options)
@@ -127,25 +126,12 @@ def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
 
 
 def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call_that_does():
-    rng, n = np.random.default_rng(3), 1200
-    names, skill = np.array([f"m{j:02d}" for j in range(8)]), np.r_[0.55, 0.3, 0.25, 0.2, 0.2, 0.15, 0.1, 0.05]
-    first = rng.integers(8, size=n)
-    second = (first + rng.integers(1, 8, size=n)) % 8
-    wins = rng.random(n) < 1 / (1 + np.exp(skill[second] - skill[first]))
-    rows = pd.DataFrame({"prompt": np.arange(n), "model_a": names[first], "model_b": names[second]})
-    rows["winner"] = np.where(wins, "model_a", "model_b")
     options = {"functional": "bt", "context": "prompt", "position_bias": False, "rng": 0}
-    res = dr.dml_rank("winner ~ 1 | model_a + model_b", rows, **options)
-    plan = res.design(600)
-    said = re.search(
-        r"\[1\] With 600 labels, 0 of \d+ differences of models that the fit leaves open will be found .* With "
-        r"contrasts=(\S+|\('m\d+', 'm\d+'\)), (\d+) of (\d+) differences? will be\.",
-        " ".join(str(plan).split()),
-    )
-    call, found, asked = said.groups()
-    named = res.design(600, contrasts=eval(call, {"dr": dr}))
-    assert f"With 600 labels, {found} of {asked} difference" in " ".join(str(named).split())
-    assert int(found) > 0
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", simulated_votes(8, 400, seed=1), **options)
+    said = r"\[1\] With 100 labels, 0 of \d+ differences of models that the fit leaves open will be found .* With "
+    said += r"contrasts=\('(\S+)', '(\S+)'\), 1 of 1 difference will be\."
+    named = res.design(100, contrasts=re.search(said, " ".join(str(res.design(100)).split())).groups())
+    assert "With 100 labels, 1 of 1 difference will be found" in " ".join(str(named).split())
     assert " 0 of" not in str(res.design(20_000))
 
 
