@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 def plan_for(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     """Return the optimal plan of a problem for a goal within limits."""
     specification = specify(problem, goal, limits)
-    return Plan.of(solve(specification, limits.budget) if goal.counts is None else solve_by_counts(specification))
+    return Plan._of(solve(specification, limits.budget) if goal.counts is None else solve_by_counts(specification))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -89,7 +89,7 @@ class Plan(Solution, Summarised):
     """
 
     @classmethod
-    def of(cls, solution: Solution) -> Plan:
+    def _of(cls, solution: Solution) -> Plan:
         """Return the plan of a solution."""
         return cls(*(getattr(solution, field.name) for field in fields(solution)))
 
@@ -462,7 +462,7 @@ class Plan(Solution, Summarised):
         >>> judge = ties.mu(ties.features(500, rng=0))
         >>> even = np.where(judge > 0, 1 / 3, 0.0)
         >>> loss = dr.design(judge, "bt", budget=600).regret((judge + even) / 2)
-        >>> 0 < loss.excess < loss.sharp_bound < loss.bound
+        >>> bool(0 < loss.excess < loss.sharp_bound < loss.bound)
         True
         """
         self._votes("regret")
@@ -646,7 +646,7 @@ class Plan(Solution, Summarised):
                 advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
             everything = problem.words(specification.goal)["everything"]
             raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
-        return Plan.of(found)
+        return Plan._of(found)
 
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
@@ -681,7 +681,7 @@ class Plan(Solution, Summarised):
         if isinstance(problem.mu, Computed):
             problem = replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
         stored = replace(specification, problem=problem, goal=replace(specification.goal, predict=None))
-        return Plan.of, (Solution(stored, *(getattr(self, field.name) for field in fields(self)[1:])),)
+        return Plan._of, (Solution(stored, *(getattr(self, field.name) for field in fields(self)[1:])),)
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"

@@ -24,7 +24,6 @@ from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.criteria import Goal, remark_on
-from dmlrank.planning.plan import Plan
 from dmlrank.planning.plan_options import Limits
 from dmlrank.planning.search import solve
 
@@ -866,9 +865,9 @@ def test_the_power_of_first_place_is_that_of_all_leads_at_once(leads):
     plan, _ = leads
     named = promised_for_first_place(plan)
     needed = int(named[2].replace(",", ""))
-    more = Plan.of(solve(plan.specification, needed))
+    more = solve(plan.specification, needed)
     for of_plan, power, within in ((plan, float(named[1]), 0.015), (more, 0.8, 0.02)):
-        scores, sigma = of_plan.specification.scores, of_plan.cov_params().to_numpy()
+        scores, sigma = plan.specification.scores, of_plan.sigma / len(plan.contexts)
         drawn = np.random.default_rng(0).multivariate_normal(scores, sigma, size=20_000)
         errors = np.sqrt(sigma[0, 0] + np.diag(sigma)[1:] - 2 * sigma[0, 1:])
         z = (drawn[:, :1] - drawn[:, 1:]) / errors
