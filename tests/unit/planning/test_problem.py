@@ -108,7 +108,7 @@ def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed
     assert stored.for_width(0.3).budget == pytest.approx(expected.for_width(0.3).budget)
     walk = fit.update(functional="rank_centrality").design(100)
     with pytest.raises(DataNotStoredError):
-        pickle.loads(pickle.dumps(walk)).for_width(0.2)
+        pickle.loads(pickle.dumps(walk)).for_width(0.04)
 
 
 @pytest.mark.parametrize("one_pair", [False, True])
