@@ -159,11 +159,11 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     budget = solution.budget * sample.total_cost / problem.total_cost
-    for call, asked in (("dr.planning.Top(1)", rivals), (pair, np.array([closest]))):
+    for call, asked, critical in (("dr.planning.Top(1)", rivals, of_one), (pair, np.array([closest]), of_pairs)):
         plan = replace(specification, problem=sample, contrasts=(rows[asked], ("",) * len(asked)), rows=rows[asked])
         if len(asked) and specification.goal.criterion == "A":
             after = standardised(solve(plan, budget, certify=False).sigma)[asked]
-            if found := int((after >= smallest_gap(1.0, of_one, POWER)).sum()):
+            if found := int((after >= smallest_gap(1.0, critical, POWER)).sum()):
                 return f"{start} With contrasts={call}, {found} of {counted(len(asked), 'difference')} will be."
     by_counts = isinstance(problem.functional, BradleyTerry) and problem.functional.edge_weights is None
     advice = "a fit with pairs='arena' needs the fewest labels" if by_counts else "more labels are needed"
