@@ -863,7 +863,7 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     table[table["model"] != "m03"].to_csv(log, index=False)
     command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
     assert main([*command, "--budget", "1000"]) == 0
-    assert "rest to run all models on further prompts" in " ".join(capsys.readouterr().out.split())
+    assert "Use the rest for further prompts" in " ".join(capsys.readouterr().out.split())
     assert main([*command, "--set", "std_error=0.06", "--out", str(plan)]) == 0
     said = capsys.readouterr().out
     assert " 0.060" in said
@@ -875,7 +875,7 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     assert re.search(r"even running every model .* on all 200 prompts .* about [\d,]+ prompts like these", said)
     assert re.search(r"twice the runs: [\d.]+.*, twice the prompts at the same price of runs: [\d.]+", said)
     assert main([*command, "--set", "std_error=0"]) == 1
-    assert "is no number above 0" in capsys.readouterr().err
+    assert "it must be a positive number" in capsys.readouterr().err
     with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
         fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
 
