@@ -1082,6 +1082,54 @@ class RankResults(Summarised):
 
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
+    @Needs(means="it counts runs that succeed", one_look="its bands are those of one look", data=True)
+    def curve(self, kind: str | None = None, most: int | None = None, alpha: float | None = None) -> pd.DataFrame:
+        """Return pass@k or pass^k of every model over k, the number of runs; ``plot("curve")`` draws it.
+
+        Parameters
+        ----------
+        kind : {"pass@k", "pass^k"}, optional
+            The chance that at least one of k runs of a model solves a prompt, or that all do; that of the fit when
+            None, or pass@k.
+        most : int, optional
+            Largest k; the fewest runs of a model on a prompt when None.
+        alpha : float, optional
+            Probability that an interval of any model at any k is wrong; the fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            A row per model and k: pass@k or pass^k, its ``std_error``, and limits ``lower`` and ``upper`` that hold
+            jointly for all models and all k.
+
+        Raises
+        ------
+        DataError
+            If scores of runs are not 0 and 1, or a model has fewer than ``most`` runs on a prompt.
+        MissingDataError
+            If the fit predicts missing scores.
+
+        Notes
+        -----
+        The numbers at each k are those of a fit with :class:`dmlrank.functionals.PassAtK` or
+        :class:`dmlrank.functionals.PassHatK` to the same prompts; the covariance of all of them is that of their
+        influence values by prompt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import dmlrank as dr
+        >>> solved = [1, 0, 0, 0, 1, 1, 0, 1] * 20
+        >>> runs = pd.DataFrame({"task": np.repeat(np.arange(40), 4), "model": "a", "solved": solved})
+        >>> res = dr.dml_rank("solved ~ 1 | model", runs, context="task", rng=0)
+        >>> res.curve("pass^k")["pass^k"].loc["a"].round(3).to_dict()
+        {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0}
+        """
+        from .run_table import table_of_curve
+
+        return table_of_curve(self.estimates, self._fit, kind, most, self._alpha(alpha))
+
     @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
     def per_success(self, cost: str, alpha: float | None = None) -> pd.DataFrame:
         """Divide mean costs by mean scores: what a solved prompt costs, in money, tokens or seconds.
@@ -1543,10 +1591,11 @@ class RankResults(Summarised):
         picture : str
             ``"forest"``: scores with simultaneous intervals. ``"ranks"``: rank sets, as :meth:`ranks`. ``"matrix"``:
             differences of all pairs, as :meth:`t_test_pairwise`. ``"groups"``: scores with intervals in the groups of
-            ``by=``. ``"overlap"``: propensities of the labelled cells.
-            ``"calibration"``: fitted probabilities beside the labels. ``"influence"``: the prompts with the largest
-            influence on a score, or on ``contrast=``. ``"sheet"``: all of these in one figure, which says what is left
-            out and why; without ``models`` or ``top``, of the best 20 models.
+            ``by=``. ``"curve"``: pass@k or pass^k over the number of runs, as :meth:`curve`. ``"overlap"``:
+            propensities of the labelled cells. ``"calibration"``: fitted probabilities beside the labels.
+            ``"influence"``: the prompts with the largest influence on a score, or on ``contrast=``. ``"sheet"``: the
+            most important ones in one figure, which says what is left out and why; without ``models`` or ``top``, of
+            the best 20 models.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional

@@ -1,16 +1,24 @@
-"""More runs or more prompts: how much of the variance of mean scores comes from repeated runs."""
+"""What repeated runs tell: their part in the variance of mean scores, and curves of pass@k and pass^k over k."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import real_number
-from .._utils.computation import warn
-from ..exceptions import DataError, OptionError, listed, shown
-from ..fit.direct_fits import variance_from_runs
+from .._utils.argument_checks import check_whole, real_number
+from .._utils.computation import one_thread, warn
+from ..data.derived_pairs import DerivedPairs
+from ..estimation.influence import Influence
+from ..exceptions import DataError, MissingDataError, OptionError, check_choice, listed, shown
+from ..fit.direct_fits import limits_of_means, variance_from_runs
 from ..fit.estimates import Estimates
+from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitState
+from ..functionals import PassAtK, PassHatK
+from ..inference.score_limits import CombinedMeans
+from ..inference.simultaneous import MaxT
 
 # Largest best number of runs, as a multiple of the runs of the data.
 _MOST_RUNS = 10
@@ -73,3 +81,35 @@ def table_of_runs(e: Estimates, state: FitState, prompt_cost: float | None, run_
             f"nearly all of the variance seems to be of runs, and the data do not tell how little is of prompts",
         )
     return frame.assign(best_runs=np.clip(best, 1.0, most))
+
+
+@one_thread()
+def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | None, alpha: float) -> pd.DataFrame:
+    """Return pass@k or pass^k of all models over k with joint limits, see :meth:`RankResults.curve`."""
+    options, source, kinds = state.options, state.source.data, {"pass@k": PassAtK, "pass^k": PassHatK}
+    kind = "pass^k" if kind is None and isinstance(options.functional, PassHatK) else kind or "pass@k"
+    check_choice(kind, kinds, "kind")
+    assert isinstance(source, DerivedPairs)
+    if e.sign < 0:
+        raise OptionError("curve() counts runs that succeed, and lower_is_better=True says that a score is a failure")
+    if state.data.scores is None or np.isnan(state.data.scores.mean).any():
+        raise MissingDataError(f"curve(): runs are missing, and missing={options.missing!r} does not say what they are")
+    source = source if isinstance(options.missing, str) else source.filled(float(options.missing))
+    is_used = np.zeros(len(source.values), dtype=bool)
+    is_used[state.data.row_index[state.data.first_row]] = True
+    source = source.with_enough(options.pairs.min_votes).only(is_used)
+    most = int(source.score_table.n_runs.min()) if most is None else most
+    check_whole("most", most, 1)
+    scores = [kinds[kind](k, number=source.number).of_runs(source, False).values for k in range(1, most + 1)]
+    values, n = np.hstack(scores), state.data.n_contexts
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
+    covariance = make_covariance(influence, np.empty((0, values.shape[1])), state.units, fixed_prompts=False)
+    cluster = None if state.units.clusters is None else state.units.clusters.of_context
+    means = limits_of_means(influence, (0.0, 1.0), cluster, task=state.units.task)
+    covariance = replace(covariance, means=CombinedMeans((means,), np.eye(values.shape[1])))
+    critical = MaxT(covariance, e.description.seed).critical(alpha)
+    low, high = covariance.law(influence.estimate, covariance.std_errors).limits(critical)
+    columns = {kind: e.scale.of(influence.estimate), "std_error": e.scale.factor * covariance.std_errors}
+    columns |= {"lower": e.scale.of(np.maximum(low, 0.0)), "upper": e.scale.of(np.minimum(high, 1.0))}
+    index = pd.MultiIndex.from_product([range(1, most + 1), e.models], names=["k", "model"])
+    return pd.DataFrame(columns, index=index).swaplevel().sort_index(level="model", sort_remaining=False)

@@ -113,6 +113,8 @@ def draw_runs(n=40, most=7):
 @pytest.mark.parametrize("name", ["PassAtK", "PassHatK"])
 def test_functionals_of_runs_by_enumeration(name):
     table, kind = draw_runs(), {"PassAtK": max, "PassHatK": min}[name]
+    of_mean = fit(table, formula="solved ~ 1 | model")
+    curve = of_mean.curve("pass@k" if name == "PassAtK" else "pass^k")
     for k in (1, 2, 3):
         by_task = table.groupby(["task", "model"])["solved"].agg(
             lambda runs, k=k: np.mean([kind(subset) for subset in itertools.combinations(runs, k)])
@@ -126,6 +128,14 @@ def test_functionals_of_runs_by_enumeration(name):
         np.testing.assert_allclose(found.params, expected.params, atol=1e-12)
         np.testing.assert_allclose(found.cov_params(), expected.cov_params(), atol=1e-12)
         np.testing.assert_allclose(found.conf_int(), expected.conf_int(), atol=1e-9)
+        at_k = curve.xs(k, level="k")
+        np.testing.assert_allclose(at_k.iloc[:, :2], np.column_stack([found.params, found.bse]), atol=1e-12)
+        # Bands hold at all k: they are wider than intervals at one k.
+        assert (at_k["lower"] < found.conf_int()["lower"]).all()
+        assert (at_k["upper"] > found.conf_int()["upper"]).all()
+    assert curve.index.tolist() == [(model, k) for model in "ab" for k in (1, 2, 3)]
+    assert found.rescale(100).curve().equals(of_mean.rescale(100).curve(curve.columns[0]))
+    assert found.plot("curve").get_ylabel() == f"{curve.columns[0]} (of solved)"
     assert (
         found.update(functional="mean").update(functional=getattr(dr.functionals, name)(3)).params.equals(found.params)
     )
@@ -150,8 +160,30 @@ def test_functionals_of_runs_name_what_they_need():
         fit(table, functional=dr.functionals.PassAtK(1), lower_is_better=True, **call)
     with pytest.raises(OptionError, match="k=0"):
         dr.functionals.PassAtK(0)
+    res = fit(table, functional=dr.functionals.PassAtK(2), **call)
     with pytest.raises(DataError, match=r"pass@2 is no mean of runs"):
-        fit(table, functional=dr.functionals.PassAtK(2), **call).runs()
+        res.runs()
+    with pytest.raises(DataError, match=r"fewer than k=4 runs"):
+        res.curve(most=4)
+    with pytest.raises(OptionError, match="lower_is_better"):
+        fit(table, lower_is_better=True, **call).curve()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["pass@k", "pass^k"])
+def test_curves_cover_jointly(kind):
+    """Half of the prompts are hard: a run of one model solves them with probability .2, and others with .9."""
+    rates, k = np.array([[0.2, 0.9], [0.3, 0.7]]), np.arange(1, 5)[:, None, None]
+    truth = (1 - (1 - rates) ** k if kind == "pass@k" else rates**k).mean(axis=2).T.ravel()
+    task, model, run = (places.ravel() for places in np.indices((100, 2, 4)))
+    covered = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        solved = (rng.random(800) < rates[model, rng.integers(0, 2, 100)[task]]).astype(float)
+        runs = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "run": run, "solved": solved})
+        curve = dr.dml_rank("solved ~ 1 | model", runs, context="task", run="run", rng=seed).curve(kind)
+        covered.append(((curve["lower"] <= truth) & (truth <= curve["upper"])).all())
+    assert np.mean(covered) > 0.91
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
@@ -167,6 +199,7 @@ def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
             found = fit(given, functional=functional, missing=0.0, **call)
             by_hand = fit(table.fillna({"solved": 0}), functional=functional, **call)
         np.testing.assert_array_equal(found.params, by_hand.params)
+        np.testing.assert_array_equal(found.curve(), by_hand.curve())
     assert found.params.tolist() == [1.0, 0.5]
 
 
