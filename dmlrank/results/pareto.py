@@ -15,7 +15,7 @@ from .._utils.computation import collected_warnings, one_thread, warn
 from ..data.arrays import BoolArray, FloatArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
-from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
+from ..exceptions import IntervalWarning, OptionError, listed, shown
 from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
@@ -30,7 +30,7 @@ from ..report.fit_summary import rows_to_show, score_digits
 from ..report.statements import counted, first_of, functional_unit
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
-from .context_variables import values_of_runs
+from .context_variables import costs_of_runs
 from .requirements import ModelTable, require_steps
 
 if TYPE_CHECKING:
@@ -271,14 +271,7 @@ def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArra
     fit are all there are.
     """
     units, of_context = state.units, None if state.units.clusters is None else state.units.clusters.of_context
-    advice = f"for votes, give a number for each model: pareto({{'{e.models[0]}': 0.5, ...}})"
-    values = values_of_runs(state, e.models, column, advice)
-    n_missing = np.isnan(values).sum(axis=0)
-    if n_missing[j := int(n_missing.argmax())]:
-        raise MissingDataError(
-            f"column {column!r} has no value for {e.models[j]!r} on {n_missing[j]:,} of {len(values):,} prompts; "
-            f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
-        )
+    values = costs_of_runs(state, e.models, column)
     n = len(values)
     influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
     if state.options.prompts == "fixed" or (values == values[0]).all():

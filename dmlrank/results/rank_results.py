@@ -1131,28 +1131,32 @@ class RankResults(Summarised):
         return table_of_curve(self.estimates, self._fit, kind, most, self._alpha(alpha))
 
     @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
-    def per_success(self, cost: str, alpha: float | None = None) -> pd.DataFrame:
+    def per_success(self, cost: str, against: str | None = None, alpha: float | None = None) -> pd.DataFrame:
         """Divide mean costs by mean scores: what a solved prompt costs, in money, tokens or seconds.
 
         Parameters
         ----------
         cost : str
             The column of the table of scores that holds the cost of each run. Runs that failed or were lost count with
-            what they cost.
+            what they cost; runs of which no cost was recorded are left out, and a warning says how many. Of pass@k,
+            the cost is that of k runs.
+        against : str, optional
+            A model; the frame then has the cost per success of every other model divided by that of this one.
         alpha : float, optional
             Probability that an interval of any model is wrong; the fit's alpha when None.
 
         Returns
         -------
         DataFrame
-            A row per model: mean ``score`` and ``cost``, their ratio ``per_success``, its ``std_error`` by the delta
-            method, and limits ``lower`` and ``upper`` that hold jointly for all models (Fieller's: without an upper
-            limit where the score is not shown to be above zero).
+            A row per model: mean ``score`` and ``cost``, and their ratio ``per_success``; or, with ``against=``, a row
+            per other model with the ``ratio``. Its ``std_error`` is that of the delta method, and the limits ``lower``
+            and ``upper`` hold jointly for all rows (Fieller's: without an upper limit where a denominator is not shown
+            to be above zero).
 
         Raises
         ------
         DataError
-            If a model has a mean score of zero.
+            If a model has a mean score of zero, or, with ``against=``, a mean cost of zero.
         MissingDataError
             If a model has no cost on a prompt.
 
@@ -1171,7 +1175,7 @@ class RankResults(Summarised):
         """
         from .per_success import table_per_success
 
-        return table_per_success(self.estimates, self._fit, cost, self._alpha(alpha))
+        return table_per_success(self.estimates, self._fit, cost, against, self._alpha(alpha))
 
     @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
     def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
