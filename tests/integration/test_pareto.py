@@ -239,13 +239,20 @@ def test_the_sentence_of_every_model_follows_from_the_intervals():
     rng = np.random.default_rng(0)
     prompt, model = (places.ravel() for places in np.indices((600, 4)))
     score = (rng.random(2400) < np.array([0.6, 0.6, 0.3, 0.9])[model]).astype(float)
-    res = fit(pd.DataFrame({"prompt": prompt, "model": np.array(list("abcd"))[model], "score": score}))
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("abcd"))[model], "score": score})
+    res = fit(table)
     said = res.pareto({"a": 1.0, "b": 2.0, "c": 1.5, "d": 4.0}).table.set_index("model")["sentence"]
-    assert said["a"] == said["d"].replace("d:", "a:") == "a: every other model is shown to be worse or is dearer."
-    assert said["b"] == "b: dearer and not shown to be better than a."
-    assert said["c"] == "c: dearer than a and shown to be worse."
-    alike = res.pareto(dict.fromkeys("abcd", 1.0)).table.set_index("model")["sentence"]
-    assert alike["a"] == "a: dearer than d and shown to be worse.".replace("dearer than d", "not cheaper than d")
+    assert said["a"] == said["d"].replace("d:", "a:") == "a: every other model is shown to be worse or costs more."
+    assert said["b"] == "b: costs more than a and is not shown to be better."
+    assert said["c"] == "c: costs more than a and is shown to be worse."
+    alike = res.pareto(dict.fromkeys("abcde", 1.0)).table.set_index("model")["sentence"]
+    assert alike["a"] == "a: is not cheaper than d and is shown to be worse."
+    two = fit(table[table["model"].isin(["a", "b"])]).pareto({"a": 1.0, "b": 1.0}).table["sentence"]
+    assert sorted(two)[0] == "a: is not told from b by score or cost."
+    # Costs of a and c that are not told apart.
+    table["cost"] = np.exp(rng.normal(size=2400)) * np.where(table["model"] == "d", 9, 1)
+    said = fit(table).pareto("cost").table.set_index("model")["sentence"]
+    assert said["c"] == "c: is shown to be worse than a, b, and not shown to be cheaper."
 
 
 def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
@@ -314,8 +321,6 @@ def test_bad_costs_are_errors(arena_result):
         res.pareto("gap")
     with pytest.raises(OptionError, match="has no number for"):
         res.pareto({res.models[0]: 1.0})
-    with pytest.raises(OptionError, match="has numbers for others"):
-        res.pareto(dict.fromkeys([*res.models, "other"], 1.0))
     with pytest.raises(OptionError, match="a cost is a finite number"):
         res.pareto(dict.fromkeys(res.models, np.nan))
     with pytest.raises(OptionTypeError, match="allowed: a text, a mapping"):
