@@ -344,9 +344,9 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
         shown.out.strip(),
         name,
         f"{len(table):,} scores on 600 prompts",
-        "95 % joint interval",
+        "95% simult. CI",
     ):
         assert words in said
-    rows = [line for line in said.splitlines() if line.startswith("| candidate") or line.startswith("| baseline")]
-    assert [f"{means[row.split()[1]]:.3f}" == row.split()[3] for row in rows] == [True, True]
+    rows = [line for line in said.splitlines() if re.match(r"\| [12-]+ \| (candidate|baseline)", line)]
+    assert [f"{means[row.split()[3]]:.3f}" == row.split()[5] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1

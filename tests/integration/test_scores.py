@@ -205,14 +205,21 @@ def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
 
 @pytest.mark.long
 def test_every_output_names_the_functional_of_runs(tmp_path):
+    text_of = pytest.importorskip("matplotlib.text").Text
     res = fit(draw_runs(), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
     res.report(tmp_path / "page.html")
     res.to_json(tmp_path / "fit.json")
     page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<script")[0]
     stored = dr.read_json(tmp_path / "fit.json")
-    for text in (page, str(res), res.summary(slim=True).as_text(), res.explain(), stored.explain()):
+    short, costs = res.summary(slim=True), res.pareto({"a": 1.0, "b": 2.0})
+    tables = (res.summary().as_csv(), short.as_text(), short.as_csv(), short.as_markdown(), costs.summary().as_csv())
+    tests = (str(res.t_test("a - b").summary()), str(res.t_test_pairwise().summary()), str(res.ranks().summary()))
+    for text in (page, str(res), res.explain(), stored.explain(), stored.verdict(), *tables, *tests):
         assert "pass^2" in text
         assert "mean solved" not in text
+    for axes in (*map(res.plot, ("forest", "ranks", "matrix", "influence", "curve")), costs.plot()):
+        words = [text.get_text() for each in axes.figure.axes for text in each.findobj(text_of)]
+        assert any("pass^" in word and "solved" in word for word in words), axes.get_title()
     assert "all of 2 runs" in " ".join(stored.explain().split())
 
 
