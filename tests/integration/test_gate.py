@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -350,3 +354,37 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
     rows = [line for line in said.splitlines() if re.match(r"\| [12-]+ \| (candidate|baseline)", line)]
     assert [f"{means[row.split()[3]]:.3f}" == row.split()[5] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("lead", "old", "status", "posts"),
+    [(0.2, "old", 0, True), (-0.3, "old", 3, True), (0.0, "old", 0, True), (0.2, "other", 1, False)],
+)
+def test_the_workflow_of_the_page_runs_and_its_exit_codes_are_the_decisions(lead, old, status, posts, tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "how_to" / "gate.md").read_text(encoding="utf-8")
+    workflow = pytest.importorskip("yaml").safe_load(re.search(r"```yaml\n(.*?)```", text, flags=re.S)[1])
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    *_, step = workflow["jobs"]["gate"]["steps"]
+    assert step["env"] == {"GH_TOKEN": "${{ github.token }}"}
+    names = {"candidate": "new", "baseline": old}
+    table = table_of_releases(400, lead, np.random.default_rng(0))
+    table.assign(model=table["model"].map(names)).to_csv(tmp_path / "scores.csv", index=False)
+    # The commands of the page, and one that stands for GitHub's, which a fork's token does not let write.
+    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli "$@"', "gh": 'echo "$@" >> posted; exit 1'}
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    script = step["run"].replace("${{ github.event.number }}", "12")
+    command = ["bash", "-e", "-o", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert ("::warning::not decided" in done.stdout) == (lead == 0)
+    assert (tmp_path / "posted").exists() == posts
+    if posts:
+        assert (tmp_path / "posted").read_text().split() == ["pr", "comment", "12", "--body-file", "comment.md"]
+        assert (tmp_path / "comment.md").read_text().startswith("**Gate: ")
+    # The command at the head of the page is that of the workflow without its file.
+    head = re.search(r"```text\n(dmlrank gate .*)\n", text)[1]
+    assert head.split() == re.search(r"dmlrank gate .*(?=--out)", script, flags=re.S)[0].replace("\\", "").split()
