@@ -32,8 +32,8 @@ from ..report.statements import counted, first_of, functional_unit
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import costs_of_runs
-from .per_success import doubt_of_skew
 from .requirements import ModelTable, require_steps
+from .run_table import doubt_of_skew
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

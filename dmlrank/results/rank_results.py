@@ -1035,53 +1035,6 @@ class RankResults(Summarised):
 
         return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
 
-    @Needs(means="it divides the variance of means between prompts and runs", data=True)
-    def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
-        """Say whether more runs or more prompts make mean scores more precise.
-
-        Parameters
-        ----------
-        prompt_cost, run_cost : float, optional
-            Costs of a further prompt (0 where it is free), and of one run of the models on a prompt, in the same unit.
-            With both, the frame says how many runs of a prompt give the smallest error for the money.
-
-        Returns
-        -------
-        DataFrame
-            A row per model, and for the first model minus every other model: ``share_runs``, the share of the variance
-            that comes from runs; the standard errors ``se`` as it is, ``se_unlimited_runs`` with unlimited runs on
-            these prompts, and for twice as many runs in all ``se_twice_runs``, on the same prompts, and
-            ``se_twice_prompts``, on twice the prompts; and with costs ``best_runs``, from 1 to ten times the runs of
-            these data.
-
-        Raises
-        ------
-        DataError
-            If no model has two runs on a prompt.
-
-        Notes
-        -----
-        With n prompts and R runs of each, the variance is (s_p^2 + s_r^2 / R) / n. The sample variances of the runs on
-        each prompt estimate s_r^2, added up over the models of a difference; the remainder of the variance is that of
-        prompts. Twice the prompts halve the variance, and twice the runs only the part of runs: where prompts are free,
-        one run of each is best. For given costs, the best number of runs is s_r / s_p sqrt(prompt_cost / run_cost).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import pandas as pd
-        >>> import dmlrank as dr
-        >>> task, model, run = (index.ravel() for index in np.indices((100, 2, 3)))
-        >>> rng = np.random.default_rng(0)
-        >>> score = rng.normal(size=(100, 2))[task, model] + rng.normal(size=600)
-        >>> table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "score": score})
-        >>> dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).runs()["share_runs"].round(2).to_dict()
-        {'a': 0.24, 'b': 0.26, 'b - a': 0.26}
-        """
-        from .run_table import table_of_runs
-
-        return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
-
     @Needs(means="it counts runs that succeed", one_look="its bands are those of one look", data=True)
     def curve(self, kind: str | None = None, most: int | None = None, alpha: float | None = None) -> pd.DataFrame:
         """Return pass@k or pass^k of every model over k, the number of runs; ``plot("curve")`` draws it.
@@ -1173,7 +1126,7 @@ class RankResults(Summarised):
         >>> res.per_success("tokens")["per_success"].round(1).to_dict()
         {'a': 413.3, 'b': 413.3}
         """
-        from .per_success import table_per_success
+        from .run_table import table_per_success
 
         return table_per_success(self.estimates, self._fit, cost, against, self._alpha(alpha))
 
@@ -1194,8 +1147,9 @@ class RankResults(Summarised):
             A row for the first model minus every other model, and one to decide first place, which needs all at once:
             the ``difference``; its ``std_error``; the ``smallest`` difference that these data find with the power; how
             many ``times`` the data it needs, and so many prompts (or clusters) and scores (votes) in all. Of means of
-            several runs also ``times_runs``, how many times the runs it needs on the same prompts (infinite where no
-            number is enough), and ``prompts_many_runs``, the prompts that it needs with unlimited runs of each.
+            several runs also ``share_runs``, the share of the variance that comes from runs, ``times_runs``, how many
+            times the runs it needs on the same prompts (infinite where no number is enough), and ``prompts_many_runs``,
+            the prompts that it needs with unlimited runs of each.
 
         Raises
         ------
@@ -1204,7 +1158,9 @@ class RankResults(Summarised):
 
         Notes
         -----
-        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these.
+        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these. With
+        R runs of each prompt now, s as ``share_runs`` and a further prompt that costs c times as much as a run on it,
+        sqrt(R c s / (1 - s)) runs of each prompt give the smallest error for the money.
 
         Examples
         --------

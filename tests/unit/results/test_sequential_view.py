@@ -18,7 +18,7 @@ AT_ALL_LOOKS = {
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
     "models", "names", "params", "bse", "tvalues", "influence", "nobs",
-    "functional", "graph", "diagnostics", "cov_params", "predict", "style", "judge", "runs",
+    "functional", "graph", "diagnostics", "cov_params", "predict", "style", "judge",
 }  # fmt: skip
 REFUSED = {
     "sample_size": lambda view: view.sample_size(0.1),
