@@ -25,7 +25,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns
 from ..data.pairs_from_scores import read_scores
 from ..exceptions import OptionError
-from ..functionals import of_scores
+from ..functionals import PassAtK, of_scores
 from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
@@ -396,17 +396,27 @@ def _gate(given: argparse.Namespace) -> Said:
     gate.check_gate(*question)
     _check_outputs(given, "comment")
     _check_shown(given)
-    request = None
+    request: Request | None = None
+    scores: DerivedPairs | None = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
         words.refuse_fit_options(given)
         results = dr.read_json(given.files[0])
+        counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
     else:
         request = read_request(given)
         if "alpha" in request.options:
             raise OptionError("the confidence of a gate is that of its decision; give --level, and leave alpha out")
         request.options["alpha"] = round(1 - level, 12)
-        every = request.frame
-        results = _fitted(request, given, models=question[:2])
+        every, own = request.frame, request.options
+        if parse_formula(request.formula).of_scores and not own.keys() & {"missing", "propensity", "judge"}:
+            read = read_scores(request.formula, every, context=tuple(own.get("context", ())), run=own.get("run"))
+            scores = read if isinstance(read, DerivedPairs) else None
+        counts = {} if scores is None else dict(zip(scores.models, scores.n_missing.tolist(), strict=True))
+        # Lost runs are left out; prompts with fewer than k runs then have no pass@k.
+        needs_runs = isinstance(of_scores(own.get("functional")), PassAtK) and any(map(counts.get, question[:2]))
+        of_fit = replace(request, options={**own, "missing": "common"}) if needs_runs else request
+        results = _fitted(of_fit, given, models=question[:2])
+    lost = {model: counts[model] for model in question[:2] if counts.get(model)}
 
     def decide(results: dr.RankResults) -> Mapping[str, object]:
         results = _at_looks(results, given)
@@ -417,10 +427,7 @@ def _gate(given: argparse.Namespace) -> Said:
         from ..fit.direct_fits import bounds_of
 
         assert request is not None
-        context, run = tuple(request.options.get("context", ())), request.options.get("run")
-        scores = read_scores(request.formula, every, context=context, run=run)
-        assert isinstance(scores, DerivedPairs)
-        assert scores.runs is not None
+        assert scores is not None and scores.runs is not None  # noqa: PT018
         bounds = request.options.get("bounds") or bounds_of(scores.runs.value)
         value = dict(zip(question, (bounds[end] for end in ends), strict=False))
         filled = scores.filled(np.array([value.get(name, np.nan) for name in scores.models]))
@@ -428,7 +435,6 @@ def _gate(given: argparse.Namespace) -> Said:
             return decide(_fitted(replace(request, frame=filled.of_models(results.models)), given))
 
     decision, how = decide(results), given.lost or "bounds"
-    lost = gate.lost_runs(results, question[:2]) if request is None or "missing" not in request.options else {}
     if lost and how == "lowest":
         if request is None:
             raise OptionError("a stored result has no runs to count with --lost lowest; give the formula and the file")

@@ -46,12 +46,6 @@ def _check_margin(e: Estimates, margin: float) -> None:
         )
 
 
-def lost_runs(results: RankResults, models: Sequence[str]) -> dict[str, int]:
-    """Return the number of lost runs of each of two models that lost some; empty where gaps have another reason."""
-    counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
-    return {model: counts[model] for model in models if counts.get(model)}
-
-
 def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
     """Say on how many prompts two models have no score in comparisons derived from scores; empty where on none."""
     from ..data.derived_pairs import DerivedPairs

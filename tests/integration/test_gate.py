@@ -174,11 +174,18 @@ def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_pat
     assert (code, figures["decision"], figures["lost_runs"]) == (4, "not decided", {"new": n_lost})
     # The baseline lost none, so that the worst for the candidate is that all lost runs count as 0.
     assert figures["lost_runs_at_worst"]["lower"] == pytest.approx(counted["lower"])
+    # So it is with chances that all of several runs succeed, for which prompts with lost runs may have too few.
+    of_three = ("--functional", "PassHatK(3)", "--json")
+    figures, counted = (
+        json.loads(gate(*fit, *question, "0.02", *of_three, *options)[1]) for options in ((), ("--missing", "0"))
+    )
+    assert figures["lost_runs"] == {"new": n_lost}
+    assert figures["lost_runs_at_worst"]["lower"] == pytest.approx(counted["lower"])
     # Who says what a lost run counts has the decision of that, and a decision that holds with any score is one.
     assert gate(*fit, *question, "0.02", "--missing", "drop")[0] == 0
     code, said = gate(*fit, *question, "0.02", "--lost", "left-out")
     assert (code, said.endswith("; lost runs are left out\n")) == (0, True)
-    code, said = gate(*fit, *question, "0.02", "--lost", "lowest", "--json")
+    code, said = gate(*fit, *question, "0.02", "--lost", "lowest", *of_three)
     assert (code, json.loads(said)["difference"]) == (4, pytest.approx(counted["difference"]))
     code, said = gate(*fit, *question, "0.2")
     assert code == 0

@@ -168,23 +168,6 @@ def test_functionals_of_runs_name_what_they_need():
         fit(table, lower_is_better=True, **call).curve()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["pass@k", "pass^k"])
-def test_curves_cover_jointly(kind):
-    """Half of the prompts are hard: a run of one model solves them with probability .2, and others with .9."""
-    rates, k = np.array([[0.2, 0.9], [0.3, 0.7]]), np.arange(1, 5)[:, None, None]
-    truth = (1 - (1 - rates) ** k if kind == "pass@k" else rates**k).mean(axis=2).T.ravel()
-    task, model, run = (places.ravel() for places in np.indices((100, 2, 4)))
-    covered = []
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        solved = (rng.random(800) < rates[model, rng.integers(0, 2, 100)[task]]).astype(float)
-        runs = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "run": run, "solved": solved})
-        curve = dr.dml_rank("solved ~ 1 | model", runs, context="task", run="run", rng=seed).curve(kind)
-        covered.append(((curve["lower"] <= truth) & (truth <= curve["upper"])).all())
-    assert np.mean(covered) > 0.91
-
-
 @pytest.mark.parametrize("are_absent", [True, False])
 def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
     # No run of b on the first task, and one of three of a on the second, which another run solves.
