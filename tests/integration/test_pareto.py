@@ -199,9 +199,13 @@ def test_common_prompts_votes_looks_and_further_rows(arena_result):
 
 @pytest.mark.long
 def test_what_is_shown(tmp_path, capsys):
-    table = a_table(0)
+    table = a_table(0).assign(model=lambda t: "Sys-" + t["model"].str.upper())
     res = fit(table)
     found = res.pareto("tokens")
+    counts = found.table["status"].value_counts()
+    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
+    assert said in repr(found)
+    assert f"S{said}. With 95 %" in " ".join(str(found).split())
     axes = found.plot()
     assert {text.get_text().split()[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
     assert found.summary(top=2).rows[0][0] in res.params.nlargest(2).index
@@ -219,19 +223,6 @@ def test_what_is_shown(tmp_path, capsys):
     assert main(arguments) == 0
     assert str(found).splitlines()[-3] in capsys.readouterr().out
     assert "Score against cost</h2>" in written.read_text()
-
-
-def test_names_keep_their_letters_and_no_model_is_called_off_the_front():
-    table = a_table(0)
-    names = {name: f"Sys-{name.upper()}" for name in table["model"].unique()}
-    found = fit(table.assign(model=table["model"].map(names))).pareto("tokens")
-    counts = found.table["status"].value_counts()
-    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
-    assert f"S{said}. With 95 %" in " ".join(str(found).split())
-    assert said in repr(found)
-    paragraphs = found.page_section()[2]
-    assert f"S{said}. With 95 %" in paragraphs[0]
-    assert [said.split(":")[0] for said in paragraphs[1:]] == found.models
 
 
 def test_the_sentence_of_every_model_follows_from_the_intervals():
