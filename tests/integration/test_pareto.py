@@ -259,6 +259,7 @@ def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     found = fit(table).pareto("tokens")
     rows = pd.read_csv(files["csv"])
     assert rows["status"].tolist() == found.table["status"].tolist()
+    assert set(rows["functional"]) == {"mean (of score)"}
     # Files have the estimates with their intervals and ranks beside the costs, and the JSON is still a result.
     res = fit(table)
     expected = res.tidy().merge(res.ranks().result_frame, left_on="term", right_index=True).set_index("term")
