@@ -42,7 +42,7 @@ def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | 
     most = int(source.score_table.n_runs.min()) if most is None else most
     check_whole("most", most, 1)
     scores = [kinds[kind](k, number=source.number).of_runs(source, False).values for k in range(1, most + 1)]
-    values, n = np.hstack(scores), state.data.n_contexts
+    values, n = np.stack(scores, axis=2).reshape(len(scores[0]), -1), state.data.n_contexts
     influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
     covariance = make_covariance(influence, np.empty((0, values.shape[1])), state.units, fixed_prompts=False)
     cluster = None if state.units.clusters is None else state.units.clusters.of_context
@@ -52,8 +52,7 @@ def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | 
     low, high = covariance.law(influence.estimate, covariance.std_errors).limits(critical)
     columns = {kind: e.scale.of(influence.estimate), "std_error": e.scale.factor * covariance.std_errors}
     columns |= {"lower": e.scale.of(np.maximum(low, 0.0)), "upper": e.scale.of(np.minimum(high, 1.0))}
-    index = pd.MultiIndex.from_product([range(1, most + 1), e.models], names=["k", "model"])
-    return pd.DataFrame(columns, index=index).swaplevel().sort_index(level="model", sort_remaining=False)
+    return pd.DataFrame(columns, pd.MultiIndex.from_product([e.models, range(1, most + 1)], names=["model", "k"]))
 
 
 @one_thread()
