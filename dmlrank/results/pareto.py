@@ -98,7 +98,8 @@ class Pareto(ModelTable):
             numbers = [(row[f"{of}{end}"], places) for of, places in digits.items() for end in ("", "_low", "_high")]
             cells = [fixed_text(number, places) if np.isfinite(number) else "" for number, places in numbers]
             rows.append((str(name), *cells, row["status"]))
-        columns = ((self.cost, 1), ("[interval]", 2), (functional_unit(e), 1), ("[interval]", 2), ("status", 1))
+        ends = f"[{100 * (1 - self.alpha):g}% simult. CI]"
+        columns = ((self.cost, 1), (ends, 2), (functional_unit(e), 1), (ends, 2), ("status", 1))
         notes = (*frame["sentence"], self.sentence(), note)
         return Summary("Score against Cost", (), columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7,))
 
@@ -211,7 +212,7 @@ def _sentence(models: Sequence[str], j: int, by: BoolArray, is_better: BoolArray
         kinds = [
             (behind & dearer, "costs more than {} and is not shown to be better"),
             (behind & worse & ~dearer, "is shown to be worse than {}, and not shown to be cheaper"),
-            (behind & ~worse & ~dearer, "is not told from {} by score or cost"),
+            (behind & ~worse & ~dearer, "is not told apart from {} by score or cost"),
         ]
     named = [([models[k] for k in which.nonzero()[0].tolist()], said) for which, said in kinds]
     parts = [said.format(first_of(names, _NAMED, ", ")) for names, said in named if names]

@@ -239,7 +239,7 @@ def test_the_sentence_of_every_model_follows_from_the_intervals():
     alike = res.pareto(dict.fromkeys("abcde", 1.0)).table.set_index("model")["sentence"]
     assert alike["a"] == "a: is not cheaper than d and is shown to be worse."
     two = fit(table[table["model"].isin(["a", "b"])]).pareto({"a": 1.0, "b": 1.0}).table["sentence"]
-    assert sorted(two)[0] == "a: is not told from b by score or cost."
+    assert sorted(two)[0] == "a: is not told apart from b by score or cost."
     # Costs of a and c that are not told apart.
     table["cost"] = np.exp(rng.normal(size=2400)) * np.where(table["model"] == "d", 9, 1)
     said = fit(table).pareto("cost").table.set_index("model")["sentence"]
