@@ -209,6 +209,8 @@ def test_what_is_shown(tmp_path, capsys):
     axes = found.plot()
     assert {text.get_text().split()[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
     assert found.summary(top=2).rows[0][0] in res.params.nlargest(2).index
+    for models in (found.models[::-1], None):
+        assert [row[0] for row in found.summary(models=models).rows] == (models or found.models)
     page = res.report(pareto=found)
     assert "Score against cost</h2>" in page
     for sentence in found.table["sentence"]:
