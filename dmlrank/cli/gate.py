@@ -69,18 +69,22 @@ def with_lost_runs(
     the other way round; empty where the runs are not known.
     """
     said = f"lost runs: {' and '.join(f'{n:,} of {model}' for model, n in lost.items())}"
-    short = [str(each["text"]).partition("; ")[0] for each in (decision, *bounds)]
+    short = [str(each["text"]).splitlines()[0].partition("; ")[0] for each in (decision, *bounds)]
+    same, found = decision, "not decided"
     holding = [each for each, found in zip(bounds, ("pass", "worse"), strict=False) if each["decision"] == found]
     if holding:
         same = decision if decision["decision"] == holding[0]["decision"] else holding[0]
-        found, text = same["decision"], f"{same['text']}; {said}; the decision holds whatever they count"
+        found = str(same["decision"])
+        text = f"{str(same['text']).splitlines()[0]}; {said}; the decision holds whatever they count"
     elif bounds:
-        found, text = "not decided", f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, "
+        text = f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, "
         text += f"{short[1]}; at their best, {short[2]}; say with --lost what they count"
     else:
-        found, text = "not decided", f"not decided: {said}, and the decision may depend on what they count; left out, "
+        text = f"not decided: {said}, and the decision may depend on what they count; left out, "
         text += f"{short[0]}; a stored result has no runs to count: give the formula and the file, or --lost left-out"
     of_bounds = dict(zip(("lost_runs_at_worst", "lost_runs_at_best"), bounds or (None, None), strict=True))
+    # Below the line are those of the groups, if any.
+    text = "\n".join([text, *str(same["text"]).splitlines()[1:]])
     return {**decision, "decision": found, "text": text, "lost_runs": lost, **of_bounds}
 
 

@@ -152,7 +152,7 @@ def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_pat
     prompt, model, run = (axis.ravel() for axis in np.meshgrid(range(400), ("new", "old"), range(3), indexing="ij"))
     score = (rng.random(len(prompt)) < 0.6).astype(float)
     score[(model == "new") & (score == 0) & (rng.random(len(prompt)) < 0.25)] = np.nan
-    table = pd.DataFrame({"prompt": prompt, "model": model, "run": run, "score": score})
+    table = pd.DataFrame({"prompt": prompt, "model": model, "run": run, "score": score, "half": prompt % 2})
     path, stored = tmp_path / "runs.csv", tmp_path / "stored.json"
     table.to_csv(path, index=False)
     fit = ["score ~ 1 | model", str(path), "--context", "prompt", "--run", "run"]
@@ -190,6 +190,9 @@ def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_pat
     code, said = gate(*fit, *question, "0.2")
     assert code == 0
     assert said.endswith(f"; lost runs: {n_lost} of new; the decision holds whatever they count\n")
+    head, *groups = gate(*fit, *question, "0.3", "--by", "half")[1].splitlines()
+    assert head.endswith(f"; lost runs: {n_lost} of new; the decision holds whatever they count")
+    assert [line.split(":")[0] for line in groups] == ["  0", "  1"]
     # A stored result cannot tell.
     with pytest.warns(IntervalWarning, match="different shares"):
         dr.dml_rank("score ~ 1 | model", table, context="prompt", run="run").to_json(stored)
