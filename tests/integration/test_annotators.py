@@ -39,14 +39,6 @@ def test_finds_who_votes_like_chance_and_who_votes_twice(report):
     assert "random" in str(found.summary())
 
 
-def test_board_without_them_is_compared_with_that_of_all(report):
-    res, found = report
-    assert found.test.pvalue < 0.01
-    assert np.ptp(found.without.params) > 1.5 * np.ptp(res.params)
-    comparison = dr.compare(all=res, without=found.without)
-    assert comparison.test_unchanged().statistic == pytest.approx(found.test.statistic, rel=0.01)
-
-
 def test_p_value_against_chance_is_exact_for_somebody_who_answers_first(report):
     row = report[1].frame.loc["first"]
     assert row["agreement"] == pytest.approx(row["chance"])
