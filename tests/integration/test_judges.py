@@ -74,6 +74,32 @@ def test_a_verdict_that_could_not_be_read_is_missing_for_the_judge_alone(battles
         fit(battles.assign(verdict=battles["verdict"].mask(unread, "I cannot say")))
 
 
+@pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.long
+def test_a_constant_judge_says_nothing(battles, position_bias):
+    # With a judge, the second-order bias is left in.
+    options = {"position_bias": position_bias, "propensity": "marginal", "min_labels": 1, "second_order": False}
+    # Without features, only a fit with a judge has folds.
+    formula = "winner ~ length | model_a + model_b"
+    constant = fit(battles.assign(verdict="model_a"), formula=formula, **options)
+    alone = constant.update(judge=None)
+    np.testing.assert_allclose(constant.params, alone.params, atol=1e-12)
+    np.testing.assert_allclose(constant.bse, alone.bse, rtol=1e-6)
+
+
+@pytest.mark.long
+def test_a_biased_judge_does_not_move_the_scores():
+    battles = arena(n=4000)
+    favours = battles["model_a"].eq("dolly-v2-12b").map({True: "model_a", False: None})
+    favours = favours.where(favours.notna(), battles["model_b"].eq("dolly-v2-12b").map({True: "model_b", False: None}))
+    result = fit(battles.assign(verdict=favours.where(favours.notna(), battles["verdict"])))
+    every_vote = fit(battles.assign(winner=battles["all_votes"]), judge=None)
+    assert abs(result.params["dolly-v2-12b"] - every_vote.params["dolly-v2-12b"]) < 3.5 * result.bse["dolly-v2-12b"]
+    table = result.judge.table()
+    assert table.loc["dolly-v2-12b", "judge_differs"]
+    assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
+
+
 def test_features_need_a_verdict_on_every_pair(battles):
     formula = "winner ~ length | model_a + model_b"
     with pytest.raises(JudgeError, match="two-stage"):
