@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from .arrays import BoolArray
@@ -64,8 +63,14 @@ class Graph:
         list of ndarray of int
             Codes of the items of each component.
         """
-        count, label = scipy.sparse.csgraph.connected_components(self.edges, directed=False)
-        parts = [np.flatnonzero(label == part) for part in range(count)]
+        # The smallest item that each item is known to reach; scipy's graphs take longer to load than a fit's summary.
+        label, smallest = np.full(self.n_items, -1), np.arange(self.n_items)
+        while (label != smallest).any():
+            label = smallest
+            of_opponents = np.where(self.edges, label, self.n_items).min(axis=1, initial=self.n_items)
+            smallest = np.minimum(label, of_opponents)
+            smallest = smallest[smallest]
+        parts = [np.flatnonzero(label == part) for part in np.unique(label)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
     def sides(self) -> BoolArray | None:

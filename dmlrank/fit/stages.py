@@ -74,7 +74,6 @@ from ..nuisance.propensity_model.supplied import (
 )
 from ..nuisance.training_rows import Folds
 from ..options import EqualTasks, Options
-from .adjusted_for_style import equal_style_terms
 from .compared_pairs import (
     MeanTarget,
     OrderChoice,
@@ -205,17 +204,17 @@ class FirstStages:
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
-        from ..nuisance.verdicts import judge_columns, read_verdicts
-
         o, source = self.options, self.source
         if o.judge is None:
             return None
+        from ..nuisance.verdicts import read_verdicts
+
         return self.keep(
             "verdicts",
             (data, source, o.judge, o.context, o.categories),
             lambda: read_verdicts(
                 o.judge,
-                with_columns(data, source.data, judge_columns(o.judge)),
+                with_columns(data, source.data, o.judge_columns),
                 parse_formula(source.formula),
                 context=o.context,
                 categories=o.categories,
@@ -523,6 +522,8 @@ class FirstStages:
         if differences is None:
             return None, None
 
+        from .adjusted_for_style import equal_style_terms
+
         def estimate() -> tuple[EqualStyleTerms, StyleInfluence]:
             terms = equal_style_terms(inputs, differences, propensity.cells, folds.fold)
             return terms, terms.influence()
@@ -571,8 +572,6 @@ def _is_same(a: object, b: object) -> bool:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    from ..nuisance.verdicts import judge_columns
-
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
     propensities = propensity_columns(options.propensity)
     rows = take_rows(
@@ -582,7 +581,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
-        optional=None if propensities is None else (*judge_columns(options.judge), *propensities),
+        optional=None if propensities is None else (*options.judge_columns, *propensities),
     )
     kind, of_rows = source.change or ("", ())
     if kind.startswith("dropped"):
