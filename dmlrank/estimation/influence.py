@@ -19,7 +19,7 @@ from scipy import sparse
 from .._utils.computation import in_order, threads_of_fit
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals import BradleyTerry, Functional
+from ..functionals import Functional, moved_by_pair
 from .cross_fitting import HeldOutLabels, IdenticalContexts, MuSource
 
 # Number of influence values of identical contexts in memory at a time. The computation takes as long with a fifth of
@@ -363,10 +363,10 @@ class CompressedInfluence:
         squares, fourths = (weight_sums(self.kinds, self.weight, power) for power in (2, 4))
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         amounts, kinds, score = np.zeros_like(second), self.kinds, self.score
-        # One label each moves Bradley-Terry scores along the direction of its pair: sums by pair take the place of
-        # products, which would take long.
+        # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
+        # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
-        by_pair = score if is_large and isinstance(score, BradleyTerry) else None
+        by_pair = moved_by_pair(score) if is_large else None
         for part in self._parts():
             phi = self._phi_before_weighting(part)
             square = np.square(phi)

@@ -361,6 +361,8 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
 
 # --- rectangles -------------------------------------------------------------------------------------------------------
 
+# Bytes of bits of each branch that are numbers at a time, eight contexts each.
+_BYTES_AT_ONCE = 8
 # The bits of a byte, as numbers.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
 
@@ -371,7 +373,8 @@ class _ClusterStep(NamedTuple):
     larger: Number of the sum over the larger clusters with these items, which the scores begin with. Sum 0 is zero, and
         every step with a cluster of several items makes the next one.
     rectangles (r,): Numbers of the rectangles.
-    second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted.
+    second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted. The cluster of
+        one item has a further row of ones, for the rectangles with all second items.
     item: The item of a cluster of one; None for other clusters.
     """
 
@@ -421,22 +424,29 @@ class RectangleSum:
     def write_scores(self, branch_bits: NDArray[np.uint8], scores: FloatArray) -> None:
         """Write the scores of all ordered pairs in n contexts.
 
-        Shapes: branch_bits (b, n / 8), scores (n, K, K).
+        Shapes: branch_bits (b, at least n / 8), scores (n, K, K).
         """
-        n = len(scores)
-        weight = self.weights @ _BITS.take(branch_bits[self.branches], axis=0).reshape(-1, n)
-        of_first = (self.first @ weight[len(weight) - self.first.shape[1] :])[:, :, None]
+        n, taken = 8 * branch_bits.shape[1], branch_bits[self.branches]
+        weight = np.empty((self.weights.shape[0], n))
+        # Bits that are numbers fit the cache for few contexts.
+        for start in range(0, n // 8, _BYTES_AT_ONCE):
+            some = weight[:, 8 * start : 8 * (start + _BYTES_AT_ONCE)]
+            bits = _BITS.take(taken[:, start : start + _BYTES_AT_ONCE], axis=0)
+            some[:] = self.weights @ bits.reshape(len(taken), some.shape[1])
+        of_first = self.first @ weight[len(weight) - self.first.shape[1] :]
         # New memory takes longer than the copies in it.
-        memory, sums = np.empty((max(len(step.rectangles) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
+        memory, sums = np.empty((max(len(step.second) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
         for step in self.steps:
-            gathered = memory[: len(step.rectangles)]
-            weight.take(step.rectangles, axis=0, out=gathered, mode="clip")
+            gathered = memory[: len(step.second)]
+            weight.take(step.rectangles, axis=0, out=gathered[: len(step.rectangles)], mode="clip")
+            if step.item is not None:
+                gathered[-1] = of_first[step.item]
             total = gathered.T @ step.second.astype(float)
-            total += sums[step.larger]
             if step.item is None:
+                total += sums[step.larger]
                 sums.append(total)
             else:
-                np.add(total, of_first[step.item], out=scores[:, step.item])
+                np.add(total[: len(scores)], sums[step.larger][: len(scores)], out=scores[:, step.item])
 
 
 def sums_of_rectangles(leaves: Nodes, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
@@ -531,8 +541,8 @@ def _steps(children: IntArray, first: BoolArray, second: BoolArray) -> tuple[_Cl
         rectangles, number = np.flatnonzero(signs[cluster]), int(larger[cluster])
         item = cluster if cluster < n_items else None
         if item is not None or len(rectangles):
-            signed = items.take(rectangles, axis=0)
-            signed[signs[cluster, rectangles] < 0] *= -1
+            signed = np.ones((len(rectangles) + (item is not None), n_items), dtype=np.int8)
+            signed[: len(rectangles)] = items[rectangles] * signs[cluster, rectangles, None]
             steps.append(_ClusterStep(number, rectangles, signed, item))
         if item is None:
             if len(rectangles):
