@@ -365,8 +365,6 @@ class FirstStages:
 
     def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
-        from ..estimation.bt_restricted import require_pair_propensities
-
         o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
@@ -382,6 +380,8 @@ class FirstStages:
             lambda: self._label_and_judge_propensities(data, folds, inputs, seed),
         )
         if needs_all:
+            from ..estimation.bt_restricted import require_pair_propensities
+
             require_pair_propensities(of_labels)
         return of_labels, of_verdicts
 
@@ -393,8 +393,6 @@ class FirstStages:
         If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
-        from ..nuisance.verdicts import labelled_share
-
         o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
         if verdicts is not None and verdicts.covers_all_pairs:
             of_verdicts = np.ones(len(verdicts.cells))
@@ -405,6 +403,8 @@ class FirstStages:
             of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
+                from ..nuisance.verdicts import labelled_share
+
                 share = labelled_share(data, verdicts, folds)
                 return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
         return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
@@ -451,8 +451,6 @@ class FirstStages:
         self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        from ..estimation.bt_restricted import restricted_score
-
         o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
         weight = inputs.units.weights(data)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
@@ -471,6 +469,8 @@ class FirstStages:
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:
+            from ..estimation.bt_restricted import restricted_score
+
             restricted = restricted_score(setup.functional, learnt.propensity, data.ordered)
             estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
@@ -126,15 +126,31 @@ def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
-    n_votes, design, (m, n_categories) = pairs.votes.sum(axis=1), pairs.design, p.shape
-    expected = (n_votes[:, None] * p).T.ravel()
-    gradient = design.T @ (pairs.votes.T.ravel() - expected) - penalty * effects
-    # The votes of a pair are multinomial: the covariance of the slopes of its scores is the mean of their squares, less
-    # the square of their mean.
-    of_pair = np.arange(m)[:, None] + m * np.arange(n_categories)
-    mean = csr_array((p.ravel(), of_pair.ravel(), n_categories * np.arange(m + 1)), shape=(m, len(expected))) @ design
-    squares = design.T @ (diags_array(expected) @ design) - mean.T @ (diags_array(n_votes) @ mean)
-    return gradient, np.diag(penalty) + squares.toarray()
+    (m, n_categories), n_votes, first, second = p.shape, pairs.votes.sum(axis=1), pairs.first, pairs.second
+    n_items = (len(effects) - n_categories) // (n_categories - 1)
+    gradient = pairs.design.T @ (pairs.votes - n_votes[:, None] * p).T.ravel() - penalty * effects
+    # The votes of a pair are multinomial; here is their covariance, (C, C, m).
+    covariance = n_votes * p.T * (np.eye(n_categories)[:, :, None] - p.T[:, None])
+    # What each effect of the first and of the second item adds to the scores of the categories, (C - 1, C).
+    unit = np.eye(n_categories)
+    of_first, of_second = (np.vstack([sign * (unit[0] - unit[1]), unit[2:]]) for sign in (1, -1))
+    with_first, with_second = (np.einsum("cdm,bd->bcm", covariance, each) for each in (of_first, of_second))
+    hessian = np.diag(penalty)
+    hessian[:n_categories, :n_categories] += covariance.sum(axis=2)
+    crossed, of_items = hessian[n_categories:, :n_categories], hessian[n_categories:, n_categories:]
+    for b in range(n_categories - 1):
+        columns, item = slice(b * n_items, (b + 1) * n_items), np.arange(n_items)
+        for category in range(n_categories):
+            crossed[columns, category] = np.bincount(first, with_first[b, category], n_items)
+            crossed[columns, category] += np.bincount(second, with_second[b, category], n_items)
+        for a in range(n_categories - 1):
+            block = of_items[a * n_items : (a + 1) * n_items, columns]
+            block[first, second] += of_first[a] @ with_second[b]
+            block[second, first] += of_second[a] @ with_first[b]
+            block[item, item] += np.bincount(first, of_first[a] @ with_first[b], n_items)
+            block[item, item] += np.bincount(second, of_second[a] @ with_second[b], n_items)
+    hessian[:n_categories, n_categories:] = crossed.T
+    return gradient, hessian
 
 
 def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:
