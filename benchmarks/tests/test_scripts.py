@@ -20,11 +20,6 @@ def end_to_end(load_benchmark):
 
 
 @pytest.fixture(scope="module")
-def no_context(load_benchmark):
-    return load_benchmark("no_context")
-
-
-@pytest.fixture(scope="module")
 def battles(end_to_end):
     return end_to_end.draw_battles(300, 5, 4, np.random.default_rng(0))
 
@@ -108,28 +103,14 @@ def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
     assert 0.01 < made.peak < 10
 
 
-def test_no_context_runs_small(no_context, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["no_context.py", "--small"])
-    assert no_context.main() == 0
-    printed = capsys.readouterr().out
-    assert "20,000 battles of 10 models, 1 turns" in printed
-    for method in ("FastChat's method", "dmlrank, bt", "dmlrank, borda", "dmlrank, rank_centrality"):
-        assert method in printed
-
-
-def test_fastchats_method_fits_the_same_model(no_context):
-    battles = no_context.draw_battles(6000, 6, seed=1)
-    exact = dr.dml_rank(no_context.FORMULA, battles, estimator="bt_mle", rng=0)
-    models, share, counts, names = no_context.count_battles(battles)
-    assert counts.sum() == len(battles)
-    scores = no_context.fit_scores(models, share, len(names), 1e-10, counts / counts.sum())
-    np.testing.assert_allclose(pd.Series(scores, index=names).sort_index(), exact.params, atol=1e-6)
-    assert no_context.check_scores(battles, {})["FastChat's method"] < 1e-3
-    # A bootstrap of 300 knows a standard error to about 4 %.
-    bootstrap = no_context.fastchat(battles, rounds=300, processes=1)
-    np.testing.assert_allclose(bootstrap["score"], exact.params, atol=0.2 * exact.bse.max())
-    length = (bootstrap["upper"] - bootstrap["lower"]) / (2 * 1.96)
-    np.testing.assert_allclose(length, exact.bse, rtol=0.25)
+@pytest.mark.parametrize("program", ["dmlrank", "statsmodels"])
+def test_programs_estimate_the_scores_that_were_drawn(load_benchmark, program):
+    peers = load_benchmark("peers")
+    battles, truth = peers.draw_battles(20_000, 5, seed=1)
+    low, high = peers.PEERS[program][0](battles)
+    np.testing.assert_allclose((low + high) / 2, truth, atol=0.1)
+    assert (low < high).all()
+    assert peers.measure(program, 2_000, 4, seeds=2)["covered"] in (0.0, 0.5, 1.0)
 
 
 @pytest.mark.parametrize("what", ["questions", "plans", "scores"])

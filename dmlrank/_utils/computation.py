@@ -413,13 +413,14 @@ def in_workers(
     tasks: Sequence[T],
     *,
     name: str,
-    in_turn: bool = False,
     is_concurrent: Callable[[T], bool] | None = None,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task in order, with ``in_turn`` one after the other in this process."""
+    """Yield ``work(shared, task)`` for every task in order; the threads of the fit are divided among the tasks."""
     here = current()
     if here.workers is None:
-        yield from in_order(partial(work, shared), tasks, 1 if in_turn else here.n_threads, is_concurrent)
+        n = max(1, min(len(tasks), here.n_threads))
+        of_each = here.n_threads // n
+        yield from in_order(partial(work, shared), tasks, n, is_concurrent, n_jobs_of_each=of_each)
     elif here.workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
         yield from (work(shared, task) for task in tasks)
     else:

@@ -298,16 +298,14 @@ class EffectsAndTrees(Generic[E]):
     def fit(self) -> tuple[Selection[E], Iterator[FittedFold[E]]]:
         """Return the selected settings, and what was fitted in every fold."""
         name, n_folds = self.name, len(self.seeds)
-        (selection,) = in_workers(_select, self, [0], name=f"settings of {name}", in_turn=True)
+        (selection,) = in_workers(_select, self, [0], name=f"settings of {name}")
         if current().workers:
             report(1, 1, f"{name.removeprefix('the ')}, settings")
         if self.sample is self.cells:
             fits, boosters = selection.tuned.fits, selection.boosters or [None] * n_folds
             folds = ((fit.training.basis, fit.effects, booster) for fit, booster in zip(fits, boosters, strict=True))
             return selection, folds
-        return selection, in_workers(
-            _fit_fold, (self, selection), range(n_folds), name=f"folds of {name}", in_turn=True
-        )
+        return selection, in_workers(_fit_fold, (self, selection), range(n_folds), name=f"folds of {name}")
 
 
 def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:

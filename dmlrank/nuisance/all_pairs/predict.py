@@ -327,7 +327,8 @@ class PairTrees:
             return
         # Products of one size, as for tables.
         size = min(_CONTEXTS_OF_RECTANGLES, max(8, _MOST_SCORES // (n_outputs * n_items**2) // 8 * 8))
-        memory = np.empty((n_outputs if table is None or self.mirrored else 0, size, n_items, n_items))
+        written = None if self.mirrored else table
+        memory = np.empty((n_outputs if written is None else 0, size, n_items, n_items))
         if self.mirrored:
             places = np.arange(n_outputs * n_items**2).reshape(n_outputs, n_items, n_items)
             upper = (slice(None), *np.triu_indices(n_items, 1))
@@ -338,7 +339,7 @@ class PairTrees:
             bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % (size // 8))))
             for begin in range(0, len(rows), size):
                 n = min(size, len(rows) - begin)
-                scores = memory[:, :n] if len(memory) else table[:, start + begin : start + begin + n]
+                scores = memory[:, :n] if written is None else written[:, start + begin : start + begin + n]
                 for terms, of_output in zip(self.sums, scores, strict=True):
                     terms.write_scores(bits[:, begin // 8 : (begin + size) // 8], of_output)
                 if self.mirrored:

@@ -126,7 +126,7 @@ def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
-    (m, n_categories), n_votes, first, second = p.shape, pairs.votes.sum(axis=1), pairs.first, pairs.second
+    n_categories, n_votes, first, second = p.shape[1], pairs.votes.sum(axis=1), pairs.first, pairs.second
     n_items = (len(effects) - n_categories) // (n_categories - 1)
     gradient = pairs.design.T @ (pairs.votes - n_votes[:, None] * p).T.ravel() - penalty * effects
     # The votes of a pair are multinomial; here is their covariance, (C, C, m).
