@@ -46,11 +46,8 @@ def wins(battles: pd.DataFrame) -> np.ndarray:
     """Wins of every model over every other, ties half, (K, K)."""
     share = battles["winner"].map({"model_a": 1.0, "tie": 0.5, "model_b": 0.0})
     pair = [battles["model_a"], battles["model_b"]]
-    won, lost = (
-        share.groupby(pair).sum().unstack(fill_value=0.0),
-        (1 - share).groupby(pair).sum().unstack(fill_value=0.0),
-    )
-    return won.to_numpy() + lost.to_numpy().T
+    won, lost = (each.groupby(pair).sum().unstack(fill_value=0.0).to_numpy() for each in (share, 1 - share))
+    return won + lost.T
 
 
 def dmlrank(battles: pd.DataFrame) -> Limits:
