@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
@@ -49,32 +48,28 @@ def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
 
 
 class PairVotes(NamedTuple):
-    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none.
-
-    design: :func:`score_design` of the pairs.
-    """
+    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none."""
 
     first: IntArray
     second: IntArray
     votes: FloatArray
-    design: csr_array
 
     @classmethod
     def of(cls, counts: FloatArray) -> PairVotes:
         """Collect the pairs with votes in a table of counts, (K, K, C)."""
         first, second = np.nonzero(counts.any(axis=-1))
-        return cls(first, second, counts[first, second], score_design(first, second, len(counts), counts.shape[2]))
+        return cls(first, second, counts[first, second])
 
 
-def score_design(first: IntArray, second: IntArray, n_items: int, n_categories: int) -> csr_array:
-    """Return the matrix, (C m, d), that turns effects, d = C + K (C - 1), into scores of ordered pairs by category."""
-    m, category = len(first), np.repeat(np.arange(n_categories), len(first))
-    # The intercepts stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
-    start = n_categories + np.maximum(category - 1, 0) * n_items
-    columns = [category, start + np.tile(first, n_categories), start + np.tile(second, n_categories)]
-    signs = [np.ones(len(category)), np.where(category == 1, -1.0, 1.0), np.where(category == 0, -1.0, 1.0)]
-    bounds, shape = 3 * np.arange(len(category) + 1), (n_categories * m, n_categories + n_items * (n_categories - 1))
-    return csr_array((np.stack(signs, axis=1).ravel(), np.stack(columns, axis=1).ravel(), bounds), shape=shape)
+def scores_of_pairs(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
+    """Return the scores of ordered pairs by category, (C, m), from effects, (C + K (C - 1),).
+
+    The constants stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
+    """
+    by_item = effects[n_categories:].reshape(n_categories - 1, -1)
+    advantage = by_item[0, first] - by_item[0, second]
+    scores = np.stack([advantage, -advantage, *(by_item[1:, first] + by_item[1:, second])])
+    return np.asarray(scores + effects[:n_categories, None])
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
@@ -105,15 +100,14 @@ def main_effects(counts: FloatArray) -> FloatArray:
         if gain <= 1e-10 * (1 + abs(value)):
             break
     first, second = np.indices((n_items, n_items)).reshape(2, -1)
-    design = score_design(first, second, n_items, n_categories)
-    table = softmax((design @ effects).reshape(n_categories, -1), axis=0).T.reshape(counts.shape)
+    table = softmax(scores_of_pairs(effects, first, second, n_categories), axis=0).T.reshape(counts.shape)
     table[np.arange(n_items), np.arange(n_items)] = 0.0
     return np.asarray(table)
 
 
 def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
     """Return the penalised log-likelihood of effects (C + K (C - 1),), and the probabilities of pairs, (m, C)."""
-    log_p = (pairs.design @ effects).reshape(pairs.votes.shape[::-1]).T
+    log_p = scores_of_pairs(effects, pairs.first, pairs.second, pairs.votes.shape[1]).T
     log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
     total = p.sum(axis=-1, keepdims=True)
@@ -128,7 +122,8 @@ def likelihood_derivatives(
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
     n_categories, n_votes, first, second = p.shape[1], pairs.votes.sum(axis=1), pairs.first, pairs.second
     n_items = (len(effects) - n_categories) // (n_categories - 1)
-    gradient = pairs.design.T @ (pairs.votes - n_votes[:, None] * p).T.ravel() - penalty * effects
+    residual, gradient = pairs.votes - n_votes[:, None] * p, -penalty * effects
+    gradient[:n_categories] += residual.sum(axis=0)
     # The votes of a pair are multinomial; here is their covariance, (C, C, m).
     covariance = n_votes * p.T * (np.eye(n_categories)[:, :, None] - p.T[:, None])
     # What each effect of the first and of the second item adds to the scores of the categories, (C - 1, C).
@@ -140,6 +135,9 @@ def likelihood_derivatives(
     crossed, of_items = hessian[n_categories:, :n_categories], hessian[n_categories:, n_categories:]
     for b in range(n_categories - 1):
         columns, item = slice(b * n_items, (b + 1) * n_items), np.arange(n_items)
+        slope = gradient[n_categories:][columns]
+        slope += np.bincount(first, residual @ of_first[b], n_items)
+        slope += np.bincount(second, residual @ of_second[b], n_items)
         for category in range(n_categories):
             crossed[columns, category] = np.bincount(first, with_first[b, category], n_items)
             crossed[columns, category] += np.bincount(second, with_second[b, category], n_items)
