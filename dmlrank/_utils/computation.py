@@ -414,12 +414,15 @@ def in_workers(
     *,
     name: str,
     is_concurrent: Callable[[T], bool] | None = None,
+    threads: tuple[int, int | None] | None = None,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task in order; the threads of the fit are divided among the tasks."""
+    """Yield ``work(shared, task)`` for every task in order.
+
+    ``threads``: Number of tasks at the same time without workers, and of the threads of each; None for one of each.
+    """
     here = current()
     if here.workers is None:
-        n = max(1, min(len(tasks), here.n_threads))
-        of_each = here.n_threads // n
+        n, of_each = threads or (here.n_threads, 1)
         yield from in_order(partial(work, shared), tasks, n, is_concurrent, n_jobs_of_each=of_each)
     elif here.workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
         yield from (work(shared, task) for task in tasks)

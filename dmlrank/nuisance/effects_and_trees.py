@@ -305,7 +305,11 @@ class EffectsAndTrees(Generic[E]):
             fits, boosters = selection.tuned.fits, selection.boosters or [None] * n_folds
             folds = ((fit.training.basis, fit.effects, booster) for fit, booster in zip(fits, boosters, strict=True))
             return selection, folds
-        return selection, in_workers(_fit_fold, (self, selection), range(n_folds), name=f"folds of {name}")
+        threads = split_jobs(self.size(self.cells, selection.stage), n_folds)
+        folds_at_once = in_workers(
+            _fit_fold, (self, selection), range(n_folds), name=f"folds of {name}", threads=threads
+        )
+        return selection, folds_at_once
 
 
 def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
@@ -352,7 +356,8 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
     learner, selection = shared
     stage, fitted, booster = selection.stage, learner.fit_effects(f, selection.tuned), None
     if stage.rounds:
-        size = learner.size(fitted.training, stage)
+        # All folds at the same time have to have the same number of threads.
+        size = learner.size(learner.cells, stage)
         n_threads = thread_count(size, current().n_jobs)
         training = learner.rows(selection.tuned).dataset(fitted.effects, fitted.training, stage, n_threads)
         parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)
