@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..data.arrays import row_slices
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals import Functional, moved_by_pair
+from ..functionals import Functional, is_moved_by_pair
 from .cross_fitting import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a
@@ -141,11 +141,11 @@ class UnanimousPairs:
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
-        if by_pair := moved_by_pair(score):
+        if is_moved_by_pair(score):
             # Only lengths are compared.
             unseen, observed = (
                 sum(
-                    np.square(by_pair.term_changes(table, column, self.first, self.second, ordered=self.ordered))
+                    np.square(score.term_changes(table, column, self.first, self.second, ordered=self.ordered))
                     for column in np.moveaxis(directions, 2, 0)
                 )
                 for table, directions in ((raised_table, unseen_directions), (table, self._observed_directions()))
@@ -153,7 +153,7 @@ class UnanimousPairs:
             excess = np.where(unseen - observed > _ROUNDING * (unseen + observed), unseen - observed, 0.0)
             amounts = np.zeros(table.shape[:2])
             amounts[self.first, self.second] = self.squared_weight * excess
-            return by_pair.sum_over_pairs(amounts)
+            return score.sum_over_pairs(amounts)
         along = partial(score.derivative_along, ordered=self.ordered)
         return self._excess_covariance(unseen_directions, partial(along, raised_table), partial(along, table))
 

@@ -191,12 +191,10 @@ class Borda(PreferenceAggregate):
     def term_changes(
         self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
     ) -> FloatArray:
-        """Return how far directions move the scores along that of their pair, (r,); see :class:`BradleyTerry`."""
         weights = np.array(self.category_weights.first)
         return np.asarray(delta @ (weights if ordered else weights - weights[exchanged_wins(len(weights))]))
 
     def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
-        """Return the sum over ordered pairs of an amount, (K, K), times d d', with d of :meth:`label_directions`."""
         shares, both = self._shares(self._edges(len(amounts))) / 2, amounts + amounts.T
         return np.asarray(np.diag((both * shares**2).sum(axis=1)) - both * shares * shares.T)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -190,28 +190,6 @@ CONTEXTS_AT_ONCE = 512
 _BLOCK_ENTRIES = 400_000
 
 
-class PairOffset(Protocol):
-    """Scores of all ordered pairs in n contexts to which the scores of a booster are added."""
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether the other display order of a pair has the same scores, with first and second wins exchanged."""
-        ...
-
-    def add_to_all(
-        self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
-    ) -> None:
-        """Add the scores in b contexts of all ordered pairs, (C, b, K, K), or of m pairs, (C, b, m), in place.
-
-        ``spare`` is memory for three outputs that is overwritten.
-        """
-        ...
-
-    def of_contexts(self, contexts: slice) -> PairOffset:
-        """Return the scores of a range of the contexts."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTrees:
     """A booster over rows [x, first, second], prepared for the scores of all pairs.
@@ -261,10 +239,11 @@ class PairTrees:
         return prepare, ()
 
     def blocks(
-        self, x: FloatArray, link: Link | None, offset: PairOffset | None, table: FloatArray | None = None
+        self, x: FloatArray, link: Link | None, offset: Any, table: FloatArray | None = None
     ) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ranges of contexts with features ``x``, (n, p), and their predictions, (b, K, K, C).
 
+        Scores of ``offset``, :class:`.MainEffectScores` of all pairs or None, are added to those of the booster.
         Predictions are in ``table``, (C, n, K, K); without one, a block is overwritten by the next one.
         """
         n_outputs, n_items, begin = self.trees.link.n_outputs, self.n_items, 0
@@ -355,7 +334,7 @@ def predict_all_pairs(
     n_items: int,
     *,
     raw_score: bool = False,
-    offset: PairOffset | None = None,
+    offset: Any = None,
 ) -> FloatArray:
     """Predict every ordered pair of items in every context with a booster over rows [x, first, second].
 

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
-from ...data.outcomes import in_other_order
+from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..training_rows import Folds, outcome_rows, stack_rows
 
@@ -66,10 +66,10 @@ def scores_of_pairs(effects: FloatArray, first: IntArray, second: IntArray, n_ca
 
     The constants stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
     """
-    by_item = effects[n_categories:].reshape(n_categories - 1, -1)
-    advantage = by_item[0, first] - by_item[0, second]
-    scores = np.stack([advantage, -advantage, *(by_item[1:, first] + by_item[1:, second])])
-    return np.asarray(scores + effects[:n_categories, None])
+    strength, *ties = effects[n_categories:].reshape(n_categories - 1, -1)
+    of_first = np.stack([strength, -strength, *ties])
+    of_second = of_first[exchanged_wins(n_categories)]
+    return np.asarray(effects[:n_categories, None] + of_first[:, first] + of_second[:, second])
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
@@ -120,34 +120,23 @@ def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
-    n_categories, n_votes, first, second = p.shape[1], pairs.votes.sum(axis=1), pairs.first, pairs.second
-    n_items = (len(effects) - n_categories) // (n_categories - 1)
-    residual, gradient = pairs.votes - n_votes[:, None] * p, -penalty * effects
-    gradient[:n_categories] += residual.sum(axis=0)
+    (m, n_categories), size, n_votes = p.shape, len(effects), pairs.votes.sum(axis=1)
+    residual, gradient, hessian = pairs.votes - n_votes[:, None] * p, -penalty * effects, np.diag(penalty)
     # The votes of a pair are multinomial; here is their covariance, (C, C, m).
     covariance = n_votes * p.T * (np.eye(n_categories)[:, :, None] - p.T[:, None])
-    # What each effect of the first and of the second item adds to the scores of the categories, (C - 1, C).
-    unit = np.eye(n_categories)
-    of_first, of_second = (np.vstack([sign * (unit[0] - unit[1]), unit[2:]]) for sign in (1, -1))
-    with_first, with_second = (np.einsum("cdm,bd->bcm", covariance, each) for each in (of_first, of_second))
-    hessian = np.diag(penalty)
-    hessian[:n_categories, :n_categories] += covariance.sum(axis=2)
-    crossed, of_items = hessian[n_categories:, :n_categories], hessian[n_categories:, n_categories:]
-    for b in range(n_categories - 1):
-        columns, item = slice(b * n_items, (b + 1) * n_items), np.arange(n_items)
-        slope = gradient[n_categories:][columns]
-        slope += np.bincount(first, residual @ of_first[b], n_items)
-        slope += np.bincount(second, residual @ of_second[b], n_items)
-        for category in range(n_categories):
-            crossed[columns, category] = np.bincount(first, with_first[b, category], n_items)
-            crossed[columns, category] += np.bincount(second, with_second[b, category], n_items)
-        for a in range(n_categories - 1):
-            block = of_items[a * n_items : (a + 1) * n_items, columns]
-            block[first, second] += of_first[a] @ with_second[b]
-            block[second, first] += of_second[a] @ with_first[b]
-            block[item, item] += np.bincount(first, of_first[a] @ with_first[b], n_items)
-            block[item, item] += np.bincount(second, of_second[a] @ with_second[b], n_items)
-    hessian[:n_categories, n_categories:] = crossed.T
+    # Places of the constants and of the effects of the first and the second item, (e, m), and what each adds to the
+    # scores of the categories, (e, C).
+    constants, unit = np.arange(n_categories)[:, None], np.eye(n_categories)
+    start = n_categories + (size - n_categories) // (n_categories - 1) * np.arange(n_categories - 1)[:, None]
+    parts = [(np.broadcast_to(constants, (n_categories, m)), unit)]
+    for item, sign in ((pairs.first, 1), (pairs.second, -1)):
+        parts.append((start + item, np.vstack([sign * (unit[0] - unit[1]), unit[2:]])))
+    for place, added in parts:
+        np.add.at(gradient, place.ravel(), (added @ residual.T).ravel())
+        of_place = np.einsum("cdm,bd->bcm", covariance, added)
+        for other, of_other in parts:
+            entries = (size * other[:, None] + place).ravel()
+            np.add.at(hessian.reshape(-1), entries, np.einsum("ac,bcm->abm", of_other, of_place).ravel())
     return gradient, hessian
 
 
