@@ -373,8 +373,7 @@ class _ClusterStep(NamedTuple):
     larger: Number of the sum over the larger clusters with these items, which the scores begin with. Sum 0 is zero, and
         every step with a cluster of several items makes the next one.
     rectangles (r,): Numbers of the rectangles.
-    second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted. The cluster of
-        one item has a further row of ones, for the rectangles with all second items.
+    second (r, K): One for the second items of a rectangle, or minus one if the rectangle is subtracted.
     item: The item of a cluster of one; None for other clusters.
     """
 
@@ -433,20 +432,18 @@ class RectangleSum:
             some = weight[:, 8 * start : 8 * (start + _BYTES_AT_ONCE)]
             bits = _BITS.take(taken[:, start : start + _BYTES_AT_ONCE], axis=0)
             some[:] = self.weights @ bits.reshape(len(taken), some.shape[1])
-        of_first = self.first @ weight[len(weight) - self.first.shape[1] :]
+        of_first = (self.first @ weight[len(weight) - self.first.shape[1] :])[:, :, None]
         # New memory takes longer than the copies in it.
-        memory, sums = np.empty((max(len(step.second) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
+        memory, sums = np.empty((max(len(step.rectangles) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
         for step in self.steps:
-            gathered = memory[: len(step.second)]
-            weight.take(step.rectangles, axis=0, out=gathered[: len(step.rectangles)], mode="clip")
-            if step.item is not None:
-                gathered[-1] = of_first[step.item]
+            gathered = memory[: len(step.rectangles)]
+            weight.take(step.rectangles, axis=0, out=gathered, mode="clip")
             total = gathered.T @ step.second.astype(float)
+            total += sums[step.larger]
             if step.item is None:
-                total += sums[step.larger]
                 sums.append(total)
             else:
-                np.add(total[: len(scores)], sums[step.larger][: len(scores)], out=scores[:, step.item])
+                np.add(total[: len(scores)], of_first[step.item, : len(scores)], out=scores[:, step.item])
 
 
 def sums_of_rectangles(leaves: Nodes, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
@@ -541,9 +538,7 @@ def _steps(children: IntArray, first: BoolArray, second: BoolArray) -> tuple[_Cl
         rectangles, number = np.flatnonzero(signs[cluster]), int(larger[cluster])
         item = cluster if cluster < n_items else None
         if item is not None or len(rectangles):
-            signed = np.ones((len(rectangles) + (item is not None), n_items), dtype=np.int8)
-            signed[: len(rectangles)] = items[rectangles] * signs[cluster, rectangles, None]
-            steps.append(_ClusterStep(number, rectangles, signed, item))
+            steps.append(_ClusterStep(number, rectangles, items[rectangles] * signs[cluster, rectangles, None], item))
         if item is None:
             if len(rectangles):
                 number, n_sums = n_sums, n_sums + 1
