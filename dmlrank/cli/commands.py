@@ -18,7 +18,6 @@ import dmlrank as dr
 from .._utils.argument_checks import check_whole
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
-from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
@@ -93,11 +92,11 @@ def _check(given: argparse.Namespace) -> Said:
     formats: dict[str, files.Write] = {
         ".txt": lambda path: write_file(path, f"{found}\n"),
         ".html": found.report,
-        ".json": lambda path: files.write_json(path, files.content_of_check(found)),
+        ".json": lambda path: files.write_json(path, found.frames()),
     }
     said = files.write_all(found, given.out, formats, [(given.report, found.report)])
-    is_error = bool(found.errors) and not said.error
-    return Said(found, f"a fit would end with an error: {found.errors[0]}") if is_error else said
+    errors = found.problems["found"][found.problems["severity"] == "error"]
+    return Said(found, f"a fit would end with an error: {errors[0]}") if len(errors) and not said.error else said
 
 
 def _add_fit_command(command: argparse.ArgumentParser) -> None:
@@ -190,7 +189,7 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.plan_options import Limits
+    from ..planning.plan_options import Limits, check_positive
     from ..report.statements import runs_or_prompts
 
     _check_outputs(given, "plan")
@@ -202,8 +201,8 @@ def _design(given: argparse.Namespace) -> Said:
         return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
         raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
-    if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):
-        raise OptionError(f"std_error={std_error!r} is no number above 0; give one, in the unit of the scores")
+    if std_error is not None:
+        check_positive(std_error, "std_error")
     if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
         raise OptionError(
             f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
@@ -231,11 +230,9 @@ def _design(given: argparse.Namespace) -> Said:
     )
     if std_error is not None:
         try:
-            plan = plan.for_width(2 * float(normal_critical(0.025)) * std_error, 0.05, "none")
+            plan = plan.for_std_error(std_error)
         except OptionError as error:
-            gain = " ".join(runs_or_prompts(results.estimates))
-            text = f"{error} (with std_error={std_error:g} an interval of 95 % has this width). {gain}"
-            raise OptionError(text.strip()) from None
+            raise OptionError(f"{error}. {' '.join(runs_or_prompts(results.estimates))}".strip()) from None
     text = str(plan.summary(results.estimates.alpha))
     if results.estimates.are_means:
         text += f"\n{_how_to_fit(given, request, plan)}"
@@ -254,7 +251,7 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
     options = request.as_words("context", "run", "groups", "weights", "tasks")
     options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
     path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
-    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.solution) else ""
+    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan) else ""
     command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
     hint = "" if path else " (write the plan with --out plan.json)"
     return f"To fit the runs, when RUNS has {rows}: {command}{hint}"

@@ -57,6 +57,11 @@ def choose_models(
     """Return the models that a table shows."""
     if models is not None and top is not None:
         raise OptionError("models= and top= were both given; give models= (names) or top= (a number), not both")
+    if top is not None and noun != "model":
+        raise OptionError(
+            f"top= shows the models with the highest scores, and the outputs of this functional ({listed(names, 5)}) "
+            f"are not scores of models; use models= with names of outputs"
+        )
     if top is not None:
         check_whole("top", top, 1)
     if models is None:
@@ -75,12 +80,7 @@ def chosen_names(best_first: Sequence[str], models: object = None, top: object =
 def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
     """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order."""
     if not results.of_models:
-        if top is not None:
-            raise OptionError(
-                "top= shows the models with the highest scores, and the outputs of this functional "
-                f"({listed(results.names, 5)}) are not scores of models; use models= with names of outputs"
-            )
-        return choose_models(results.names, range(len(results.names)), models, noun="output")
+        return choose_models(results.names, range(len(results.names)), models, top, noun="output")
     ranking = np.argsort(-results.merit, kind="stable").tolist()
     return choose_models(results.models, ranking, models, top)
 

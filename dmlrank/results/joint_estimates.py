@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from ..data.hypotheses import HypothesisLike
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
@@ -29,7 +29,7 @@ from ..inference.wald import (
     z_tests,
 )
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, Weighting, check_page_extra, write_page
+from ..report.page.render_page import Board, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names
@@ -83,6 +83,12 @@ class JointEstimates(NamedEstimates):
             alpha=fit.alpha,
             seed=fit.description.seed,
         )
+
+    def test_zero(self, places: Sequence[int] | None = None) -> WaldTestResults:
+        """Test by one Wald test that the estimates at these places, or all, are zero."""
+        at = range(len(self.names)) if places is None else places
+        labels = tuple(self.names[place] for place in at)
+        return wald_test(self, LinearHypothesis(np.eye(len(self.names))[[*at]], np.zeros(len(labels)), labels))
 
     def table(self, values: FloatArray) -> pd.DataFrame:
         """Return values, (d,), as a frame with a row per block and a column per model."""
@@ -237,7 +243,7 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        heading, boards, tables, weighting = self._page(alpha)
+        heading, boards, tables = self._page(alpha)
         if pareto is not None:
             place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
             if place is None:
@@ -245,10 +251,10 @@ class JointBoards(JointResults, ModelTable):
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
             boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
-        return write_page(path, heading if title is None else title, boards, tables, weighting=weighting)
+        return write_page(path, heading if title is None else title, boards, tables)
 
-    # The default title, the leaderboards, the tables of the first tab, and scores of criteria that a reader may weight.
-    _page: Callable[[float | None], tuple[str, list[Board], list[Summary], Weighting | None]]
+    # The default title, the leaderboards, and the tables of the first tab.
+    _page: Callable[[float | None], tuple[str, list[Board], list[Summary]]]
 
 
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:

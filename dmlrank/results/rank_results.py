@@ -1263,7 +1263,9 @@ class RankResults(Summarised):
         criterion : {"A", "D"}
             The sum of the variances, or the log determinant of the covariance, as for :func:`dmlrank.design`.
         contrasts : optional
-            Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`.
+            Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`. Without, the
+            plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals. A pair of
+            these without votes is planned with the learner's prediction.
         costs : float, str or array
             Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
             (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not

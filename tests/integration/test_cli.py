@@ -106,13 +106,16 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
-def test_check_agrees_with_the_api(battles, csv, capsys):
+def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys):
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
-    assert main(["check", FORMULA, csv, *words]) == 0
+    assert main(["check", FORMULA, csv, *words, "--out", str(tmp_path / "check.json")]) == 0
     groups = {"groups": ["question_id", "judge"]}
     expected = dr.check(FORMULA, battles, context="question_id", pairs=dr.Pairs(min_labels=40), cov_kwds=groups)
     shown = capsys.readouterr().out
     assert shown == f"{expected}\n"
+    for name, rows in json.loads((tmp_path / "check.json").read_text()).items():
+        frame = pd.DataFrame(rows, columns=expected.frames()[name].columns).fillna(np.nan)
+        pd.testing.assert_frame_equal(frame, expected.frames()[name], check_dtype=False)
     assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
     assert "promt" in capsys.readouterr().err
 
@@ -200,6 +203,19 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
     assert main([*call, "--set", "contrasts=gpt-4 - gpt4"]) == 1
     assert "gpt4" in capsys.readouterr().err
+
+
+def test_an_arena_is_one_word_on_the_command_line(csv, capsys):
+    """The options that it stands for, and a plan for the leader."""
+    call = ["design", FORMULA, csv, "--functional", "bt", "--budget", "60", "--set", "pairs=arena"]
+    assert main(call) == 0
+    plan = dr.dml_rank(FORMULA, pd.read_csv(csv), functional="bt", pairs="arena").design(60)
+    assert " ".join(capsys.readouterr().out.split()) == " ".join(str(plan.summary()).split())
+    assert "as in an arena" in " ".join(str(plan).split())
+    assert main([*call, "--set", "min_labels=2"]) == 1
+    assert "pairs=arena and 'min_labels' are both about pairs" in capsys.readouterr().err
+    assert main([*call[:-1], "pairs=all"]) == 1
+    assert "allowed: 'arena'" in capsys.readouterr().err
 
 
 def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
