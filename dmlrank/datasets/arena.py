@@ -171,9 +171,10 @@ def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, NDArray[np
         words = np.array(f"{_WORDS[category]} {_COMMON_WORDS}".split(), dtype=object)
         texts = map(" ".join, words[(rows * len(words)).astype(np.intp)].tolist())
         # Words are repeated up to the length less one, for the blank after the last sentence, and end in a full stop.
-        sizes = (lengths - 2).tolist()
-        repeated = [(f"{text} " * (1 + size // len(text)))[:size] for text, size in zip(texts, sizes, strict=True)]
-        prompts[groups == group] = [f"{text.capitalize()}." for text in repeated]
+        prompts[groups == group] = [
+            (f"{text} " * (1 + size // len(text)))[:size].capitalize() + "."
+            for text, size in zip(texts, (lengths - 2).tolist(), strict=True)
+        ]
     return groups, prompts
 
 

@@ -123,7 +123,7 @@ def tables_pay(
     n_tables = len(branches.split) * (2 if mirrored else 1) + len(sums)
     if n_tables * n_pairs > _MOST_ENTRIES:
         return False
-    of_rectangles = _TABLES_PER_RECTANGLE * sum(terms.n_multiplications for terms in sums)
+    of_rectangles = _TABLES_PER_RECTANGLE * sum(step.second.size for terms in sums for step in terms.steps)
     return n_tables * n_pairs < of_rectangles + _TABLES_PER_SCORE * len(sums) * n_items**2
 
 

@@ -415,11 +415,6 @@ class RectangleSum:
     first: FloatArray
     steps: tuple[_ClusterStep, ...]
 
-    @property
-    def n_multiplications(self) -> int:
-        """Number of multiplications for the scores of one context whose weights are known."""
-        return sum(step.second.size for step in self.steps)
-
     def write_scores(self, branch_bits: NDArray[np.uint8], scores: FloatArray) -> None:
         """Write the scores of all ordered pairs in n contexts.
 
