@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 import dmlrank as dr
@@ -20,9 +21,10 @@ from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, require_columns, take_columns
+from ..data.frames import column_names, require_columns
+from ..data.pairs_from_scores import read_scores
 from ..exceptions import OptionError
-from ..functionals import of_scores
+from ..functionals import PassAtK, of_scores
 from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
@@ -391,45 +393,52 @@ def _gate(given: argparse.Namespace) -> Said:
     gate.check_gate(*question)
     _check_outputs(given, "comment")
     _check_shown(given)
-    request = None
+    request: Request | None = None
+    scores: DerivedPairs | None = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
         words.refuse_fit_options(given)
         results = dr.read_json(given.files[0])
+        counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
     else:
         request = read_request(given)
         if "alpha" in request.options:
             raise OptionError("the confidence of a gate is that of its decision; give --level, and leave alpha out")
         request.options["alpha"] = round(1 - level, 12)
-        every = request.frame
-        results = _fitted(request, given, models=question[:2])
+        every, own = request.frame, request.options
+        if parse_formula(request.formula).of_scores and not own.keys() & {"missing", "propensity", "judge"}:
+            read = read_scores(request.formula, every, context=tuple(own.get("context", ())), run=own.get("run"))
+            scores = read if isinstance(read, DerivedPairs) else None
+        counts = {} if scores is None else dict(zip(scores.models, scores.n_missing.tolist(), strict=True))
+        # Lost runs are left out; prompts with fewer than k runs then have no pass@k.
+        needs_runs = isinstance(of_scores(own.get("functional")), PassAtK) and any(map(counts.get, question[:2]))
+        of_fit = replace(request, options={**own, "missing": "common"}) if needs_runs else request
+        results = _fitted(of_fit, given, models=question[:2])
+    lost = {model: counts[model] for model in question[:2] if counts.get(model)}
 
     def decide(results: dr.RankResults) -> Mapping[str, object]:
         results = _at_looks(results, given)
         return gate.decide_by_group(results, given.by, *question) if given.by else gate.decide(results, *question)
 
-    def with_lost_at(of_candidate: str, of_baseline: str) -> Mapping[str, object]:
-        """Return the decision where lost runs of the two models have the lowest or the highest score of the data."""
+    def with_lost_at(*ends: int) -> Mapping[str, object]:
+        """Return the decision where lost runs of the two models have the lowest (0) or the highest (1) score."""
+        from ..fit.direct_fits import bounds_of
+
         assert request is not None
-        parts, table = parse_formula(request.formula), take_columns(every, column_names(every))
-        ends = float(table[parts.outcome].min()), float(table[parts.outcome].max())
-        ends = request.options.get("bounds") or ((0.0, 1.0) if ends[0] >= 0 and ends[1] <= 1 else ends)
-        scores = dict(zip(("lowest", "highest"), ends, strict=True))
-        of_models = {question[0]: scores[of_candidate], question[1]: scores[of_baseline]}
-        columns = (parts.first, parts.outcome, request.options.get("run"))
-        filled = gate.with_lost_as(table, request.options.get("context", ()), columns, of_models)
+        assert scores is not None and scores.runs is not None  # noqa: PT018
+        bounds = request.options.get("bounds") or bounds_of(scores.runs.value)
+        value = dict(zip(question, (bounds[end] for end in ends), strict=False))
+        filled = scores.filled(np.array([value.get(name, np.nan) for name in scores.models]))
         with collected_warnings():
-            return decide(_fitted(replace(request, frame=filled), given, models=question[:2]))
+            return decide(_fitted(replace(request, frame=filled.of_models(results.models)), given))
 
     decision, how = decide(results), given.lost or "bounds"
-    lost = gate.lost_runs(results, question[:2]) if request is None or "missing" not in request.options else {}
     if lost and how == "lowest":
         if request is None:
             raise OptionError("a stored result has no runs to count with --lost lowest; give the formula and the file")
-        decision = with_lost_at("lowest", "lowest")
+        decision = with_lost_at(0, 0)
     elif lost and how == "bounds":
-        low_first = request is None or not request.options.get("lower_is_better")
-        worst, best = ("lowest", "highest") if low_first else ("highest", "lowest")
-        ends = () if request is None else (with_lost_at(worst, best), with_lost_at(best, worst))
+        worst = 0 if request is None or not request.options.get("lower_is_better") else 1
+        ends = () if request is None else (with_lost_at(worst, 1 - worst), with_lost_at(1 - worst, worst))
         decision = gate.with_lost_runs(decision, ends, lost)
     if lost and how != "bounds":
         counted = "are left out" if how == "left-out" else "count as the lowest score"

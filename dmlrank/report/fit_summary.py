@@ -142,7 +142,9 @@ def leaderboard_columns(
     explanation = f"Estimated {score.lower()}" if results.of_models else "The estimate"
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
-        "score": _numbers("coef", score, results.estimate, digits, explanation),
+        "score": _numbers(
+            results.functional if results.are_means else "coef", score, results.estimate, digits, explanation
+        ),
     }
     if has_tests and p_adjusted is not None:
         # Scores without a test say why.
@@ -335,8 +337,9 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     note = " ".join(filter(None, (shown.note(joint), *short_note(results, level))))
     rank = "rank_set" if level.separation else "rank"
     wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
+    score = functional_unit(results) if results.are_means else "score" if results.of_models else "value"
+    found["score"] = replace(found["score"], head=score)
     heads, rows = _cells([found[name] for name in wanted if name in found], shown)
-    heads = tuple((("score" if results.of_models else "value") if head == "coef" else head, n) for head, n in heads)
     head = "rank set" if level.separation else "order" if results.of_models else "output"
     return Summary(title, (), heads, rows, (note,), row_head=head, name_place=int(results.of_models), numbered=False)
 

@@ -70,11 +70,9 @@ def test_the_smallest_difference_needs_the_data_as_they_are():
     smallest = res.sample_size()["smallest"].iloc[0]
     needed = res.sample_size(smallest).iloc[0]
     np.testing.assert_allclose([needed["times"], needed["times_runs"]], 1.0, rtol=1e-9)
-    # Runs alone: the error with so many of them is the one that the difference needs, by the table of runs.
-    more, runs = res.sample_size(smallest / 1.05).iloc[0], res.runs().loc["a - b"]
-    of_prompts = runs["se_unlimited_runs"] ** 2
-    error = np.sqrt(of_prompts + (runs["se"] ** 2 - of_prompts) / more["times_runs"])
-    np.testing.assert_allclose(error, runs["se"] / 1.05, rtol=2e-3)
+    # Runs alone: with so many of them the error is the one that the difference needs.
+    more = res.sample_size(smallest / 1.05).iloc[0]
+    np.testing.assert_allclose(1 - more["share_runs"] * (1 - 1 / more["times_runs"]), 1.05**-2, rtol=2e-3)
     assert res.sample_size(smallest / 100).iloc[0]["times_runs"] == np.inf
 
 
