@@ -16,7 +16,7 @@ import pandas as pd
 
 import dmlrank as dr
 
-from .._utils.argument_checks import check_whole
+from .._utils.argument_checks import as_names, check_whole
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
@@ -406,7 +406,9 @@ def _gate(given: argparse.Namespace) -> Said:
         request.options["alpha"] = round(1 - level, 12)
         every, own = request.frame, request.options
         if parse_formula(request.formula).of_scores and not own.keys() & {"missing", "propensity", "judge"}:
-            read = read_scores(request.formula, every, context=tuple(own.get("context", ())), run=own.get("run"))
+            read = read_scores(
+                request.formula, every, context=as_names(own.get("context"), "context"), run=own.get("run")
+            )
             scores = read if isinstance(read, DerivedPairs) else None
         counts = {} if scores is None else dict(zip(scores.models, scores.n_missing.tolist(), strict=True))
         # Lost runs are left out; prompts with fewer than k runs then have no pass@k.

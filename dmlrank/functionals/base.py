@@ -203,6 +203,11 @@ class Functional(ABC):
         check_type(
             f"{self.name}: graph", self.graph, Graph | None, "a Graph such as Graph.of([(0, 1)], n_items=2), or None"
         )
+        if self.apart is not None:
+            apart = np.asarray(self.apart)
+            if apart.dtype != bool or apart.ndim != 1:
+                raise OptionError(f"{self.name}: apart is {self.apart!r}; allowed: True or False for each item")
+            object.__setattr__(self, "apart", apart)
         if not self.takes_edge_weights or self.edge_weights is None:
             return
         numbers = array_of_numbers(self.edge_weights, 2)
@@ -805,4 +810,6 @@ def edge_matrix(graph: Graph | None, edge_weights: FloatArray | None, n_items: i
 
 def directed(edges: FloatArray, apart: BoolArray) -> FloatArray:
     """Return the weight of every pair for the item of its row: pairs with items apart do not count for the others."""
+    if len(apart) != len(edges):
+        raise OptionError(f"apart has {len(apart)} entries for {len(edges)} items; give True or False for each item")
     return np.where(apart[None, :] & ~apart[:, None], 0.0, edges)

@@ -358,3 +358,10 @@ def test_a_metric_counts_by_its_symmetric_part():
     np.testing.assert_array_equal(symmetric_metric(np.array([[1.0, 2.0], [0.0, 3.0]]), 2), [[1, 1], [1, 3]])
     with pytest.raises(OptionError):
         symmetric_metric(np.eye(2), 3)
+
+
+@pytest.mark.parametrize("apart", [(1, 2), ["a"], "x", [[True, False]]])
+@pytest.mark.parametrize("kind", [Borda, BradleyTerry])
+def test_items_apart_are_true_or_false_for_each(kind, apart):
+    with pytest.raises(OptionError, match="apart is .*allowed: True or False for each item"):
+        kind(apart=apart)
