@@ -16,7 +16,7 @@ from ..data.graph import Graph
 from ..data.outcomes import WINNERS
 from ..inference.score_limits import fewest_units
 from ..report.fit_summary import choose_models
-from ..report.page.render_page import write_page
+from ..report.page.render_page import Masthead, write_page
 from ..report.statements import AS_MET, counted
 from ..tables.display_text import fixed_text, p_value_clause
 from ..tables.summary_table import Summarised, Summary
@@ -410,7 +410,7 @@ class Check(Summarised):
             If the file cannot be written. An earlier file stays as it was.
         """
         tables = [replace(self.summary("Models"), notes=()), *_page_tables(self)]
-        return write_page(path, _TITLE if title is None else title, [], tables, problems=self.problems)
+        return write_page(path, Masthead(_TITLE if title is None else title), [], tables, problems=self.problems)
 
     def __repr__(self) -> str:
         return self.as_text()

@@ -48,7 +48,7 @@ from .joint_results import Changes, changes_between, joint_results, mapped_covar
 from .rank_results import RankResults, result_of
 from .ranking import make_board
 from .requirements import Needs
-from .views import alpha_or_default
+from .views import alpha_or_default, in_unit
 
 if TYPE_CHECKING:
     pass
@@ -261,9 +261,11 @@ class Comparison(JointBoards):
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
         return reversals_in(self.joint, self.models, signs)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
-        results = zip(self.names, self.as_given or self.results, strict=True)
-        boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], Weighting | None]:
+        boards = []
+        for name, result in zip(self.names, self.as_given or self.results, strict=True):
+            shown = in_unit(result.estimates, result.simultaneous, unit)
+            boards.append(make_board(*shown, name, alpha=alpha, beside_others=True))
         if self.as_given:
             boards = [replace(board, about=_ALL_PAIRS.format(name=board.name)) for board in boards]
         tables = [self._table(None, None, self._intervals(alpha))]
@@ -271,7 +273,7 @@ class Comparison(JointBoards):
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
                 tables.append(self._changes_table(level, changes))
-        return f"Leaderboards: {', '.join(self.names)}", boards, tables, None
+        return f"{', '.join(self.names)} side by side", boards, tables, None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.names)}; {len(self.models)} models>"
@@ -836,18 +838,18 @@ class Criteria(Comparison):
             raise OptionError("all weights are zero; give at least one criterion a positive weight")
         return np.asarray(values / values.sum())
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary], Weighting | None]:
-        heading, boards, tables, _ = Comparison._page(self, alpha)
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], Weighting | None]:
+        differing, boards, tables, _ = Comparison._page(self, alpha, unit)
         possible = self.first_for_some_weighting(alpha)
         below, above = self._distances(alpha)
-        level = alpha_or_default(alpha, self.joint.alpha)
+        level, factor = alpha_or_default(alpha, self.joint.alpha), boards[0].results.scale.factor
         weighting = Weighting(
             criteria=self.names,
             models=tuple(self.results[0].models),
-            scores=self.joint.estimate.reshape(len(self.names), -1),
-            below=below,
-            above=above,
-            digits=decimals(self.joint.max_t.widened.std_errors, fewest=3),
+            scores=factor * self.joint.estimate.reshape(len(self.names), -1),
+            below=factor**2 * below,
+            above=factor**2 * above,
+            digits=decimals(factor * self.joint.max_t.widened.std_errors, fewest=3 if factor == 1 else 1),
             sign=self.results[0].estimates.sign,
             note=(
                 f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
@@ -856,7 +858,7 @@ class Criteria(Comparison):
                 f"{listed(possible.index[~possible['possible']], 25) or 'none'}."
             ),
         )
-        return heading.replace("Leaderboards", "Criteria"), boards, tables, weighting
+        return differing, boards, tables, weighting
 
 
 def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:

@@ -29,7 +29,7 @@ from ..inference.wald import (
     z_tests,
 )
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, Weighting, check_page_extra, write_page
+from ..report.page.render_page import Board, Masthead, Weighting, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names
@@ -212,6 +212,10 @@ class JointBoards(JointResults, ModelTable):
         path: str | os.PathLike[str] | None = None,
         *,
         title: str | None = None,
+        source: str = "",
+        unit: str = "",
+        links: Mapping[str, str] | None = None,
+        group: Mapping[str, str] | None = None,
         alpha: float | None = None,
         pareto: Pareto | None = None,
     ) -> str:
@@ -223,8 +227,8 @@ class JointBoards(JointResults, ModelTable):
         ----------
         path : path-like, optional
             Where to write; None returns the text.
-        title : str, optional
-            Title of the page.
+        title, source, unit, links, group
+            As for :meth:`RankResults.report`.
         alpha : float, optional
             One minus the joint level within each leaderboard; that of each fit when None.
         pareto : Pareto, optional
@@ -237,18 +241,20 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        heading, boards, tables, weighting = self._page(alpha)
+        differing, boards, tables, weighting = self._page(alpha, unit)
         if pareto is not None:
-            place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
+            own = boards if not unit else self._page(alpha, "")[1]
+            place = next((place for place, board in enumerate(own) if pareto.is_of(board.results)), None)
             if place is None:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
-        return write_page(path, heading if title is None else title, boards, tables, weighting=weighting)
+            boards[place] = replace(boards[place], pictures=(pareto.page_section(boards[place].results),))
+        masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
+        return write_page(path, masthead, boards, tables, weighting=weighting, side_by_side=differing)
 
-    # The default title, the leaderboards, the tables of the first tab, and scores of criteria that a reader may weight.
-    _page: Callable[[float | None], tuple[str, list[Board], list[Summary], Weighting | None]]
+    # What leaderboards differ in, these, the tables of the first tab, and scores of criteria that a reader may weight.
+    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary], Weighting | None]]
 
 
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import string
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.inference.ranks import abbreviate_letters
 
 from ...support import optional, simulated_votes
 
@@ -173,8 +170,8 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
 
 def test_a_page_says_so_in_words_without_statistics(result):
     pytest.importorskip("jinja2")
-    said = re.search(r'<div class="verdict">(.*?)</div>', result.report(), re.S)[1]
-    assert [text for text in re.findall("<p>(.*?)</p>", said) if text not in result.verdict()] == []
+    said = re.sub("<dfn.*?>(.*?)<span>.*?</span></dfn>", r"\1", result.report().split('<table class="board')[0])
+    assert result.verdict() in " ".join(re.findall("<p>(.*?)</p>", said))
     assert "with 80 % chance" in said
     assert "power" not in said
 
@@ -201,13 +198,13 @@ def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
         rf"1-{fit.ranks().loc[leader, 'upper']}, allows for questions about all 15 pairs of models at once\.",
         said,
     )
-    # The page says it with the p-value, and its comparison of two models as well.
+    # The first line of the page agrees with its ranks, and the other test stands below it.
     page = fit.report()
-    p = re.search(r"first place: P = ([\d.]+)\)", said)[1]
-    assert f"{leader} is first if this is the only question (test of first place: P = {p})" in page
+    headline, below = re.search(r"<summary><b>(.*?)</b>(.*?)<table", page, re.S).groups()
+    assert leader in headline
+    assert headline.endswith("are tied for first.")
+    assert f"{leader} is first if this is the only question" in below
     assert "they alone leave" in page
-    numbers = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
-    assert numbers["boards"][0]["first"] == pytest.approx(float(p), abs=6e-4)
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
@@ -225,19 +222,3 @@ def test_pairs_separated_are_those_without_a_common_letter(result):
     groups = result.ranks()["group"].tolist()
     apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
     assert f"{apart} of 28 pairs are told apart" in text
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_shortened_groups_can_be_written_out_again(seed):
-    rng = np.random.default_rng(seed)
-    alphabet = string.ascii_lowercase + string.ascii_uppercase
-    for names, between in ((alphabet, ""), ([str(n) for n in range(1, 80)], ",")):
-        chosen = [name for name in names if rng.uniform() < 0.7] or [names[0], names[1]]
-        short = abbreviate_letters(between.join(chosen))
-        parts = short.split(",") if between else re.findall(r"\w-\w|\w", short)
-        written = []
-        for part in parts:
-            first, _, last = part.partition("-")
-            written += names[names.index(first) : names.index(last or first) + 1]
-        assert written == chosen
-        assert len(short) <= len(between.join(chosen))
