@@ -166,7 +166,7 @@ def take_page_words(given: argparse.Namespace) -> dict[str, Any]:
             try:
                 words[name] = json.loads(value)
             except ValueError:
-                raise OptionError(f"{name}={value!r} is no JSON; give {name}='{{\"MODEL\": \"TEXT\"}}'") from None
+                raise OptionError(f'{name}={value!r} is no JSON; give {name}=\'{{"MODEL": "TEXT"}}\'') from None
     given.set = given.set or None
     return words
 

@@ -157,7 +157,9 @@ def leaderboard_columns(
     if has_tests:
         low, high = results.intervals(level.critical)
         limits = [tuple(fixed_text(end, digits) for end in ends) for ends in zip(low, high, strict=True)]
-        said = f"{level.confidence} confidence: all {len(results.names)} intervals contain the true values at once."
+        all_rows = f"all {len(results.names)} intervals contain the true values at once"
+        all_rows = all_rows if len(results.names) > 1 else "the interval contains the true value"
+        said = f"{level.confidence} confidence: {all_rows}."
         columns["interval"] = Column(
             f"[{100 * (1 - level.alpha):g}% simult. CI]",
             f"{level.confidence} interval",

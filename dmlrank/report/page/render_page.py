@@ -321,18 +321,20 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         low, high = results.intervals(level.critical)
         middle = float(results.estimate[order].mean()) if results.neutral is None else results.neutral
         axis = Axis.of(np.concatenate([low[order], high[order], [middle]]))
-        reference = axis.at(middle) if results.of_models or results.neutral is not None else ""
+        reference = axis.at(middle) if len(order) > 1 and (results.of_models or results.neutral is not None) else ""
         place = [head[0] for head in heads].index("score") + 1
-        heads.insert(place, ("iv", axis.head(), f"{level.confidence} intervals. The line is {_middle(results)}.", True))
+        heads.insert(place, ("iv", axis.head(), f"The line is {_middle(results)}." * bool(reference), True))
         for row, j in zip(cells, order, strict=True):
             row.insert(place, (axis.mark(results.estimate[j], low[j], high[j]), f"{low[j]:.6g}", "iv"))
     chips = _standing(board, marked)
     names = [results.names[j] for j in order]
-    says = [as_sentence(text) for text in short_facts(subject, FIRST)]
+    says = short_facts(subject, FIRST)
     said = headline(results, level) or (says or [""])[0]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject, board.remarks) if board.is_explained else ()
-    scores = [*long_facts(subject, SCORES)[:2], *short_facts(subject, SCORES), *short_facts(subject, PART)]
+    # The formula of the score in one sentence, and what a lead of log-odds means.
+    formula = [text for text in short_facts(subject, SCORES) if results.kind.link == "logit" or text[:7] != "Scores:"]
+    below = [*says, f"{_size(results)}.", *long_facts(subject, SCORES)[:2], *formula, *short_facts(subject, PART)]
     return {
         "id": f"b{number}",
         "name": printable(board.name),
@@ -345,9 +347,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "doubted": " ".join(doubt_note(results)),
         "warnings": [_said(without_code(text)) for text in fit_warnings(results)],
         "headline": _said(without_code(said + few)),
-        "more": [
-            _said(without_code(text)) for text in dict.fromkeys([*says, f"{_size(results)}.", *scores]) if text != said
-        ],
+        "more": [_said(without_code(text)) for text in dict.fromkeys(below) if text != said],
         "heads": heads,
         "rows": [
             (masthead.colour(name), name in marked, chip, masthead.links.get(name), masthead.group.get(name), row)
