@@ -20,13 +20,14 @@ from ..tables.summary_table import Summary
 from .facts import short_note, summary_notes
 from .statements import (
     SummaryLevel,
+    as_sentence,
     counted,
     fewest_opponents,
     functional_unit,
     tie_weight,
     win_head,
 )
-from .words import Subject, better_words, meaning, score_head
+from .words import Subject, better_words, meaning, score_head, score_words
 
 # --- which models are shown -------------------------------------------------------------------------------------------
 
@@ -139,7 +140,8 @@ def leaderboard_columns(
     """Return the columns that a result has, by name; those of tests need adjusted p-values."""
     digits, has_tests = score_digits(results), results.has_intervals
     row_head = "Model" if results.of_models else "Output"
-    explanation = f"{meaning(Subject(results, level))} {better_words(results)}".strip()
+    lead = as_sentence(score_words(results).partition("; ")[2])
+    explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
         "score": _numbers("coef", score_head(results), results.estimate, digits, explanation),

@@ -227,11 +227,10 @@ def write_page(
 
     subject = "" if side_by_side or not boards else printable(measure(boards[0].results))
     if side_by_side:
-        measures = dict.fromkeys(score_head(board.results, False) for board in boards)
+        measures = dict.fromkeys(_measures(boards))
         better = {better_words(board.results)[:-1].lower() for board in boards}
-        subject = printable(
-            "; ".join([f"{' and '.join(measures)}, {side_by_side}", *(better if len(better) == 1 else ())])
-        )
+        what = ", ".join(filter(None, (" and ".join(measures), side_by_side)))
+        subject = printable("; ".join([what, *(better if len(better) == 1 else ())]))
     title = ": ".join(filter(None, (printable(masthead.title), subject)))
     views = [_view(board, masthead, number) for number, board in enumerate(boards)]
     # Where the line of reference stands in the rows of each leaderboard.
@@ -382,14 +381,20 @@ def _standing(board: Board, marked: Collection[str]) -> list[tuple[str, str]]:
     return [("few", "little data") if name in marked else place for name, place in zip(names, places, strict=True)]
 
 
+def _measures(boards: Sequence[Board]) -> list[str]:
+    """Return what each leaderboard measures; empty where its name says it."""
+    measures = [score_head(board.results, False) for board in boards]
+    return [""] * len(boards) if measures == [board.name for board in boards] else measures
+
+
 def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
     """Return the table of several leaderboards side by side: a row per model, a column per leaderboard."""
     models = dict.fromkeys(board.results.models[j] for board in boards for j in board.order)
-    measures = [score_head(board.results, False) for board in boards]
+    measures = _measures(boards)
     is_one, columns = len(set(measures)) == 1, []
     for board in boards:
         results, cells = board.results, dict[str, tuple[str, ...]]()
-        digits = min(score_digits(one.results) for one in (boards if is_one else [board]))
+        digits = min(score_digits(one.results) for one in (boards if is_one and measures[0] else [board]))
         low, high = results.intervals(board.level.critical)
         best = rank_bounds(board.level.separation.above)[0] if board.level.separation else np.zeros(len(results.models))
         is_first = (best == 1) & (0 < (best == 1).sum() <= MOST_TIED)

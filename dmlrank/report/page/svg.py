@@ -67,7 +67,9 @@ class Axis:
             powers = range(int(np.floor(self.start)), int(np.ceil(self.end)) + 1)
             values = [step * 10.0**power for power in powers for step in (1, 2, 5)]
             return [(self.at(x), f"{x:g}") for x in values if self.start <= np.log10(x) <= self.end]
-        places, decimals = axis_ticks(self.start, self.end)
+        # A number at either end would reach beyond the axis.
+        room = _MARGIN / 2 * (self.end - self.start)
+        places, decimals = axis_ticks(self.start + room, self.end - room)
         return [(self.at(x), number_text(x, decimals)) for x in places]
 
     def head(self) -> str:

@@ -319,7 +319,7 @@ for (const panel of document.querySelectorAll("[data-board]")) {
   const names = [...panel.querySelectorAll(".leaders tbody th bdi")].map((name) => name.textContent);
   const board = new Board(page.boards[Number(panel.dataset.board)], names);
   panel.querySelectorAll(".scripted, .tools").forEach((part) => { part.hidden = false; });
-  const [found, saved] = panel.querySelectorAll(".tools .note");
+  const [found, saved] = panel.querySelectorAll(".note[role=status]");
   filterRows(panel, found);
   panel.querySelectorAll("[data-download]").forEach((button) => button.addEventListener("click", () => {
     saved.textContent = "Saved " + save(board, button.dataset.download);
