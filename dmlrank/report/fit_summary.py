@@ -106,7 +106,6 @@ class Column:
     keys: Numbers by which a page sorts the rows; an empty key sorts by the text.
     explanation: What the column shows, in a sentence; may be empty.
     ascending: Whether the first click on the head sorts from the smallest to the largest.
-    kind: "name" for the rows' heads, "text" for text aligned left, empty for numbers.
     hyphen: What a hyphen in the cells becomes on the page: a minus sign, or a dash between ranks.
     """
 
@@ -116,7 +115,6 @@ class Column:
     keys: Sequence[str] = ()
     explanation: str = ""
     ascending: bool = False
-    kind: str = ""
     hyphen: str = "-"
 
     @property
@@ -143,7 +141,7 @@ def leaderboard_columns(
     lead = as_sentence(score_words(results).partition("; ")[2])
     explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
-        "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
+        "name": Column("model", row_head, [(name,) for name in results.names], ascending=True),
         "score": _numbers("coef", score_head(results), results.estimate, digits, explanation),
     }
     if has_tests and p_adjusted is not None:

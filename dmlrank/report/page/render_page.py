@@ -39,12 +39,10 @@ from ..statements import (
     without_code,
 )
 from ..words import Subject, better_words, jointly_by, measure, score_head, tests_of_pairs
-from .svg import Axis, interval_text, matrix_svg, number_text
+from .svg import Axis, interval_text, number_text
 
 # A number at the start of a cell.
 _NUMBER = re.compile(r"^<?\+?([-\u2212]?\d*\.?\d+)(?: \(| to |$)")
-# A score with decimals, alone or with its standard error.
-_SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
 # The columns of the leaderboard's table with their classes: narrow windows leave out some.
 _COLUMNS = {"rank": "rank", "name": "name", "score": "score", "interval": "wide", "share": "wide", "votes": "middle"}
 _OF_NAME = (
@@ -62,15 +60,11 @@ _GLOSSARY = {
     r"cross-fitting": "Predictions for a prompt come from a model that has not seen this prompt.",
     r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
     r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
-    r"mean preferences": "Shares of wins averaged over prompts before scores are computed.",
-    r"sandwich": "A standard error that does not assume that the model is right.",
-    r"[Ll]og-loss": "The mean of -ln(probability of what was observed): smaller is a better prediction.",
     r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
     r"P [<=]": "How probable so large a difference would be if there were none.",
     r"told apart": "Tests show which one of the two is better.",
     r"critical value": "How many standard errors an interval reaches to each side.",
     r"bootstrap": "Limits from drawing again from the data.",
-    r"[Cc]ovariance": "How the errors of scores depend on each other.",
     r"[Ff]unctional": "The rule that turns preferences or scores of single prompts into one score of a model.",
     r"[Ee]stimator": "The method that computes scores from the data.",
 }
@@ -106,9 +100,7 @@ class Masthead:
             for name, text in given.items():
                 check_text(f"{option}[{name!r}]", text)
                 if name not in models:
-                    raise OptionError(
-                        f"{option}= names {name!r}, which is not on the page; models: {listed(models, 25)}"
-                    )
+                    raise OptionError(f"{option}= names {name!r}, which the page lacks; models: {listed(models, 25)}")
                 if option == "links" and not text.startswith(("https://", "http://")):
                     raise OptionError(f"links[{name!r}] is {text!r}; an address begins with https:// or http://")
 
@@ -218,7 +210,7 @@ def write_page(
 
     Several leaderboards stand behind tabs; with ``side_by_side``, what they differ in, the first tab has one table of
     them.
-    The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
+    The file needs no network: its content security policy allows its own style and script, known by their hashes, and
     nothing else. Names are escaped. Without JavaScript all tables, plots and explanations can be read.
     """
     check_page_extra()
@@ -235,15 +227,12 @@ def write_page(
     views = [_view(board, masthead, number) for number, board in enumerate(boards)]
     # Where the line of reference stands in the rows of each leaderboard.
     places = "".join(f"#b{number}{{--r:{view['reference']}}}" for number, view in enumerate(views) if view["reference"])
-    style, scripts = (
-        _compact(_asset("page.css")) + places,
-        [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))],
+    style, script = _compact(_asset("page.css")) + places, _compact(_asset("page.js"))
+    # This style, this script, an empty icon, and nothing else.
+    style_hash, script_hash = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)
     )
-    # This style, these scripts, an empty icon, and nothing else.
-    style_hash, *hashes = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, *scripts)
-    )
-    policy = f"default-src 'none'; style-src {style_hash}; script-src {' '.join(hashes)}; img-src data:; "
+    policy = f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
     if weighting is not None:
@@ -258,7 +247,7 @@ def write_page(
         lead=_lead(masthead, boards),
         makers=[(f"m{min(n, _COLOURS)}", printable(maker)) for n, maker in enumerate(masthead.makers)],
         style=style,
-        scripts=scripts,
+        script=script,
         policy=policy,
         # JSON that is safe within a script element: ASCII without <, > and &.
         data=json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
@@ -267,7 +256,6 @@ def write_page(
         grid=_grid(boards, masthead) if side_by_side else None,
         paper=_PAPER,
         address=_ADDRESS,
-        sorter_licence=_asset("sortable.LICENSE.txt").strip(),
         weighting=weighting,
         problems=None if problems is None else [undirected(text) for text in problems],
         version=__version__,
@@ -315,14 +303,13 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     columns = [(name, found[name]) for name in _COLUMNS if name in found]
     heads = [(_COLUMNS[name], column.title, column.explanation, column.ascending) for name, column in columns]
     cells = [[(*column.page_cells[j], _COLUMNS[name]) for name, column in columns] for j in order]
-    axis, reference, matrix = None, "", _matrix(board)
+    reference = ""
     if results.has_intervals:
         low, high = results.intervals(level.critical)
-        middle = float(results.estimate[order].mean()) if results.neutral is None else results.neutral
-        axis = Axis.of(np.concatenate([low[order], high[order], [middle]]))
-        reference = axis.at(middle) if len(order) > 1 and (results.of_models or results.neutral is not None) else ""
+        axis = Axis.of(np.concatenate([low[order], high[order]]))
+        reference = axis.at(float(results.estimate[order].mean())) * (results.of_models and len(order) > 1)
         place = [head[0] for head in heads].index("score") + 1
-        heads.insert(place, ("iv", axis.head(), f"The line is {_middle(results)}." * bool(reference), True))
+        heads.insert(place, ("iv", axis.head(), "The line is the mean of the models." * bool(reference), True))
         for row, j in zip(cells, order, strict=True):
             row.insert(place, (axis.mark(results.estimate[j], low[j], high[j]), f"{low[j]:.6g}", "iv"))
     chips = _standing(board, marked)
@@ -338,7 +325,6 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "id": f"b{number}",
         "name": printable(board.name),
         "measure": printable(measure(results)),
-        "lead": _dates(results),
         "facts": _facts(fit_facts(results)),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
@@ -352,9 +338,8 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
             (masthead.colour(name), name in marked, chip, masthead.links.get(name), masthead.group.get(name), row)
             for name, chip, row in zip(names, chips, cells, strict=True)
         ],
-        "matrix": matrix,
+        "has_pairs": board.tests is not None,
         "reference": reference,
-        "middle": _middle(results) if reference else "",
         "n_paired": len(board.paired),
         "pictures": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.pictures],
         "confidence": level.confidence,
@@ -362,23 +347,17 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     }
 
 
-def _middle(results: Estimates) -> str:
-    """Say what the line in the intervals is."""
-    mean = f"the mean of the {len(results.names)} {'models' if results.of_models else 'outputs'}"
-    if results.neutral is None or results.kind.link == "logit":
-        return mean
-    return f"{number_text(results.neutral, 3).rstrip('0')}, a score as good as those of the others"
-
-
 def _standing(board: Board, marked: Collection[str]) -> list[tuple[str, str]]:
     """Return class and text of what is shown of each model's place, in the order of the table."""
-    names = [board.results.names[j] for j in board.order]
-    if board.level.separation is None:
-        return [("few", "little data") if name in marked else ("", "") for name in names]
-    best, _ = rank_bounds(board.level.separation.above[np.ix_(board.order, board.order)])
-    first = ("first", "tied for first" if (best == 1).sum() > 1 else "first")
-    places = [first if place == 1 else ("", f"shown worse than {place - 1}") for place in best.tolist()]
-    return [("few", "little data") if name in marked else place for name, place in zip(names, places, strict=True)]
+    above = board.level.separation.above[np.ix_(board.order, board.order)] if board.level.separation else None
+    best = np.zeros(len(board.order), dtype=int) if above is None else rank_bounds(above)[0]
+    chips = {0: ("", ""), 1: ("first", "tied for first" if (best == 1).sum() > 1 else "first")}
+    return [
+        ("few", "little data")
+        if board.results.names[j] in marked
+        else chips.get(place, ("", f"shown worse than {place - 1}"))
+        for j, place in zip(board.order, best.tolist(), strict=True)
+    ]
 
 
 def _measures(boards: Sequence[Board]) -> list[str]:
@@ -450,37 +429,13 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
-def _matrix(board: Board) -> str:
-    """Return the matrix of differences; empty without tests of pairs."""
-    results, level, order = board.results, board.level, board.paired
-    if board.tests is None or level.separation is None:
-        return ""
-    n_pairs, separated = len(order) * (len(order) - 1) // 2, level.separation.separated[np.ix_(order, order)]
-    scores = results.estimate[order]
-    return matrix_svg(
-        [results.names[j] for j in order],
-        scores[:, None] - scores[None, :],
-        separated,
-        digits=score_digits(results),
-        description=f"Matrix of differences of {len(order)} models: {int(separated.sum()) // 2:,} of {n_pairs:,} pairs "
-        "are told apart.",
-        sign=results.sign,
-    )
-
-
 def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
-    heads = [head for head, span in summary.columns for _ in range(span)]
-    columns = [[row[place] for row in summary.rows if row[place]] for place in range(1, len(heads) + 1)]
+    columns = [list(filter(None, cells)) for cells in zip(*summary.rows, strict=True)][1:]
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
         "heads": [(printable(head), span) for head, span in summary.columns],
-        # Columns of scores, changes and shares, whose largest value is the best, and not of p-values.
-        "descending": [
-            re.search(r"\bP\b", head) is None and all(map(_SCORE.match, cells))
-            for head, cells in zip(heads, columns[: len(summary.columns)], strict=False)
-        ],
         "rows": [
             [
                 (quoted(printable(row[0])), "", ""),
@@ -538,7 +493,6 @@ def board_data(board: Board) -> dict[str, object]:
     if board.level.separation is not None:
         best, worst = rank_bounds(board.level.separation.above)
         data |= {"best": best[order].tolist(), "worst": worst[order].tolist()}
-        data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
     if board.tests is None and results.has_intervals:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]

@@ -63,7 +63,10 @@ class Board {
     }
     if (t.separated && t.low <= 0 && t.high >= 0) text += " The interval contains zero; ranks use tests in several steps, which show a little more.";
     if (!t.separated) text += " This does not show that they are equal.";
-    return [head, [one(), " minus ", other(), text]];
+    const others = [...this.names.keys()].slice(0, this.count).filter((place) => place !== a).map((place) => this.test(a, place));
+    const shown = (sign) => others.filter((of) => of.separated && sign * this.sign * of.difference > 0).length;
+    text += " Of " + others.length + " others, " + shown(1) + " are shown to be worse than ";
+    return [head, [one(), " minus ", other(), text, one(), " and " + shown(-1) + " to be better."]];
   }
 }
 
@@ -101,7 +104,6 @@ const tableRows = (board) => board.names.map((name, i) => {
   if (board.best) Object.assign(row, { rank_low: board.best[i], rank_high: board.worst[i] });
   Object.assign(row, { [board.ofModels ? "model" : "output"]: name, score: board.score[i] });
   if (board.se) Object.assign(row, { std_error: board.se[i], conf_low: board.low[i], conf_high: board.high[i] });
-  if (board.group) row.group = board.group[i];
   if (board.share) row.win_share = board.share[i];
   if (board.votes) Object.assign(row, { votes: board.votes[i], all_votes: board.allVotes[i] });
   return row;
@@ -148,16 +150,25 @@ const save = (board, kind) => {
 
 // --- the table -------------------------------------------------------------------------------------------------------
 const sortable = (table) => {
-  for (const head of table.tHead.querySelectorAll("th")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, place) => {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...[...head.childNodes].filter((part) => !(part.classList && part.classList.contains("tip"))));
     head.prepend(button);
-    // The sorter starts from the largest; a head that wants the smallest first pretends to be sorted already.
+    const key = (row) => row.cells[place].dataset.sort || row.cells[place].textContent.trim().replace(/^\u2013/, "");
     button.addEventListener("click", () => {
-      if (head.dataset.first === "ascending" && !head.hasAttribute("aria-sort")) head.setAttribute("aria-sort", "descending");
+      const sorted = head.getAttribute("aria-sort");
+      const up = sorted ? sorted === "descending" : head.dataset.first === "ascending";
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const compare = (a, b) => (up ? 1 : -1) * (Number.isNaN(a - b) ? a.localeCompare(b) : a - b);
+      const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
+      // Empty cells stand last.
+      rows.sort(([a], [b]) => (a && b ? compare(a, b) : Number(!a) - Number(!b)));
+      table.tBodies[0].append(...rows.map((pair) => pair[1]));
     });
-  }
+  });
 };
 const filterRows = (panel, status) => {
   const input = panel.querySelector(".filter"), makers = [...panel.querySelectorAll("button.maker")];
@@ -191,62 +202,14 @@ const picker = (panel, board) => {
     select.selectedIndex = which;
   });
   const update = () => say(answer, board.words(selects[0].selectedIndex, selects[1].selectedIndex));
-  const choose = (a, b) => {
-    [selects[0].selectedIndex, selects[1].selectedIndex] = [a, b];
-    update();
-  };
   form.addEventListener("change", update);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.querySelector(".swap").addEventListener("click", () => choose(selects[1].selectedIndex, selects[0].selectedIndex));
+  form.querySelector(".swap").addEventListener("click", () => {
+    [selects[0].selectedIndex, selects[1].selectedIndex] = [selects[1].selectedIndex, selects[0].selectedIndex];
+    update();
+  });
   update();
-  return choose;
 };
-const matrix = (panel, board, choose) => {
-  const box = panel.querySelector(".matrix-box"), svg = box.querySelector("svg"), detail = panel.querySelector("p.detail");
-  const [left, top, size] = ["x", "y", "size"].map((name) => Number(svg.dataset[name]));
-  const cursor = svg.querySelector(".cursor"), bands = svg.querySelectorAll(".band"), side = size * board.count;
-  let row = -1, column = -1;
-  const place = (mark, numbers) => {
-    for (const [name, value] of Object.entries(numbers)) mark.setAttribute(name, value);
-    mark.style.visibility = "visible";
-  };
-  const show = (r, c) => {
-    if (r === row && c === column) return;
-    [row, column] = [r, c];
-    detail.hidden = false;
-    place(cursor, { x: left + c * size, y: top + r * size });
-    place(bands[0], { x: left, y: top + r * size, width: side, height: size });
-    place(bands[1], { x: left + c * size, y: top, width: size, height: side });
-    say(detail, r === c ? [[isolated(board.names[r])], ["The diagonal: a model is not compared with itself."]] : board.words(r, c));
-  };
-  const cell = (event) => {
-    const area = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / area.width;
-    const c = Math.floor(((event.clientX - area.left) * scale - left) / size);
-    const r = Math.floor(((event.clientY - area.top) * scale - top) / size);
-    return r >= 0 && c >= 0 && r < board.count && c < board.count ? [r, c] : null;
-  };
-  svg.addEventListener("pointermove", (event) => { const at = cell(event); if (at) show(...at); });
-  svg.addEventListener("click", (event) => {
-    const at = cell(event);
-    if (at) { show(...at); if (at[0] !== at[1]) choose(...at); }
-  });
-  box.addEventListener("focus", () => { if (row < 0 && box.matches(":focus-visible")) show(0, Math.min(1, board.count - 1)); });
-  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  box.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && row >= 0 && row !== column) choose(row, column);
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    const within = (x) => Math.min(board.count - 1, Math.max(0, x));
-    if (row < 0) show(0, Math.min(1, board.count - 1));
-    else show(within(row + move[0]), within(column + move[1]));
-    const x = left + column * size, y = top + row * size;
-    if (x < box.scrollLeft || x + size > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
-    if (y < box.scrollTop || y + size > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
-  });
-  detail.hidden = true;
-};
-
 // --- tabs ------------------------------------------------------------------------------------------------------------
 const tabs = (list) => {
   const buttons = [...list.querySelectorAll("button")];
@@ -324,7 +287,7 @@ for (const panel of document.querySelectorAll("[data-board]")) {
   panel.querySelectorAll("[data-download]").forEach((button) => button.addEventListener("click", () => {
     saved.textContent = "Saved " + save(board, button.dataset.download);
   }));
-  if (board.pairs) matrix(panel, board, picker(panel, board));
+  if (board.pairs) picker(panel, board);
 }
 if (page.weighting) weighting(document.querySelector(".weighting"), page.weighting);
 // What is folded on the screen is printed.
