@@ -1,4 +1,4 @@
-"""Take the pictures of pages in docs/figures with Chromium: page, differences, phone, three months.
+"""Take the pictures of pages in docs/figures with Chromium: page, phone, three months, groups, costs.
 
     python benchmarks/page_pictures.py [--only NAME ...] [--out docs/figures] [--chromium PATH]
 
@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from pictures import battles
 from PIL import Image
@@ -44,7 +45,7 @@ def sixty() -> dr.RankResults:
     )
 
 
-def months() -> dr.Comparison:
+def months() -> object:
     """Return a comparison of three months, whose prompts have different identifiers."""
     fits = {}
     for seed, name in enumerate(("january", "february", "march"), start=1):
@@ -53,29 +54,60 @@ def months() -> dr.Comparison:
     return dr.compare(**fits)
 
 
-def show_matrix(page: Page) -> None:
-    """Scroll to the matrix of differences and choose a cell."""
-    page.locator("h2", has_text="Differences").evaluate("heading => heading.scrollIntoView()")
-    page.locator(".matrix").hover(position={"x": 300, "y": 120})
+def tasks(n_models: int, *, cost: bool) -> pd.DataFrame:
+    """Return a table of scores on tasks of eight kinds, some of which are rare."""
+    rng, n = np.random.default_rng(2), 1200
+    kinds = np.array(["billing", "returns", "shipping", "account", "warranty", "technical", "refunds", "legal"])
+    kind = rng.choice(kinds, n, p=np.array([25, 20, 16, 13, 10, 8, 5, 3]) / 100)
+    prompt, model = (part.ravel() for part in np.indices((n, n_models)))
+    ability, price = np.linspace(1.6, 0.2, n_models), rng.lognormal(np.linspace(1, 0, n_models), 0.8)
+    chance = 1 / (1 + np.exp(rng.normal(0, 1.2, n)[prompt] - 1.5 * ability[model]))
+    table = pd.DataFrame({"prompt": prompt, "model": [f"system-{chr(97 + j)}" for j in model], "kind": kind[prompt]})
+    table["accuracy"] = (rng.random(len(table)) < chance).astype(float)
+    return table.assign(cost=price[model] * rng.gamma(4, 0.25, len(table))) if cost else table
 
 
-def picture(browser: Browser, reportable: object, size: tuple[int, int], scheme: str, show: Callable | None) -> bytes:
-    """Return a picture of a page in a window of this size."""
+def groups() -> object:
+    """Return the scores of ten models by kind of task."""
+    return dr.dml_rank("accuracy ~ C(kind) | model", tasks(10, cost=False), context="prompt", rng=0).by("kind")
+
+
+def costs() -> dr.RankResults:
+    """Return the scores of eight models that have costs."""
+    return dr.dml_rank("accuracy ~ 1 | model", tasks(8, cost=True), context="prompt", rng=0)
+
+
+def show_costs(page: Page) -> None:
+    """Scroll to the plot of scores against costs."""
+    page.locator("h2", has_text="Score against cost").evaluate("heading => heading.scrollIntoView()")
+
+
+def picture(browser: Browser, kind: Callable, size: tuple[int, int], scheme: str, show: Callable | None) -> tuple:
+    """Return what a page is about, and its picture in a window of this size."""
+    reportable = kind()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
-        reportable.report(path)
+        words = {"title": "Arena, November", "source": "simulated votes"}
+        if kind in (groups, costs):
+            words = {"title": "Support tasks", "unit": "%"}
+        if kind is months:
+            words["title"] = "Arena"
+        if kind is costs:
+            words["pareto"] = reportable.pareto("cost", unit="US cents")
+        reportable.report(path, **words)
         page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         page.goto(path.as_uri())
         if show is not None:
             show(page)
-        return page.screenshot()
+        return reportable, page.screenshot()
 
 
 PICTURES = {
-    "page": (arena, (1040, 1010), "light", None),
-    "page_matrix": (sixty, (1040, 900), "light", show_matrix),
+    "page": (arena, (1040, 640), "light", None),
     "page_phone": (sixty, (390, 844), "dark", None),
-    "page_months": (months, (1280, 960), "light", None),
+    "page_months": (months, (1040, 760), "light", None),
+    "page_groups": (groups, (1040, 800), "light", None),
+    "page_cost": (costs, (1040, 900), "light", show_costs),
 }
 
 
@@ -89,8 +121,9 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
         for name, (make, size, scheme, show) in PICTURES.items():
             if not arguments.only or name in arguments.only:
-                result, texts = make(), PngInfo()
-                content = io.BytesIO(picture(browser, result, size, scheme, show))
+                texts = PngInfo()
+                result, screenshot = picture(browser, make, size, scheme, show)
+                content = io.BytesIO(screenshot)
                 if isinstance(result, dr.RankResults):
                     texts.add_text("verdict", result.verdict())
                 path = Path(arguments.out) / f"{name}.png"

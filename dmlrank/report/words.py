@@ -354,6 +354,8 @@ _ESTIMATED = {
 
 def score_head(e: Estimates, with_part: bool = True) -> str:
     """Return what is scored in a few words: quantity, unit, and all that makes it another number than the plain one."""
+    if not e.of_models:
+        return e.functional_label
     d, name = e.description, _NAMES.get(e.functional, e.functional.replace("_", " "))
     if e.are_means:
         name = d.outcome if e.functional == "mean" else f"{e.functional} of {d.outcome}"

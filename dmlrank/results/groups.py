@@ -35,10 +35,11 @@ from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
+from ..report.words import score_head
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
-from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in, score_label
+from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
 from .requirements import ModelTable
 from .views import alpha_or_default, drawn, in_unit, simultaneous_of
@@ -419,7 +420,7 @@ class GroupResults(JointBoards, Generic[Result]):
         scores = np.where(self._is_unseen, np.nan, self.joint.estimate)
         numbers = pd.DataFrame({"estimate": scores, "low": limits["lower"], "high": limits["upper"]})
         intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
-        label = score_label(e)
+        label = score_head(e)
         return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
 
     def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], None]:

@@ -38,12 +38,6 @@ from .score_tests import ZTestResults
 from .views import alpha_or_default
 
 
-def score_label(estimates: Estimates) -> str:
-    """Return the label of an axis of scores: the functional and the unit."""
-    unit = "" if estimates.scale.natural else f", {estimates.scale.name}"
-    return f"{'score' if estimates.of_models else 'estimate'}: {estimates.functional_label}{unit}"
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class JointEstimates(NamedEstimates):
     """Estimates with one covariance, such as scores by block (group, coefficient or result) and model.

@@ -130,7 +130,7 @@ class Pareto(ModelTable):
             The axes of the picture.
         """
         title = f"Score against cost, {100 * (1 - self.alpha):g} % simultaneous"
-        return front_chart(self._shown(models, top)[0], self.cost, functional_unit(self.estimates), title, ax)
+        return front_chart(self._shown(models, top)[0], self.cost, score_head(self.estimates), title, ax)
 
     def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
         """Return title, picture, table and note of the section in a page, with scores in the unit that is shown."""
@@ -157,7 +157,12 @@ class Pareto(ModelTable):
             named=len(rows) <= _ALL_NAMED,
             label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
         )
-        return f"Score against cost: {score_head(shown)} over {self.cost}", picture, table, self.sentence()
+        return (
+            f"Score against cost: {score_head(shown)} over {self.cost}",
+            picture,
+            table,
+            self.sentence().partition(". ")[2],
+        )
 
     def is_of(self, estimates: Estimates) -> bool:
         """Return whether the analysis has the scores of these estimates, in their unit."""

@@ -230,7 +230,7 @@ def test_names_keep_their_letters_and_no_model_is_called_off_the_front():
     assert f"S{said}. With 95 %" in " ".join(str(found).split())
     assert said in repr(found)
     _, _, of_page, note = found.page_section(found.estimates)
-    assert f"S{said}. With 95 %" in note
+    assert note.startswith("With 95 % confidence no status is wrong")
     assert [name for name, *_ in of_page.rows] == found.models
 
 
