@@ -231,7 +231,7 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
         return f"{first[0]} is first."
     if len(first) <= MOST_TIED:
         return f"{enumerated(first)} are tied for first."
-    others = f"all {len(first)} models" if len(first) == len(ranked) else f"{len(first)} of {len(ranked)} models"
+    others = f"all {len(first):,} models" if len(first) == len(ranked) else f"{len(first):,} of {len(ranked):,} models"
     return f"{results.models[ranked[0]]} has the {results.best_end} score, but {others} are tied for first."
 
 

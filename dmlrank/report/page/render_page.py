@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 
 import numpy as np
@@ -38,7 +38,7 @@ from ..statements import (
     models_to_mark,
     without_code,
 )
-from ..words import Subject, better_words, jointly_by, measure, score_head, tests_of_pairs
+from ..words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
 from .svg import Axis, interval_text, number_text
 
 # A number at the start of a cell.
@@ -49,6 +49,7 @@ _OF_NAME = (
     "Tied for first: no model is shown to be better. Shown worse than 5: tests of all pairs at once show five models "
     "to be better."
 )
+_PLAIN = ("mean", "bt", "borda")
 # Models among which pairs are compared on larger pages; colours of makers.
 _MOST_PAIRED, _PAIRED_OF_MANY, _COLOURS = 200, 60, 8
 # Words that not all readers know, with what they mean; the first one in a section explains itself.
@@ -61,6 +62,7 @@ _GLOSSARY = {
     r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
     r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
     r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
+    r"projection": "The scores whose differences come closest to the log-odds of wins of all pairs.",
     r"P [<=]": "How probable so large a difference would be if there were none.",
     r"told apart": "Tests show which one of the two is better.",
     r"critical value": "How many standard errors an interval reaches to each side.",
@@ -282,8 +284,10 @@ def _compact(text: str) -> str:
 def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
     """Return when and where the data of a page come from; several leaderboards may differ in it."""
     dates = {_dates(board.results) for board in boards}
+    # What the score is, where its name does not say it.
+    rare = {score_words(board.results).partition(";")[0] for board in boards if board.results.functional not in _PLAIN}
     source = f"Source: {printable(masthead.source)}" if masthead.source else ""
-    return " \u00b7 ".join(filter(None, (source, *(dates if len(dates) == 1 else ()))))
+    return " \u00b7 ".join(filter(None, (*sorted(rare), source, *(dates if len(dates) == 1 else ()))))
 
 
 def _dates(results: Estimates) -> str:
@@ -300,6 +304,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     marked = models_to_mark(results) if results.of_models else []
     found = leaderboard_columns(results, level)
     found |= {"rank": found["rank_set"]} if "rank_set" in found else {}
+    found["name"] = replace(found["name"], explanation=_OF_NAME * (level.separation is not None))
     columns = [(name, found[name]) for name in _COLUMNS if name in found]
     heads = [(_COLUMNS[name], column.title, column.explanation, column.ascending) for name, column in columns]
     cells = [[(*column.page_cells[j], _COLUMNS[name]) for name, column in columns] for j in order]

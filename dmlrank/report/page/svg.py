@@ -28,10 +28,10 @@ def interval_text(low: float, high: float, digits: int) -> str:
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
 
 
-def _label(name: str, length: int) -> str:
-    """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction."""
+def _label(name: str) -> str:
+    """Return a name as the escaped label of a plot: one line without marks of direction, not longer than a limit."""
     line = " ".join(inert(name).split())
-    return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)
+    return html.escape(line if len(line) <= _LABEL_LENGTH else line[: _LABEL_LENGTH - 1] + "…", quote=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def scatter_svg(
             lines += f'<line x1="{across.at(left)}" x2="{across.at(right)}" y1="{height(y):.0f}" y2="{height(y):.0f}"/>'
         dot = f'<circle cx="{across.at(x)}" cy="{height(y):.0f}" r="5"/>'
         side = " class=left" * (float(across.at(x)[:-1]) > 75)
-        text = f'<text x="{across.at(x)}" y="{height(y) - 8:.0f}"{side}>{_label(name, _LABEL_LENGTH)}</text>'
+        text = f'<text x="{across.at(x)}" y="{height(y) - 8:.0f}"{side}>{_label(name)}</text>'
         points += f'<g class="{kind}">{lines}{dot}{text if named or kind == "front" else ""}</g>'
     return (
         f'<svg class="scatter" role="img" aria-label="{html.escape(label)}" width="100%" height="{bottom + _BOTTOM}">'
