@@ -246,7 +246,10 @@ class JointBoards(JointResults, ModelTable):
                 )
             boards[place] = replace(boards[place], pictures=(pareto.page_section(boards[place].results),))
         # The table of the page is made from the leaderboards, and says itself what its columns are.
-        notes = (re.sub(r"^Each (?:result|column) has .*?\. ?", "", note) for note in tables[0].notes)
+        notes = (
+            re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
+            for note in tables[0].notes
+        )
         tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
         masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
         return write_page(path, masthead, boards, tables, weighting=weighting, side_by_side=differing)

@@ -324,8 +324,9 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject, board.remarks) if board.is_explained else ()
     # The formula of the score in one sentence, and what a lead of log-odds means.
-    formula = [text for text in short_facts(subject, SCORES) if results.kind.link == "logit" or text[:7] != "Scores:"]
-    below = [*says, f"{_size(results)}.", *long_facts(subject, SCORES)[:2], *formula, *short_facts(subject, PART)]
+    facts = [*long_facts(subject, SCORES)[:2], as_sentence(score_words(results).partition("; ")[2])]
+    facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
+    below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
         "id": f"b{number}",
         "name": printable(board.name),
@@ -375,8 +376,8 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
     """Return the table of several leaderboards side by side: a row per model, a column per leaderboard."""
     models = dict.fromkeys(board.results.models[j] for board in boards for j in board.order)
     measures = _measures(boards)
-    is_one, columns = len(set(measures)) == 1, []
-    for board in boards:
+    is_one, columns, heads = len(set(measures)) == 1, [], []
+    for board, what in zip(boards, measures, strict=True):
         results, cells = board.results, dict[str, tuple[str, ...]]()
         digits = min(score_digits(one.results) for one in (boards if is_one and measures[0] else [board]))
         low, high = results.intervals(board.level.critical)
@@ -390,12 +391,12 @@ def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
             limits = limits if low[j] < 0 else limits.replace(" to ", "\u2013")
             score = float(results.estimate[j])
             cells[results.models[j]] = (number_text(score, digits), f"{score:.6g}", kind, limits)
+        # Where all models have low scores, the prompts are hard.
+        mean = f"mean {number_text(float(results.estimate[board.order].mean()), digits)}" * results.are_means
+        lines = filter(None, (board.size, mean, "" if is_one else printable(what)))
+        heads.append((printable(board.name), list(lines), board.is_small))
         columns.append(cells)
     rows = [(name, masthead.colour(name), [of.get(name, ("\u2013", "", "", "")) for of in columns]) for name in models]
-    heads = [
-        (printable(board.name), board.size, board.is_small, "" if is_one else printable(what))
-        for board, what in zip(boards, measures, strict=True)
-    ]
     return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
 
 
@@ -440,7 +441,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
-        "heads": [(printable(head), span) for head, span in summary.columns],
+        "heads": [(printable(head).replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
         "rows": [
             [
                 (quoted(printable(row[0])), "", ""),

@@ -280,7 +280,7 @@ def test_what_is_open_has_no_words_of_statisticians(page, arena_result):
     words = ("projection", "max-t", "step-down", "ropensit", "calibration", "separated", "imultaneous", "unctional")
     seen = re.sub('<details.*?</details>|<span class="tip">.*?</span>', "", before, flags=re.S)
     assert [word for word in (*words, "coef", "estimator") if word in seen] == []
-    assert "a lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
+    assert "A lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
     assert "The scores are those whose differences come closest to the" in statisticians
 
 
