@@ -120,10 +120,13 @@ class ComparedItems:
         return {self.names[place] for place in np.flatnonzero(count).tolist()}
 
 
-def without_missing(winner: CodedColumn, categories: Categories | None, models: Iterable[Hashable] = ()) -> CodedColumn:
+def without_missing(
+    winner: CodedColumn, categories: Categories | None, models: Iterable[Hashable] = (), *, warns: bool = True
+) -> CodedColumn:
     """Return labels of which those are missing that ``categories=`` calls so, and words for a missing value.
 
-    Such a word is a label where ``categories=`` gives it another meaning, or where it is the name of a model.
+    Such a word is a label where ``categories=`` gives it another meaning, or where it is the name of a model. With
+    ``warns``, labels that ``categories=`` calls missing and that do not occur give a warning.
     """
     meanings = {name_of(label).strip().casefold(): meaning for label, meaning in (categories or {}).items()}
     is_missing = {text: isinstance(meaning, str) and meaning == _MISSING for text, meaning in meanings.items()}
@@ -132,7 +135,8 @@ def without_missing(winner: CodedColumn, categories: Categories | None, models: 
     # pandas reads some words as missing values, which is what they mean here.
     known = [*texts, *(MISSING_WORDS if (winner.codes < 0).any() else ())]
     named = [label for label in categories or {} if is_missing[name_of(label).strip().casefold()]]
-    _warn_of_absent(named, known, winner.levels)
+    if warns:
+        _warn_of_absent(named, known, winner.levels)
     is_vote = np.array([not is_missing.get(text, text in MISSING_WORDS - names) for text in texts], dtype=bool)
     if is_vote.all():
         return winner

@@ -97,7 +97,9 @@ def take_rows(
     else:
         if formula.outcome and not formula.probabilities:
             models = [level for name in formula.items for level in coded[name].levels]
-            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories, models)
+            # A label that the votes do not have may be one of a judge.
+            warns = options.judge is None
+            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories, models, warns=warns)
         coded, n_names_changed = _with_plain_names(coded, formula)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))

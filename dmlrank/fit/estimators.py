@@ -258,7 +258,8 @@ def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
     """Return the options of a fit to derived pairs, after a check of the options that have no meaning for them."""
     for name, reason in _VOTE_OPTIONS.items():
         value = getattr(options, name)
-        has_grades = name == "judge" and data.runs is not None and options.functional in ("auto", MeanScore.name)
+        is_mean = options.functional in ("auto", MeanScore.name) or isinstance(options.functional, MeanScore)
+        has_grades = name == "judge" and data.runs is not None and is_mean
         if not OPTIONS[name].is_default(value) and not has_grades:
             raise OptionError(
                 f"{name}={shown(value)} has no meaning for pairs that are derived from scores or rankings: {reason}; "

@@ -26,14 +26,12 @@ from ..estimation.predicted_scores import (
 from ..exceptions import IntervalWarning, JudgeError, MissingDataError, OptionError, listed
 from ..inference.covariance import unit_sums
 from .fit_covariance import make_covariance
-from .state import GradeFigures, Units
+from .state import LEAST_LIKELY, GradeFigures, Units
 
 # Fewest scores of a model of which others are missing, and fewest that say what they are worth with a judge.
 FEWEST_GRADES, _FEWEST_WORTH = 10, 20
 # Share of a model's answers with the smallest propensities from which a warning is given.
 _MOST_AT_FLOOR = 0.1
-# P value below which graded answers are said not to be like the others.
-_UNLIKELY = 0.01
 # Largest share of a model's prompts in clusters without a score of it.
 _MOST_MODELLED = 0.8
 
@@ -190,7 +188,7 @@ def grade_facts(judges: Judges, scores: FloatArray) -> list[tuple[str, str]]:
     if np.isfinite(p):
         ways = ", ".join(f"{abs(d):.3g} {'above' if d > 0 else 'below'}" for d in difference)
         likely = (
-            "as if drawn at random" if p >= _UNLIKELY else "not drawn at random, so that propensities are estimated"
+            "as if drawn at random" if p >= LEAST_LIKELY else "not drawn at random, so that propensities are estimated"
         )
         facts.append(("Graded answers:", f"judge scores {ways} those of the others (P = {p:.2g}): {likely}"))
     rows, columns = np.nonzero(is_graded & (is_graded.sum(axis=0) > 1))

@@ -192,6 +192,10 @@ class Repetition:
         return NuisanceEstimates(self.mu, self.propensity.cells, self.floor, self.judge_correction)
 
 
+# P value below which graded answers are said not to be like the others.
+LEAST_LIKELY = 0.01
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GradeFigures:
     """How judges of L columns compare with the grades of K models, on the scale of the grades.

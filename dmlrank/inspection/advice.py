@@ -25,7 +25,8 @@ _PROBLEMS = read_facts("""
 scores, raise, gaps: Scores are missing of {worst}; {c.scores.n_common:,} of {c.scores.n_prompts:,} prompts have a score
   of every model. Say what a missing score means: missing='common' restricts to these prompts, which is right if scores
   are missing for reasons that have nothing to do with the answers; missing='model' lets features of the formula say
-  which scores are missing; missing=0.0 counts them as failures. Where a plan drew which runs were made, fit with its
+  which scores are missing; missing=0.0 counts them as failures. If people graded some answers and a judge all, name the
+  judge's column (judge=). Where a plan drew which runs were made, fit with its
   propensities (propensity=), and not with missing='common', because the plan prefers some prompts.
 votes, raise, missing: Values are missing: {missing}. A fit raises an error. missing='drop' drops {dropped}, as this
   check did.{keep}

@@ -22,6 +22,7 @@ from ..data.outcomes import (
     exchange_wins,
     read_labels,
     read_probabilities,
+    without_missing,
 )
 from ..data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, listed
@@ -107,6 +108,8 @@ def _from_rows(
     coded = (rows.coded(name).with_plain_names()[0] for name in (formula.first, formula.second))
     first, second = (column.places(item_code) for column in coded)
     is_missing = rows.table(columns).isna().to_numpy().any(axis=1)
+    if len(columns) == 1:  # Also verdicts that could not be read, which ``categories=`` calls missing.
+        is_missing |= without_missing(rows.coded(columns[0]), categories, items, warns=False).codes < 0
     is_known = (context >= 0) & (first >= 0) & (second >= 0)
     unknown = np.flatnonzero(~is_missing & ~is_known)
     if len(unknown) and rows is not data.columns:

@@ -60,7 +60,7 @@ from ..exceptions import OptionError, listed
 from ..fit.direct_fits import known_propensity, predictor_of, score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
-from ..fit.state import FitState
+from ..fit.state import LEAST_LIKELY, FitState
 from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
 from .criteria import Goal, criterion_rows
 from .plan_options import Limits, array_of_costs, read_context_weights, rows_of_samples
@@ -194,7 +194,7 @@ def score_problem(
         raise OptionError(
             "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
         )
-    before, influence, names = _propensities_so_far(steps), steps.influence, list(estimates.names)
+    before, influence, names = _propensities_so_far(estimates, steps), steps.influence, list(estimates.names)
     assert isinstance(influence, Influence)
     is_complete, sigma = np.asarray((before >= 1).all(axis=0)), estimates.covariance.matrix * n
     predicted = _predictions(steps, from_scratch=from_scratch)
@@ -279,7 +279,7 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
     return predicted_scores(cells, every, np.full((data.n_items,) * 2, not from_scratch))
 
 
-def _propensities_so_far(steps: FitState) -> FloatArray:
+def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
     assert steps.data.scores is not None
     is_there, known = (
@@ -287,10 +287,12 @@ def _propensities_so_far(steps: FitState) -> FloatArray:
         known_propensity(steps.options.propensity, steps.data, steps.source),
     )
     if known is None and not is_there.all():
+        p = np.nan if estimates.grades is None else estimates.grades.unlike_p
+        looks = f", as their judge scores look (P = {p:.2g})" if p >= LEAST_LIKELY else ""
         raise OptionError(
-            "this fit has missing scores and no known propensities; fit with the probabilities with which the scores "
-            "were drawn (propensity=; propensity='marginal' where they were drawn at random), or leave out the models "
-            "that have gaps"
+            "a plan of further scores needs the probabilities with which those so far were drawn. If they were drawn "
+            f"at random{looks}, fit with propensity='marginal' (res.update(propensity='marginal').design(...)); if a "
+            "plan or a column has them, with propensity= that; else leave out the models that have gaps"
         )
     before = is_there.astype(float) if known is None else known
     if not np.isfinite(before).all():

@@ -167,7 +167,8 @@ class Race:
         if results.are_means and is_targeted and len(rivals) < len(results.models):
             named = [results.models[k] for k in rivals]
             who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
-            return f"{wanted}{supposed}; only {who} need scores on them.", f"{smaller}."
+            needed = "them" if results.grades is not None else "scores on them"
+            return f"{wanted}{supposed}; only {who} need {needed}.", f"{smaller}."
         drawn = ", with pairs drawn as so far" * (results.counts == "vote" and "in all" in wanted)
         if not is_targeted or not 0 < 2 * involved < n_used:
             return f"{wanted}{supposed}{drawn}{aside}.", f"{smaller}." if smaller else ""
@@ -301,12 +302,16 @@ def data_wanted(results: Estimates, times: float) -> str:
         return f"{number} {unit} are too few to say how many would decide it"
     if times > _MOST_TIMES:
         return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
+    if results.grades is not None:
+        unit, number = "grades of each model", int(results.grades.graded.min())
     # Two digits, because what is estimated is uncertain.
     wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
     votes = ""
     if d.clusters:
         each, of_all = (float(f"{n:.2g}") for n in (d.n_votes / number, d.n_votes / number * wanted))
         votes = f"; about {each:,.6g} {results.counts}s of each, {of_all:,.15g} {results.counts}s"
+    if results.grades is not None:
+        votes = ", on judged prompts that grow in proportion"
     chance = f"with {100 * POWER:.0f} % chance"
     return f"About {wanted:,} independent {unit} in all ({number:,} so far{votes}) would decide it {chance}"
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..exceptions import listed
 from ..fit.estimates import Estimates
+from ..fit.state import LEAST_LIKELY
 from ..inference.bootstrap_and_max_t import differences
 from ..inference.ranks import FirstPlace
 from ..inference.simultaneous import Separation
@@ -298,7 +299,7 @@ def grades_sentences(results: Estimates) -> list[str]:
         each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
         worth = float(np.median(g.worth[is_known]))
         most = float(np.median(g.graded[is_known])) / max(1 - float(g.explained[-1]), 1e-3)
-        further = f"; with any number of further judged prompts at most {most:,.0f}" if most > worth else ""
+        further = f"; with any number of further judged prompts at most {most:,.0f}" if most > 1.05 * worth else ""
         text += f": the {each} grades of a model are worth about {worth:,.0f}{further}"
     sentences = [f"{text}."]
     half = results.covariance.from_normal(2.0) * np.sqrt(np.diag(g.favour_covariance))
@@ -309,7 +310,7 @@ def grades_sentences(results: Estimates) -> list[str]:
             f"The {judges} place{'s' * (len(g.names) == 1)} {results.names[place]} "
             f"{fixed_text(abs(g.favour[place]), 3)} {way} than people do, compared with the other models; see .judge."
         )
-    if g.unlike_p < 0.01:
+    if g.unlike_p < LEAST_LIKELY:
         ways = enumerated([f"{fixed_text(abs(d), 2)} {'above' if d > 0 else 'below'}" for d in g.unlike])
         drawn = (
             "they were not drawn with the propensities that were given"

@@ -136,30 +136,18 @@ class GradeReport(JointResults, TitledTable):
             return "" if np.isnan(number) else fixed_text(number, places)
 
         rows = tuple(
-            (
-                name,
-                *(f"{count:,}" for count in row[:3]),
-                *(text(v, digits) for v in row[3:8]),
-                text(row[8], 2),
-                text(row[9], 0),
-            )
+            (name, f"{row[0]:,}", f"{row[1]:,}", *(text(v, digits) for v in row[3:8]), text(row[8], 2), text(row[9], 0))
             for name, *row in models.itertuples(name=None)
         )
-        heads = (
-            ("answers", 1),
-            ("graded", 1),
-            ("judged", 1),
-            ("grade", 1),
-            ("judge", 1),
-            ("favour", 1),
-            ("[interval]", 2),
-        )
+        heads = tuple((head, 1) for head in ("answers", "graded", "grade", "judge", "favour"))
+        heads = (*heads, ("[interval]", 2), ("corr.", 1), ("worth", 1))
         shares = zip(("together", *g.names) if len(g.names) > 1 else ("judge",), np.roll(g.explained, 1), strict=False)
         header = tuple((f"Explained, {name}:", f"{share:.2f}") for name, share in shares)
         note = (
             '"judge" is the mean of the line through all graded answers that turns judge scores into grades. "favour" '
             "is how much higher the judge places a model than people do, compared with the mean of all models; its "
-            'intervals hold jointly. "worth" grades would be as precise without a judge.'
+            'intervals hold jointly. "corr.": of grades and judge; "worth" grades would be as precise '
+            "without a judge."
         )
         notes = (*grades_sentences(self.estimates), note)
         return Summary("Grades and Judge", header, heads, rows, notes, row_head="model")

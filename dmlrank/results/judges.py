@@ -25,7 +25,7 @@ from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_w
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
-from ..report.statements import counted
+from ..report.statements import counted, enumerated
 from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
@@ -261,7 +261,7 @@ class JudgeReport(TitledTable):
                 for position in positions
             )
             rows.append((name, *agreed[0], *agreed[1], *shares))
-            rows.append(("  human votes", *[""] * 6, *of_humans))
+            rows.append(("human votes", *[""] * 6, *of_humans))
         header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
         columns = tuple((head, 1) for head in _HEADS)
         return Summary("Judges", header, columns, tuple(rows), tuple(self._notes()), row_head="judge")
@@ -400,7 +400,9 @@ class JudgeAudit(JointResults, TitledTable):
                 found = f"{test.figures}, P {p_value_clause(float(test.pvalue))}"
             except HypothesisError as error:
                 found = f"cannot be tested: {error}"
-            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (all at once: {found}).")
+            effects = self.joint.index[self.joint.index.get_level_values("judge") == name].get_level_values("effect")
+            tested = enumerated([effect for effect in effects if effect not in _NO_PREFERENCES])
+            texts.append(f"{name}: {'; '.join(self._found(name)) or _NONE_FOUND} (test of {tested}: {found}).")
         return texts
 
     def _found(self, judge: str) -> list[str]:

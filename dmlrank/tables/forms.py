@@ -32,6 +32,11 @@ class TableContent:
     column_heads: tuple[str, ...] = ()
     numbered: bool = True
 
+    def __post_init__(self) -> None:
+        """Check that every cell has a head: a table would drop the last cells of its rows in silence."""
+        n_cells = 1 + sum(span for _, span in self.columns)
+        assert all(len(row) == n_cells for row in self.rows), f"{self.title!r} has rows without {n_cells} cells"
+
     def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield every head with the places of the columns below it, the first column included."""
         yield self.row_head if self.name_place else "", (0,)

@@ -61,7 +61,10 @@ def test_a_judge_makes_a_board_more_precise_and_is_reported():
     assert f"People graded {3 * graded} of 900 answers" in res.verdict()
     assert "The judge 'judge' places a" in text
     assert "not drawn" not in text
-    assert "favour" in str(res.judge)
+    board = " ".join(str(res.judge).split())
+    assert "grade judge favour [interval] corr. worth" in board
+    assert f"{models['worth'].iloc[0]:.0f}" in board
+    assert f"independent grades of each model in all ({graded} so far, on judged prompts" in text
     again = dr.read_json(res.to_json())
     pd.testing.assert_frame_equal(again.judge.models, models)
 
@@ -110,6 +113,11 @@ def test_propensities_of_graded_answers():
     column = fit(table, propensity="pi")
     np.testing.assert_allclose(fit(table, propensity=frame).params, column.params, atol=1e-12)
     np.testing.assert_allclose(fit(table, propensity="marginal").params, column.params, atol=1e-12)
+    with pytest.raises(OptionError, match=r"drawn at random, as their judge .*update\(propensity='marginal'\).design"):
+        fit(table).design(budget=40)
+    again = fit(table).update(propensity="marginal")
+    np.testing.assert_allclose(again.params, column.params, atol=1e-12)
+    assert len(again.design(budget=60).sample(rng=0)) == pytest.approx(60, abs=3)
     rng = np.random.default_rng(0)
     chosen = rng.random(len(table)) < 1 / (1 + np.exp(2 - 2 * table["judge"]))
     biased = table.assign(grade=table["full"].where(chosen))
@@ -177,7 +185,7 @@ def test_a_plan_says_what_people_grade_next():
     chosen = fit(rare, propensity="marginal").design(90, contrasts=["a - b", "b - c"])
     assert "% smaller than with random prompts" in " ".join(str(chosen).split())
     assert chosen.propensity.max() > 2 * chosen.propensity.min()
-    with pytest.raises(OptionError, match="propensity='marginal' where they were drawn at random"):
+    with pytest.raises(OptionError, match="If they were drawn at random, as their judge scores look"):
         fit(table).design(90)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError
+from dmlrank.exceptions import JudgeError, OptionError, OptionTypeError, OutcomeError
 from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, winner_agreement
 from dmlrank.options import in_objects
 
@@ -77,6 +77,17 @@ def test_a_constant_judge_says_nothing(battles, position_bias):
 
 
 @pytest.mark.long
+def test_a_verdict_that_could_not_be_read_is_missing_for_the_judge_alone(battles):
+    unread = np.random.default_rng(0).random(len(battles)) < 0.1
+    none = fit(battles.assign(verdict=battles["verdict"].mask(unread, None)))
+    for word, categories in (("I cannot say", {"I cannot say": "missing"}), ("n/a", None)):
+        res = fit(battles.assign(verdict=battles["verdict"].mask(unread, word)), categories=categories)
+        np.testing.assert_allclose(res.params, none.params, atol=1e-12)
+        assert res.nobs == none.nobs == len(battles)
+    with pytest.raises(OutcomeError, match=r"judge 'verdict': unknown winner label 'I cannot say'"):
+        fit(battles.assign(verdict=battles["verdict"].mask(unread, "I cannot say")))
+
+
 def test_a_judge_that_guesses_does_no_harm():
     ratios = []
     for seed in range(4):
