@@ -572,7 +572,9 @@ def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
     assert capsys.readouterr().out == f"{page}\n"
     assert pathlib.Path(page).read_text(encoding="utf-8") == pathlib.Path(fitted).read_text(encoding="utf-8")
     assert main(["report", stored, stored, "--names", "a", "b", "--title", "Twice", "--out", both]) == 0
-    assert "<title>Twice</title>" in pathlib.Path(both).read_text(encoding="utf-8")
+    assert "<title>Twice: share of wins, a, b side by side; more is better</title>" in pathlib.Path(both).read_text(
+        encoding="utf-8"
+    )
     assert main(["check", FORMULA, csv, "--context", "question_id", "--report", both]) == 0
     assert "Check before a fit" in pathlib.Path(both).read_text(encoding="utf-8")
     assert main(["report", page, "--out", page]) == 1
@@ -658,8 +660,21 @@ def months(tmp_path_factory):
 def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
     pytest.importorskip("jinja2")
     page = tmp_path / "months.html"
-    assert main(["report", *months, "--independent", "--out", str(page)]) == 0
-    assert "Changes of Scores from february" in page.read_text(encoding="utf-8")
+    words = ["--set", "unit=%", "--set", "source=Volunteers", "--set", 'group={"gpt-4": "A & Co"}']
+    assert main(["report", *months, "--independent", "--out", str(page), *words]) == 0
+    text = page.read_text(encoding="utf-8")
+    for said in (
+        "Changes of Scores from february",
+        "Share of wins in %",
+        "Source: Volunteers",
+        "<bdi>A &amp; Co</bdi>",
+    ):
+        assert said.lower() in text.lower()
+    for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
+        assert main(["report", months[0], "--out", str(page), "--set", wrong]) == 1
+        assert why in capsys.readouterr().err
+    assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
+    assert "unit is a word of the page of --report" in capsys.readouterr().err
     assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
     assert "--independent is about several results" in capsys.readouterr().err
 
