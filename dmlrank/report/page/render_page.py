@@ -285,7 +285,8 @@ def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
     """Return when and where the data of a page come from; several leaderboards may differ in it."""
     dates = {_dates(board.results) for board in boards}
     # What the score is, where its name does not say it.
-    rare = {score_words(board.results).partition(";")[0] for board in boards if board.results.functional not in _PLAIN}
+    shown = [board.results for board in boards if board.results.of_models and board.results.functional not in _PLAIN]
+    rare = {score_words(results).partition(";")[0] for results in shown}
     source = f"Source: {printable(masthead.source)}" if masthead.source else ""
     return " \u00b7 ".join(filter(None, (*sorted(rare), source, *(dates if len(dates) == 1 else ()))))
 
