@@ -54,27 +54,22 @@ def months() -> object:
     return dr.compare(**fits)
 
 
-def tasks(n_models: int, *, cost: bool) -> pd.DataFrame:
-    """Return a table of scores on tasks of eight kinds, some of which are rare."""
-    rng, n = np.random.default_rng(2), 1200
-    kinds = np.array(["billing", "returns", "shipping", "account", "warranty", "technical", "refunds", "legal"])
-    kind = rng.choice(kinds, n, p=np.array([25, 20, 16, 13, 10, 8, 5, 3]) / 100)
-    prompt, model = (part.ravel() for part in np.indices((n, n_models)))
-    ability, price = np.linspace(1.6, 0.2, n_models), rng.lognormal(np.linspace(1, 0, n_models), 0.8)
-    chance = 1 / (1 + np.exp(rng.normal(0, 1.2, n)[prompt] - 1.5 * ability[model]))
+def tasks() -> dr.RankResults:
+    """Return the scores of ten models on tasks of eight kinds, some of which are rare, with costs."""
+    rng, n, k = np.random.default_rng(2), 1200, 10
+    names = ["billing", "returns", "shipping", "account", "warranty", "technical", "refunds", "legal"]
+    kind = rng.choice(names, n, p=np.array([25, 20, 16, 13, 10, 8, 5, 3]) / 100)
+    prompt, model = (part.ravel() for part in np.indices((n, k)))
+    chance = 1 / (1 + np.exp(rng.normal(0, 1.2, n)[prompt] - np.linspace(2.4, 0.3, k)[model]))
     table = pd.DataFrame({"prompt": prompt, "model": [f"system-{chr(97 + j)}" for j in model], "kind": kind[prompt]})
-    table["accuracy"] = (rng.random(len(table)) < chance).astype(float)
-    return table.assign(cost=price[model] * rng.gamma(4, 0.25, len(table))) if cost else table
+    table["accuracy"] = (rng.random(n * k) < chance).astype(float)
+    table["cost"] = rng.lognormal(np.linspace(1, 0, k), 0.8)[model] * rng.gamma(4, 0.25, n * k)
+    return dr.dml_rank("accuracy ~ C(kind) | model", table, context="prompt", rng=0)
 
 
-def groups() -> object:
-    """Return the scores of ten models by kind of task."""
-    return dr.dml_rank("accuracy ~ C(kind) | model", tasks(10, cost=False), context="prompt", rng=0).by("kind")
-
-
-def costs() -> dr.RankResults:
-    """Return the scores of eight models that have costs."""
-    return dr.dml_rank("accuracy ~ 1 | model", tasks(8, cost=True), context="prompt", rng=0)
+def kinds() -> object:
+    """Return the scores by kind of task."""
+    return tasks().by("kind")
 
 
 def show_costs(page: Page) -> None:
@@ -88,11 +83,11 @@ def picture(browser: Browser, kind: Callable, size: tuple[int, int], scheme: str
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         words = {"title": "Arena, November", "source": "simulated votes"}
-        if kind in (groups, costs):
+        if kind in (kinds, tasks):
             words = {"title": "Support tasks", "unit": "%"}
         if kind is months:
             words["title"] = "Arena"
-        if kind is costs:
+        if kind is tasks:
             words["pareto"] = reportable.pareto("cost", unit="US cents")
         reportable.report(path, **words)
         page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
@@ -106,8 +101,8 @@ PICTURES = {
     "page": (arena, (1040, 640), "light", None),
     "page_phone": (sixty, (390, 844), "dark", None),
     "page_months": (months, (1040, 760), "light", None),
-    "page_groups": (groups, (1040, 800), "light", None),
-    "page_cost": (costs, (1040, 900), "light", show_costs),
+    "page_groups": (kinds, (1040, 800), "light", None),
+    "page_cost": (tasks, (1040, 900), "light", show_costs),
 }
 
 

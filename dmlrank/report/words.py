@@ -342,14 +342,8 @@ def score_words(results: Estimates) -> str:
     return f"{definition}{unit}"
 
 
-# Names of scores in titles and heads; others have the name of their functional. And what is said of some estimators.
+# Names of scores in titles and heads; others have the name of their functional.
 _NAMES = {"bt": "log-odds of a win", "borda": "share of wins"}
-_ESTIMATED = {
-    "plugin": "not debiased",
-    "bt_restricted": "Bradley-Terry model of every prompt",
-    "bt_mle": "Bradley-Terry model",
-    "bt_contextual": "Bradley-Terry model with features",
-}
 
 
 def score_head(e: Estimates, with_part: bool = True) -> str:
@@ -364,7 +358,8 @@ def score_head(e: Estimates, with_part: bool = True) -> str:
     elif e.scale.name not in ("natural", "log-odds"):
         name = f"{e.scale.name} {name}" if e.scale.name.endswith(" times") else f"{name} in {e.scale.name}"
     parts = {
-        _ESTIMATED.get(e.estimator, ""): e.estimator in _ESTIMATED,
+        e.estimated_by.label_suffix: bool(e.estimated_by.label_suffix),
+        "not debiased": not e.estimated_by.is_debiased,
         "from mean preferences": e.averages_preferences,
         "opponents as often as met": d.edge_weights == "counts",
         f"every {d.equal_tasks} alike": bool(d.equal_tasks),

@@ -198,11 +198,11 @@ def in_unit(estimates: Estimates, simultaneous: Simultaneous, unit: str) -> tupl
             f"{estimates.estimate.max():.3g}; leave it out, or name the unit that the scores have"
         )
     shown = rescaled(estimates, Scale(unit, factor))
-    if isinstance(simultaneous, AllLooks) or simultaneous.bootstrap is None:
+    bootstrap = None if isinstance(simultaneous, AllLooks) else simultaneous.bootstrap
+    if bootstrap is None:
         return shown, simultaneous_of(shown)
-    bootstrap = simultaneous.bootstrap
-    bootstrap = replace(bootstrap, units=factor * bootstrap.units, added=factor**2 * bootstrap.added)
-    return shown, MaxT(shown.covariance, bootstrap=bootstrap)
+    scaled = replace(bootstrap, units=factor * bootstrap.units, added=factor**2 * bootstrap.added)
+    return shown, MaxT(shown.covariance, bootstrap=scaled)
 
 
 def _shift(what: str, value: object, factor: float) -> float:

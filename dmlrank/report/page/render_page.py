@@ -282,20 +282,16 @@ def _compact(text: str) -> str:
 
 
 def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
-    """Return when and where the data of a page come from; several leaderboards may differ in it."""
-    dates = {_dates(board.results) for board in boards}
-    # What the score is, where its name does not say it.
-    shown = [board.results for board in boards if board.results.of_models and board.results.functional not in _PLAIN]
-    rare = {score_words(results).partition(";")[0] for results in shown}
-    source = f"Source: {printable(masthead.source)}" if masthead.source else ""
-    return " \u00b7 ".join(filter(None, (*sorted(rare), source, *(dates if len(dates) == 1 else ()))))
-
-
-def _dates(results: Estimates) -> str:
-    """Return the days of the data, or else that of the fit."""
-    d = results.description
-    period = " to ".join(dict.fromkeys(d.period))
-    return f"Data of {period}" if period else f"Computed on {d.date}" * bool(d.date)
+    """Return what rare scores are, the source of the data, and their days, or else the day of the fit."""
+    parts, dates = [], set()
+    for e in (board.results for board in boards):
+        # Names of other scores do not say what these are.
+        rare = e.of_models and e.functional not in _PLAIN
+        parts += [score_words(e).partition(";")[0]] * rare
+        period = " to ".join(dict.fromkeys(e.description.period))
+        dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
+    parts += [f"Source: {printable(masthead.source)}"] * bool(masthead.source)
+    return " \u00b7 ".join([*dict.fromkeys(parts), *(dates if len(dates) == 1 else ())])
 
 
 def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]:

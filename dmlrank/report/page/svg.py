@@ -11,8 +11,6 @@ import numpy as np
 from ...data.preferences import FloatArray
 from ...tables.display_text import fixed_text, inert
 
-# A name that its place has no room for is cut here.
-_LABEL_LENGTH = 60
 _TICKS = 4
 # Share of the range of the numbers that is added on either side of the axis.
 _MARGIN = 0.05
@@ -26,12 +24,6 @@ def number_text(value: float, digits: int) -> str:
 def interval_text(low: float, high: float, digits: int) -> str:
     """Return an interval as text."""
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
-
-
-def _label(name: str) -> str:
-    """Return a name as the escaped label of a plot: one line without marks of direction, not longer than a limit."""
-    line = " ".join(inert(name).split())
-    return html.escape(line if len(line) <= _LABEL_LENGTH else line[: _LABEL_LENGTH - 1] + "…", quote=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +111,7 @@ def scatter_svg(
             lines += f'<line x1="{across.at(left)}" x2="{across.at(right)}" y1="{height(y):.0f}" y2="{height(y):.0f}"/>'
         dot = f'<circle cx="{across.at(x)}" cy="{height(y):.0f}" r="5"/>'
         side = " class=left" * (float(across.at(x)[:-1]) > 75)
-        text = f'<text x="{across.at(x)}" y="{height(y) - 8:.0f}"{side}>{_label(name)}</text>'
+        text = f'<text x="{across.at(x)}" y="{height(y) - 8:.0f}"{side}>{html.escape(inert(name))}</text>'
         points += f'<g class="{kind}">{lines}{dot}{text if named or kind == "front" else ""}</g>'
     return (
         f'<svg class="scatter" role="img" aria-label="{html.escape(label)}" width="100%" height="{bottom + _BOTTOM}">'
