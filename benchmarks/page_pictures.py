@@ -98,7 +98,7 @@ def picture(browser: Browser, kind: Callable, size: tuple[int, int], scheme: str
 
 
 PICTURES = {
-    "page": (arena, (1040, 640), "light", None),
+    "page": (arena, (1240, 640), "light", None),
     "page_phone": (sixty, (390, 844), "dark", None),
     "page_months": (months, (1040, 760), "light", None),
     "page_groups": (kinds, (1040, 800), "light", None),
