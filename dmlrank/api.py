@@ -282,9 +282,9 @@ def check(
     Returns
     -------
     Check
-        Printing it shows a page. The frames ``labels``, ``models``, ``pairs``, ``settings``, ``clusters`` and
-        ``missing`` hold the numbers; ``problems`` holds the problems that were found, each with advice. ``settings``
-        compares the choices of ``position_bias``, ``min_labels`` and ``edge_weights``.
+        Printing it shows a page. ``problems`` is a table of what was found, each with advice; twelve frames such as
+        ``labels``, ``models``, ``pairs`` and ``columns`` hold the numbers. ``settings`` compares the choices of
+        ``position_bias``, ``min_labels`` and ``edge_weights``.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def check(
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> report = dr.check("winner ~ C(category) | model_a + model_b", battles, context="question_id")
-    >>> report.labels["read_as"].tolist(), report.graph.n_edges
+    >>> report.labels["read_as"].tolist(), int(report.pairs["compared"].sum())
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
     from .inspection.run_check import inspect_data

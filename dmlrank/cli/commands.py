@@ -93,11 +93,11 @@ def _check(given: argparse.Namespace) -> Said:
     formats: dict[str, files.Write] = {
         ".txt": lambda path: write_file(path, f"{found}\n"),
         ".html": found.report,
-        ".json": lambda path: files.write_json(path, files.content_of_check(found)),
+        ".json": lambda path: files.write_json(path, found.frames()),
     }
     said = files.write_all(found, given.out, formats, [(given.report, found.report)])
-    is_error = bool(found.errors) and not said.error
-    return Said(found, f"a fit would end with an error: {found.errors[0]}") if is_error else said
+    errors = found.problems["found"][found.problems["severity"] == "error"]
+    return Said(found, f"a fit would end with an error: {errors[0]}") if len(errors) and not said.error else said
 
 
 def _add_fit_command(command: argparse.ArgumentParser) -> None:

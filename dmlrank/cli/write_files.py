@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..inspection.check import Check
     from ..results.comparison import Comparison
     from ..results.pareto import Pareto
     from ..results.rank_results import RankResults
@@ -121,23 +120,6 @@ def write_all(
 def write_json(path: str, content: Mapping[str, object]) -> None:
     """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
     write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
-
-
-def content_of_check(found: Check) -> dict[str, object]:
-    """Return the problems and tables of a check for JSON."""
-    from ..inspection.check import facts
-
-    content: dict[str, object] = {
-        "problems": found.problems,
-        "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
-        "models": found.models.rename_axis("model").reset_index(),
-        "pairs": found.pairs,
-        "labels": found.labels,
-        "settings": found.settings,
-    }
-    if found.scores is not None:
-        content |= {"scores": found.scores.models.reset_index(), "scores_by_task": found.scores.tasks.reset_index()}
-    return content
 
 
 def rows_of_models(view: RankResults, pareto: Pareto | None) -> pd.DataFrame:

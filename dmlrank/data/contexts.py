@@ -248,8 +248,8 @@ def identity_text(identifier: object) -> str:
 _MOST_NAMED = 5
 
 
-def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
-    """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
+def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
+    """Return the rows that a fit can read, and on each kind of row that a fit refuses what was found, and advice.
 
     If a fit can read no vote at all, all rows are returned without a sentence: reading them raises the fit's error.
     """
@@ -294,7 +294,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
                     cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
                 count = int(mask.sum())
                 found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
-            sentences.append(f"{title}: {found_rows}. A fit raises an error. {advice}")
+            sentences.append((f"{title}: {found_rows}. A fit raises an error.", advice))
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 

@@ -81,9 +81,9 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, next(iter(by_vote.values()), None))
 
 
-def effective_clusters(cluster: IntArray) -> float:
+def effective_clusters(cluster: IntArray, weight: FloatArray | None = None) -> float:
     """Return the number of clusters of one size with the same sum of squared shares, from the cluster of each row."""
-    sizes = np.bincount(cluster).astype(float)
+    sizes = np.bincount(cluster, weight).astype(float)
     return float(np.square(sizes.sum()) / np.square(sizes).sum())
 
 

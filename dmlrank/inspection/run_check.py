@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -13,35 +13,48 @@ from numpy.typing import NDArray
 from .._utils.computation import collected_warnings
 from .._utils.laws import WaldLaw, normal_tail
 from ..data.arrays import name_of
-from ..data.columns import similar_names
 from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.equal_values import warn_of_shared_texts
-from ..data.formula.parse import names_in, parse_formula
+from ..data.formula.parse import Formula, names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns, take_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
-from ..data.preferences import Cells, FloatArray, PreferenceData
+from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
 from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
 from ..exceptions import DataError, GraphError, OptionError
-from ..fit.compared_pairs import check_edge_weights, choose_pairs, pairs_and_apart, restrict_items, votes_left_out
+from ..fit.compared_pairs import (
+    OrderChoice,
+    check_edge_weights,
+    choose_pairs,
+    pairs_and_apart,
+    restrict_items,
+    votes_left_out,
+)
 from ..fit.score_judges import grade_facts, read_judges
 from ..fit.state import Source
 from ..functionals import CategoryWeights
+from ..inference.score_limits import fewest_units
 from ..options import EqualTasks, Options
-from ..report.statements import as_sentence
-from .advice import Found, find_errors, find_problems
-from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreCheck
+from ..report.statements import as_sentence, first_of
+from .advice import find_problems
+from .check import Check
+
+# Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
+_TASK, _ERROR = "task", "error"
+_FEATURES_NAMED = 6
+# How labels are counted, by whether display order matters.
+_ORDERS = {True: "in each display order", False: "in both display orders together"}
+# Options and counts, some of them with a text, and frames by name.
+Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 
 
 def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
     available, formula = column_names(source.data), parse_formula(source.formula)
-    column, tasks = options.weights_column, None
-    if column is not None:
-        require_columns([column], available, "weights=")
-        tasks = column if isinstance(options.weights, EqualTasks) else None
+    if options.weights_column is not None:
+        require_columns([options.weights_column], available, "weights=")
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
@@ -64,92 +77,61 @@ def inspect_data(source: Source, options: Options) -> Check:
         clusters = read_clusters(data, options.clusters, options.context)
         groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, groups, options.context)
-    scores = None
-    if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
-        fewest = options.pairs.min_votes if options.of_scores else 1
-        scores = ScoreCheck.of(source.data.with_enough(fewest), formula, tasks)
-        judges = read_judges(data, source.data.with_enough(fewest), options.judge)
-        if judges is not None and data.scores is not None:
-            scores = replace(scores, grades=tuple(grade_facts(judges, data.scores.mean)))
-    order = choose_pairs(data, options)
-    counts, min_labels = data.pair_counts(), order.min_labels
-    of_fit = data if order.matters else data.unordered()
-    compared, _ = pairs_and_apart(of_fit, options, min_labels)
-    check_edge_weights(options.pairs.edge_weights, data, compared)
-    # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
-    share = data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
-    pair, size = data.cells.first * data.n_items + data.cells.second, (data.n_items, data.n_items)
-    total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
-    settings = settings_table(counts, data.pair_votes(), min_labels)
-    if data.outcome_kind in (*DERIVED_KINDS, WINNERS):
-        # Pairs derived from scores or ranks have no display order, and columns of winners and losers say none.
-        settings = settings[~settings["position_bias"]].reset_index(drop=True)
-    missing_cells = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
-    n_training_rows = round(len(data.cells) * (options.learning.n_folds - 1) / options.learning.n_folds)
-    n_probabilities = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
-    check = Check(
-        formula=source.formula,
-        context=options.context,
-        min_labels=min_labels,
-        position_bias=order.matters,
-        order_reason=order.reason,
-        edge_weights=options.pairs.edge_weights if isinstance(options.pairs.edge_weights, str) else "given",
-        settings=settings,
-        n_rows=data.n_rows,
-        n_copies=0
-        if rows.are_partitioned or scores is not None or data.outcome_kind == COUNTS
-        else count_copies(source.data, formula.outcomes),
-        n_dropped=data.n_dropped - n_unreadable,
-        n_unreadable=n_unreadable,
-        n_contexts=data.n_contexts,
-        n_unlabelled=data.n_unlabelled,
-        n_votes=data.n_votes,
-        n_comparisons=len(data.cells),
-        features=data.feature_map.names,
-        categories=data.categories,
-        labels=_label_table(data, formula.outcome, rows),
-        models=_model_table(data, counts, total, compared),
-        pairs=_pair_table(data, counts, total, compared),
-        graph=compared,
-        components=tuple(tuple(data.items[j] for j in part) for part in compared.components()),
-        order=order_test(counts),
-        position=position_effect(counts, total, square),
-        repeats=_count_repeats(data.cells),
-        same_prompt=_repeated_features(data),
-        clusters=_cluster_table(clusters),
-        missing=pd.Series(missing_cells, name="missing", dtype=int),
-        similar_models=similar_names(data.items),
-        cost=Cost(n_training_rows, n_probabilities, data.x.nbytes / 1e6),
-        problems=(),
-        errors=(),
-        outcome_kind=data.outcome_kind,
-        scores=scores,
-    )
-    errors = [*unreadable, *find_errors(Found(check, str(options.missing), options.learning.n_folds))]
-    left_out = None
-    try:
-        if not order.matters:
-            # A fit that joins the display orders refuses worths of grades that are not mirrored.
-            require_mirrored_worths(options.categories)
-        if scores is None:
-            ranked = restrict_items(of_fit, options, min_labels)
-            graph, _ = pairs_and_apart(ranked, options, min_labels)
-            equal = check.edge_weights == "equal"
+    told = [(*texts, "error", "labels") for texts in unreadable]
+    runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
+    if runs is not None:
+        scores = runs.with_enough(options.pairs.min_votes if options.of_scores else 1)
+        chosen, counts, frames = _count_scores(scores, formula, data, options)
+    else:
+        order = choose_pairs(data, options)
+        of_fit = data if order.matters else data.unordered()
+        compared, _ = pairs_and_apart(of_fit, options, order.min_labels)
+        check_edge_weights(options.pairs.edge_weights, data, compared)
+        chosen, counts, frames = _count_votes(data, rows, options, order, compared)
+        try:
+            if not order.matters:
+                # A fit that joins the display orders refuses worths of grades that are not mirrored.
+                require_mirrored_worths(options.categories)
+            ranked = restrict_items(of_fit, options, order.min_labels)
+            graph, _ = pairs_and_apart(ranked, options, order.min_labels)
+            equal = options.pairs.edge_weights == "equal"
             left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)
-    except (OptionError, GraphError) as error:
-        errors.insert(0, as_sentence(str(error)))
-    shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
-    said = (*([str(left_out)] if left_out is not None else []), *map(str, notices))
-    voters = () if rows.are_partitioned or scores is not None else _possible_voters(source, options, available, check)
-    found = Found(check, str(options.missing), options.learning.n_folds, shared, said, voters)
+            notices = [*filter(None, [left_out]), *notices]
+        except (OptionError, GraphError) as error:
+            told.insert(0, (as_sentence(str(error)), "", "error", "models"))
+        has_copies = not rows.are_partitioned and data.outcome_kind != COUNTS
+        n_copies = count_copies(source.data, formula.outcomes) if has_copies else 0
+        of_rows = {"rows": rows.n_rows, "rows_that_cannot_be_read": n_unreadable, "copies_of_rows": n_copies}
+        counts = of_rows | {"rows_with_missing_values": data.n_dropped - n_unreadable} | counts
+    names, shared = data.feature_map.names, () if data.shared_texts is None else tuple(data.shared_texts.names)
+    common = {
+        "formula": source.formula,
+        "context": (", ".join(options.context), "" if options.context else "every row is a prompt of its own"),
+        "missing": str(options.missing),
+    }
+    counts |= {"models": data.n_items, "features": (len(names), first_of(names, _FEATURES_NAMED, ", "))}
+    frames |= {
+        "options": _frame("option", ("value", "reason"), common | chosen),
+        "counts": _frame("count", ("number", "note"), counts),
+        "features": pd.DataFrame(index=pd.Index(names, name="feature")),
+        "columns": _column_table(rows, data),
+        "clusters": _cluster_table(clusters),
+    }
+    check = Check(**{each.name: frames.get(each.name, pd.DataFrame()) for each in fields(Check)})
+    may_say = runs is None and not rows.are_partitioned
+    voters = _possible_voters(source, options, available, data.n_contexts) if may_say else ()
+    found = find_problems(check, options, formula, shared, voters)
     # What is said of names and labels comes first, because everything else depends on it.
-    problems = (*(as_sentence(str(note)) for note in of_names), *find_problems(found))
-    return replace(check, problems=(*errors, *problems), errors=tuple(errors))
+    told += [(as_sentence(str(note)), "", "warning", "models") for note in of_names]
+    told += [(as_sentence(str(note)), "", "warning", "") for note in notices]
+    problems = pd.DataFrame([*told, *found], columns=["found", "advice", "severity", "where"])
+    problems = problems.sort_values("severity", kind="stable", ignore_index=True)
+    return replace(check, problems=problems[["severity", "where", "found", "advice"]].rename_axis("problem"))
 
 
-def _possible_voters(source: Source, options: Options, available: Sequence[str], check: Check) -> tuple[str, ...]:
+def _possible_voters(source: Source, options: Options, available: Sequence[str], n_contexts: int) -> tuple[str, ...]:
     """Return columns that may say who voted, where prompts are few: texts, each of which is in several rows."""
-    if not check.context or check.n_contexts > FEW_CLUSTERS:
+    if not options.context or n_contexts > FEW_CLUSTERS:
         return ()
     formula = parse_formula(source.formula)
     used = {formula.outcome, formula.first, formula.second, *names_in(formula.features).values, *options.context}
@@ -158,148 +140,233 @@ def _possible_voters(source: Source, options: Options, available: Sequence[str],
     return tuple(name for name in texts if FEW_CLUSTERS < table[name].nunique() <= len(table) / 2)
 
 
-def _label_table(data: PreferenceData, outcome: str, rows: Rows) -> pd.DataFrame:
-    """Return a row per label with its meaning, votes and share; columns of probabilities have no labels to count.
-
-    Labels of ``rows`` that were not read come last.
-    """
-    table = pd.DataFrame(data.labels, columns=["label", "read_as"])
-    if not outcome:
-        return table.assign(votes=data.n_votes, share=1.0)
-    if data.outcome_kind == COUNTS:
-        places = [data.categories.index(meaning) if meaning in data.categories else -1 for meaning in table["read_as"]]
-        table["votes"] = np.append(data.vote_y.sum(axis=0), 0)[places].astype(int)
-        return table.assign(share=table["votes"] / data.n_votes)
-    if data.outcome_kind in DERIVED_KINDS:
-        n_tied = int(data.vote_y[:, 2:].sum())
-        table["votes"] = [data.n_votes - n_tied, n_tied][: len(table)]
-    else:
-        raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
-        votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
-        table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
-        if outcome in rows.roles and data.outcome_kind != "preferences":
-            column = rows.roles[outcome].only(rows.labelled)
-            found = pd.Series(np.bincount(column.codes), [name_of(level) for level in column.levels])
-            unread = found[~found.index.isin(table["label"])].rename_axis("label").reset_index(name="votes")
-            table = pd.concat([table, unread.assign(read_as="not read")], ignore_index=True) if len(unread) else table
-    return table.assign(share=table["votes"] / data.n_votes)
+def _frame(index: str, columns: Sequence[str], rows: Mapping[str, object]) -> pd.DataFrame:
+    """Return a frame of rows by name; a single value of two has an empty text beside it."""
+    complete = {name: row if isinstance(row, tuple) else (row, "") for name, row in rows.items()}
+    return pd.DataFrame.from_dict(complete, orient="index", columns=[*columns]).rename_axis(index)
 
 
-def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    """Return the table of models of a check; counts of votes (K, K)."""
-    votes = data.pair_votes()
-    n_contexts = (counts + counts.T).sum(axis=1)
-    component = np.empty(data.n_items, dtype=int)
-    for number, part in enumerate(graph.components(), start=1):
-        component[part] = number
-    wins = total.sum(axis=1) + (counts - total).sum(axis=0)
-    with np.errstate(invalid="ignore"):  # A model without labels has no shares.
-        share_first, win_share = counts.sum(axis=1) / n_contexts, wins / n_contexts
-    return pd.DataFrame(
-        {
-            "comparisons": n_contexts,
-            "votes": (votes + votes.T).sum(axis=1),
-            "opponents": graph.degrees,
-            "share_first": share_first,
-            "win_share": win_share,
-            "component": component,
-        },
-        index=pd.Index(data.items, name="model"),
-    )
-
-
-def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    """Return the table of unordered pairs of a check."""
-    first, second = np.triu_indices(data.n_items, 1)
-    n_first, n_second = counts[first, second], counts[second, first]
-    votes = data.pair_votes()
-    names = np.array(data.items, dtype=object)
-    wins = total[first, second] + n_second - total[second, first]
-    with np.errstate(invalid="ignore"):  # A pair without labels has no shares.
-        share_first, win_share = n_first / (n_first + n_second), wins / (n_first + n_second)
-    return pd.DataFrame(
-        {
-            "first": names[first],
-            "second": names[second],
-            "contexts": n_first + n_second,
-            "shown_first": n_first,
-            "shown_second": n_second,
-            "votes": votes[first, second] + votes[second, first],
-            "share_first": share_first,
-            "p_balanced": [
-                scipy.stats.binomtest(a, a + b).pvalue if a + b else np.nan
-                for a, b in zip(n_first.tolist(), n_second.tolist(), strict=True)
-            ],
-            "win_share": win_share,
-            "compared": graph.edges[first, second],
-        }
-    )
-
-
-def _repeated_features(data: PreferenceData) -> dict[str, int]:
-    """Return by feature how many contexts repeat a value of another context, for features that identify a prompt."""
+def _column_table(rows: Rows, data: PreferenceData) -> pd.DataFrame:
+    """Return by column the rows in which a needed value is missing, and the contexts that repeat another's value."""
     variables = [name for name in data.feature_map.variables if name in data.columns]
-    repeats = {name: count for name, count in repeated_values(data.context_table(variables)).items() if count}
-    shared = data.shared_texts
-    return repeats if shared is None else repeats | dict.fromkeys(shared.names, shared.n_repeats)
+    repeats = repeated_values(data.context_table(variables))
+    if data.shared_texts is not None:
+        repeats |= dict.fromkeys(data.shared_texts.names, data.shared_texts.n_repeats)
+    missing = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
+    found = {name: (missing.get(name, 0), repeats.get(name, 0)) for name in {**missing, **repeats}}
+    return _frame("column", ("missing", "repeats"), {name: of for name, of in found.items() if any(of)})
 
 
 def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
     """Return the number, the effective number and the sizes of clusters by grouping column."""
-    rows = {}
+    rows, groupings = {}, []
     if clusters is not None:
         groupings = [(clusters.of_context, "contexts"), (clusters.second_of_context, "contexts")]
-        present = [(code, of) for code, of in [*groupings, (clusters.of_vote, "votes")] if code is not None]
-        for name, (code, of) in zip(clusters.names, present, strict=True):
-            sizes = np.unique(code, return_counts=True)[1]
-            rows[name] = (
-                len(sizes),
-                effective_clusters(code),
-                int(sizes.min()),
-                float(np.median(sizes)),
-                int(sizes.max()),
-                of,
-            )
-    names = ["clusters", "effective", "smallest", "median", "largest", "of"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=names)
+        groupings += [(clusters.of_vote, "votes")]
+    present = [(code, of) for code, of in groupings if code is not None]
+    for name, (code, of) in zip(clusters.names if clusters else (), present, strict=True):
+        sizes = np.unique(code, return_counts=True)[1]
+        ends = int(sizes.min()), float(np.median(sizes)), int(sizes.max())
+        rows[name] = (len(sizes), effective_clusters(code), *ends, of)
+    return _frame("column", ("clusters", "effective", "smallest", "median", "largest", "of"), rows)
 
 
-# --- counts -----------------------------------------------------------------------------------------------------------
+# --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def order_test(counts: NDArray[np.int64]) -> OrderTest:
-    """Test whether display order is balanced in every pair; counts (K, K)."""
+def _count_scores(scores: DerivedPairs, formula: Formula, data: PreferenceData, options: Options) -> Counted:
+    """Count what a table of runs holds, without models that have fewer scores than ``min_votes``."""
+    runs, rows, weights = scores.runs, scores.rows, options.weights
+    assert runs is not None
+    assert rows is not None
+    equal_tasks, n_runs = weights.column if isinstance(weights, EqualTasks) else "", runs.table().n_runs
+    task = equal_tasks or _TASK
+    columns = {"prompts": n_runs > 0, "missing": n_runs == 0, "scores": n_runs, "lost_runs": runs.n_missing}
+    numbers = [name for name in columns if name != "lost_runs" or runs.expected.max() > 1]
+    cells = pd.DataFrame({name: columns[name].ravel() for name in numbers}).assign(
+        mean=runs.table().mean.ravel(),
+        model=np.tile(scores.models, len(n_runs)),
+        task=np.repeat(scores.table[task].to_numpy(), n_runs.shape[1]) if task in scores.table else "",
+    )
+    has_error = rows[formula.outcome].isna() & (rows[_ERROR].notna() if _ERROR in rows else False)
+
+    def counted(**keys: pd.Series) -> pd.DataFrame:
+        errors, found = has_error.groupby([*keys.values()]).sum(), cells.groupby([*keys])
+        table = found.agg(dict.fromkeys(numbers, "sum") | {"mean": "mean"})
+        return table.assign(errors=errors.reindex(table.index, fill_value=0))
+
+    model = rows[formula.first].map(name_of)
+    models, tasks = counted(model=model), pd.DataFrame()
+    if task in scores.table:
+        tasks = counted(model=model, task=rows[task])
+    if equal_tasks:
+        models["mean"] = tasks["mean"].groupby(level="model").mean()
+    n_prompts, n_missing, most_runs = len(n_runs), int((n_runs == 0).sum()), int(n_runs.max())
+    missing = f"{scores.runs_missing}; no model lacks a prompt" if scores.runs_missing else ""
+    judges, gate = read_judges(data, scores, options.judge), ""
+    if judges is None and np.isin(runs.value, (0, 1)).all():
+        needed = ", ".join(f"{margin:g} needs {fewest_units(margin, 0.05):,}" for margin in (0.01, 0.02, 0.05))
+        gate = f"margins of a gate at level 0.95 can be {1 - 0.05 ** (1 / n_prompts):.2g} and more if none is lost; "
+        gate += f"{needed} prompts"
+    frames = {"models": models} | ({"tasks": tasks} if task not in scores.prompt else {})
+    if judges is not None and data.scores is not None:
+        facts = grade_facts(judges, data.scores.mean)
+        frames["grades"] = _frame("fact", ["found"], {name: (text,) for name, text in facts})
+    counts = {
+        "prompts": (n_prompts, gate),
+        "common_prompts": (int((n_runs > 0).all(axis=1).sum()), "have a score of every model"),
+        "scores": (len(runs.value), scores.runs_there),
+        "missing_scores": (n_missing, f"of {len(cells):,}, a model on a prompt" if n_missing else missing),
+        "lost_runs": int(runs.n_missing[n_runs > 0].sum()),
+        "most_runs_on_a_prompt": most_runs if most_runs > 1 else 0,
+        "rows_with_errors": int(models["errors"].sum()),
+    }
+    means = f"over the tasks of {equal_tasks!r}, which count the same" if equal_tasks else "over prompts"
+    return {"means": means}, counts, frames
+
+
+# --- votes ------------------------------------------------------------------------------------------------------------
+
+
+def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: OrderChoice, compared: Graph) -> Counted:
+    """Count votes by label, model and pair, and what settings would make of them."""
+    counts, cells, given = data.pair_counts(), data.cells, options.pairs.edge_weights
+    # Pairs derived from scores or ranks have no display order, and columns of winners and losers say none.
+    why_unordered = "none, because the columns say who won and who lost" if data.outcome_kind == WINNERS else ""
+    if data.outcome_kind in DERIVED_KINDS:
+        why_unordered = f"none, because the comparisons are derived from {data.outcome_kind}"
+    # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
+    share = cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
+    pair, size = cells.first * data.n_items + cells.second, (data.n_items, data.n_items)
+    total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
+    settings = settings_table(counts, data.pair_votes(), order.min_labels)
+    requested = (order.matters, order.min_labels, given if isinstance(given, str) else "given")
+    # Where the user gave a graph or weights, the settings do not decide which pairs are compared.
+    is_rule = (PairRule(order.matters, order.min_labels).graph(counts).edges == compared.edges).all()
+    settings["chosen"] = [bool(is_rule) and row == requested for row in settings.index]
+    models, pairs = _models_and_pairs(data, counts, total, compared)
+    order_tests = order_table(counts, total, square)
+    if why_unordered:
+        settings, order_tests = settings[settings.index.isin([False], level="position_bias")], pd.DataFrame()
+        models = models.drop(columns="share_first")
+        pairs = pairs.drop(columns=["shown_first", "shown_second", "share_first", "p_balanced"])
+    votes, several = np.bincount(cells.context, weights=cells.n_votes), cells.n_votes > 1
+    chosen: dict[str, object] = {
+        "outcome": data.outcome_kind,
+        "position_bias": (order.matters, why_unordered or order.reason),
+        "min_labels": (order.min_labels, _ORDERS[order.matters]),
+        "edge_weights": requested[2],
+    }
+    found = {
+        "prompts": data.n_contexts,
+        "prompts_without_a_label": data.n_unlabelled,
+        "prompts_with_several_votes": (int((votes > 1).sum()), f"at most {votes.max():,.0f}" * bool(votes.max() > 1)),
+        "votes": data.n_votes,
+        "comparisons": len(cells),
+        "comparisons_with_several_votes": int(several.sum()),
+        "comparisons_that_disagree": int((cells.y[several].max(axis=1) <= 1 - 1e-9).sum()),
+        "pairs": len(pairs),
+        "pairs_without_a_label": int((pairs["contexts"] == 0).sum()),
+        "pairs_in_one_order": int((((counts > 0) ^ (counts.T > 0)).sum()) // 2),
+        "pairs_compared": compared.n_edges,
+        "fewest_labels_of_these": int(pairs["contexts"][pairs["compared"]].min()) if compared.n_edges else 0,
+        "components": len(compared.components()),
+        "comparisons_to_learn_from": round(len(cells) * (1 - 1 / options.learning.n_folds)),
+        "probabilities_to_predict": data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
+        "megabytes_of_features": round(data.x.nbytes / 1e6),
+    }
+    frames = {"labels": _label_table(data, rows), "models": models, "pairs": pairs}
+    return chosen, found, frames | {"settings": settings, "order": order_tests}
+
+
+def _label_table(data: PreferenceData, rows: Rows) -> pd.DataFrame:
+    """Return a row per label with its meaning, votes and share; labels that were not read come last.
+
+    Where the outcome is no column of labels, the votes for a meaning are those of its category.
+    """
+    table = pd.DataFrame(data.labels, columns=["label", "read_as"]).set_index("label")
+    if rows.formula.outcome in rows.roles:
+        column = rows.roles[rows.formula.outcome].only(rows.labelled)
+        counts = np.bincount(column.codes, minlength=len(column.levels))
+        votes = pd.Series(counts, [name_of(level) for level in column.levels]).groupby(level=0).sum()
+        if data.outcome_kind != "preferences":
+            table = table.reindex(table.index.union(votes.index, sort=False)).fillna("not read").rename_axis("label")
+        table["votes"] = votes.reindex(table.index, fill_value=0)
+    else:
+        of_category = dict(zip(data.categories, data.vote_y.sum(axis=0), strict=True))
+        of_category["the model that wins"] = data.n_votes - of_category.get("tie", 0)
+        table["votes"] = [round(of_category.get(meaning, 0)) for meaning in table["read_as"]]
+    return table.assign(share=table["votes"] / (rows.labelled.sum() if rows.derived is None else data.n_votes))
+
+
+def _models_and_pairs(
+    data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, compared: Graph
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables of models and of unordered pairs; counts of labelled cells, total of wins, (K, K)."""
+    both, votes, component = counts + counts.T, data.pair_votes(), np.empty(data.n_items, dtype=int)
+    for number, part in enumerate(compared.components(), start=1):
+        component[part] = number
+    wins, names, (j, k) = total + (counts - total).T, np.array(data.items, dtype=object), np.triu_indices(len(both), 1)
+    with np.errstate(invalid="ignore"):  # Without labels there are no shares.
+        models = {
+            "comparisons": both.sum(axis=1),
+            "votes": (votes + votes.T).sum(axis=1),
+            "opponents": compared.degrees,
+            "share_first": counts.sum(axis=1) / both.sum(axis=1),
+            "win_share": wins.sum(axis=1) / both.sum(axis=1),
+            "component": component,
+        }
+        pairs = {
+            "contexts": both[j, k],
+            "shown_first": counts[j, k],
+            "shown_second": counts[k, j],
+            "votes": (votes + votes.T)[j, k],
+            "share_first": counts[j, k] / both[j, k],
+            "p_balanced": [
+                scipy.stats.binomtest(first, n).pvalue if n else np.nan
+                for first, n in zip(counts[j, k].tolist(), both[j, k].tolist(), strict=True)
+            ],
+            "win_share": wins[j, k] / both[j, k],
+            "compared": compared.edges[j, k],
+        }
+    index = pd.MultiIndex.from_arrays([names[j], names[k]], names=["first", "second"])
+    of_models = pd.DataFrame(models, pd.Index(data.items, name="model"))
+    return of_models, pd.DataFrame(pairs, index).sort_values("contexts", kind="stable")
+
+
+# --- display order ----------------------------------------------------------------------------------------------------
+
+
+def order_table(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> pd.DataFrame:
+    """Return the test that display order is balanced in every pair, and how often the first position wins.
+
+    The chi-squared statistic is the sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs. The adjusted share of wins has
+    both orders of every pair weighted alike, so that it does not grow where strong models are shown first more often;
+    it is NaN where no pair was shown in both orders. Its error is that of independent cells; the test is against 1/2.
+
+    Shapes: counts, total, square (K, K).
+    """
     first, second = np.nonzero(np.triu(counts + counts.T))
     n_first, n_second = counts[first, second], counts[second, first]
     statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
-    n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
-    return OrderTest(statistic, df, float(WaldLaw(df).tail(statistic)), n_one_order)
-
-
-def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
-    """Return how often the first position wins, over all pairs; counts, total, square (K, K)."""
-    share = float(total.sum() / counts.sum())
     first, second = np.nonzero(np.triu(np.minimum(counts, counts.T) > 0))
     n = np.stack([counts[first, second], counts[second, first]]).astype(float)
     mean = np.stack([total[first, second], total[second, first]]) / n
     squares = np.stack([square[first, second], square[second, first]])
-    if not n.size:
-        return FirstPositionWins(share, np.nan, np.nan, np.nan)
-    weight = n[0] * n[1] / n.sum(axis=0)
-    weight /= weight.sum()
-    variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
-    error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
-    adjusted = float((weight * mean.mean(axis=0)).sum())
-    p_value = float(2 * normal_tail(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
-    return FirstPositionWins(share, adjusted, error, p_value)
-
-
-def _count_repeats(cells: Cells) -> Repeats:
-    """Return how many contexts and cells have more than one vote, and how often votes on a cell agree."""
-    votes = np.bincount(cells.context, weights=cells.n_votes)
-    has_several = cells.n_votes > 1
-    agreement = float((cells.y[has_several].max(axis=1) > 1 - 1e-9).mean()) if has_several.any() else np.nan
-    return Repeats(int((votes > 1).sum()), int(votes.max()), int(has_several.sum()), agreement)
+    adjusted = error = p_value = np.nan
+    if n.size:
+        weight = n[0] * n[1] / n.sum(axis=0)
+        weight /= weight.sum()
+        variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
+        error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
+        adjusted = float((weight * mean.mean(axis=0)).sum())
+        p_value = float(2 * normal_tail(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
+    rows = {
+        "balance": (statistic, np.nan, df, float(WaldLaw(df).tail(statistic))),
+        "first wins": (float(total.sum() / counts.sum()), np.nan, np.nan, np.nan),
+        "first wins, adjusted": (adjusted, error, np.nan, p_value),
+    }
+    return _frame("test", ("value", "std_error", "df", "p_value"), rows)
 
 
 # --- choices of options -----------------------------------------------------------------------------------------------
@@ -348,5 +415,6 @@ def settings_table(labelled: NDArray[np.int64], votes: NDArray[np.int64], min_la
                 ratio = np.sqrt(variances / likelihood_covariance.diagonal())
             numbers = (graph.n_edges, counts.n_used, counts.share_used, least_share, np.median(ratio), ratio.max())
             rows.append((rule.position_bias, rule.min_labels, edge_weights, *numbers))
-    numbers_of_pairs = ["pairs", "votes", "share", "least_share", "se_median", "se_largest"]
-    return pd.DataFrame(rows, columns=["position_bias", "min_labels", "edge_weights", *numbers_of_pairs])
+    names = ["position_bias", "min_labels", "edge_weights"]
+    table = pd.DataFrame(rows, columns=[*names, "pairs", "votes", "share", "least_share", "se_median", "se_largest"])
+    return table.set_index(names)

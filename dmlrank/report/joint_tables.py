@@ -29,7 +29,6 @@ class GroupFacts:
     """Size and composition of a group.
 
     values: The group's value of every grouping column.
-    share: p_g, the group's (weighted) share of the contexts.
     n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
         :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
     n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
@@ -41,7 +40,6 @@ class GroupFacts:
 
     name: str
     values: tuple[str, ...]
-    share: float
     n_contexts: int
     n_unlabelled: int
     n_comparisons: int

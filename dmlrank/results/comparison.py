@@ -1,4 +1,4 @@
-"""Comparison of results, side by side and by tests between them; several criteria, and scores of any weighting."""
+"""Comparison of results, side by side and by tests between them; several criteria."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
-from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_type, real_number
 from .._utils.computation import collected_warnings, one_thread, warn
-from .._utils.laws import WaldLaw
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults
 from ..options import METHODS
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
-from ..report.page.render_page import Board, Weighting
+from ..report.page.render_page import Board
 from ..report.statements import (
     as_sentence,
     counted,
@@ -41,7 +37,7 @@ from ..report.statements import (
     percentage,
 )
 from ..report.words import score_words
-from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_text
+from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
 from .joint_results import Changes, changes_between, joint_results, mapped_covariance, why_not_comparable
@@ -49,9 +45,6 @@ from .rank_results import RankResults, result_of
 from .ranking import make_board
 from .requirements import Needs
 from .views import alpha_or_default, in_unit
-
-if TYPE_CHECKING:
-    pass
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
@@ -77,10 +70,6 @@ _ALL_PAIRS = (
     "This leaderboard has all models and pairs of {name}. The scores under “Side by side” are computed again on the "
     "pairs that all results compare, and may differ from these."
 )
-
-# Draws for intervals at all weightings of criteria, and the largest number of weightings of a grid.
-_DRAWS, _MOST_WEIGHTINGS = 20_000, 2000
-_SEED = 7_041_963
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -259,7 +248,7 @@ class Comparison(JointBoards):
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
         return reversals_in(self.joint, self.models, signs)
 
-    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], Weighting | None]:
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         boards = []
         for name, result in zip(self.names, self.as_given or self.results, strict=True):
             shown = in_unit(result.estimates, result.simultaneous, unit)
@@ -271,7 +260,7 @@ class Comparison(JointBoards):
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
                 tables.append(self._changes_table(level, changes))
-        return f"{', '.join(self.names)} side by side", boards, tables, None
+        return f"{', '.join(self.names)} side by side", boards, tables
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.names)}; {len(self.models)} models>"
@@ -332,10 +321,7 @@ class Comparison(JointBoards):
         results = [result.estimates for result in self.results]
         for name, e in zip(self.names, results, strict=True):
             digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-            cells = {
-                model: score_text(score, error, digits)
-                for model, score, error in zip(e.models, e.estimate, e.std_errors, strict=True)
-            }
+            cells = dict(zip(e.models, score_texts(e.estimate, e.std_errors, digits), strict=True))
             columns.append([cells.get(model, "") for model in models])
             heads.append((name, 1))
             # The places gained or lost stand in brackets.
@@ -669,8 +655,6 @@ class Criteria(Comparison):
     >>> res = dr.dml_rank("right + style ~ 1 | model", table, context="task", rng=0)
     >>> res.weighted({"right": 0.9, "style": 0.1}).params.idxmax(), res.weighted({"style": 1}).params.idxmax()
     ('c', 'a')
-    >>> res.first_for_some_weighting()["shown"].to_dict()
-    {'a': True, 'b': False, 'c': True}
     """
 
     def weighted(self, weights: Mapping[str, float]) -> RankResults:
@@ -685,8 +669,8 @@ class Criteria(Comparison):
         Returns
         -------
         RankResults
-            Its intervals, tests and rank sets are those of the weighted scores. For weightings that are tried out, use
-            :meth:`at_weights`.
+            Its intervals, tests and rank sets are those of the weighted scores. They do not hold for weightings that
+            are tried out.
         """
         w, first = self._weights(weights), self.results[0].estimates
         n_models = len(first.models)
@@ -703,99 +687,6 @@ class Criteria(Comparison):
         )
         return result_of(estimates)
 
-    def at_weights(self, weights: Mapping[str, float], alpha: float | None = None) -> pd.DataFrame:
-        """Return scores of a weighting with intervals that hold for all weightings and models at once.
-
-        Parameters
-        ----------
-        weights : mapping
-            As for :meth:`weighted`; weightings may be tried out, as on the page.
-        alpha : float, optional
-            One minus the joint level; the fit's when None.
-
-        Returns
-        -------
-        DataFrame
-            A row per model: ``score``, ``std_error``, ``lower`` and ``upper``.
-
-        Notes
-        -----
-        The interval of model j at weights w is w'theta_j +- c sqrt(w' V_j w), where V_j is the covariance of the
-        model's scores on the criteria. By Scheffe's argument it holds for all w together if c^2 is the quantile of the
-        largest (theta_j - true theta_j)' V_j^- (theta_j - true theta_j) over models, which is drawn. For means of
-        scores, c times a standard error is the distance of the limit at c on that side.
-        """
-        w, joint = self._weights(weights), self.joint
-        error = np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, _blocks(joint.covariance, len(w)), w), 0.0))
-        score = w @ joint.estimate.reshape(len(w), -1)
-        below, above = (
-            np.sqrt(np.maximum(np.einsum("m,jmn,n->j", w, part, w), 0.0)) for part in self._distances(alpha)
-        )
-        columns = {"score": score, "std_error": error, "lower": score - below, "upper": score + above}
-        return pd.DataFrame(columns, index=self.results[0].models)
-
-    @one_thread()
-    def first_for_some_weighting(self, alpha: float | None = None) -> pd.DataFrame:
-        """Say which models are first for some weighting of the criteria, and which for none.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Probability that any statement is wrong; the fit's when None.
-
-        Returns
-        -------
-        DataFrame
-            A row per model: ``shown`` (for some weighting the model is shown to be above all others), ``possible`` (for
-            some weighting it is not shown to be below any other), and a column per criterion with the weighting at
-            which it does best. All statements hold together; they are about a grid of up to 2,000 weightings.
-        """
-        joint, n_models = self.joint, len(self.results[0].models)
-        critical = self._critical(alpha, of_pairs=True)
-        # The weightings of a regular grid on the simplex.
-        n_criteria = len(self.names)
-        steps = max(n for n in range(1, 201) if comb(n + n_criteria - 1, n_criteria - 1) <= _MOST_WEIGHTINGS or n == 1)
-        parts_of: list[list[int]] = [[]]
-        for _ in range(n_criteria - 1):
-            parts_of = [[*parts, next_part] for parts in parts_of for next_part in range(steps - sum(parts) + 1)]
-        grid = np.array([[*parts, steps - sum(parts)] for parts in parts_of]) / steps
-        least, sign = np.full((2, n_models), -np.inf), self.results[0].estimates.sign
-        best = np.zeros(n_models, dtype=np.intp)
-        for place, w in enumerate(grid):
-            matrix = np.kron(w, np.eye(n_models))
-            score, covariance = matrix @ joint.estimate, matrix @ joint.max_t.widened.matrix @ matrix.T
-            variance = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2 * covariance
-            half_width = critical * np.sqrt(np.maximum(variance, 0.0))
-            gap = sign * (score[:, None] - score) + np.where(np.eye(n_models), np.inf, 0.0)
-            low, high = (gap - half_width).min(axis=1), (gap + half_width).min(axis=1)
-            best = np.where(low > least[0], place, best)
-            least = np.maximum(least, [low, high])
-        columns = {"shown": least[0] > 0, "possible": least[1] >= 0}
-        columns |= {name: grid[best, place] for place, name in enumerate(self.names)}
-        return pd.DataFrame(columns, index=self.results[0].models)
-
-    def _distances(self, alpha: float | None) -> tuple[FloatArray, FloatArray]:
-        """Return squared distances of limits below and above scores, (K, M, M) each: w' (.) w is that of weights w."""
-        joint, n_criteria = self.joint, len(self.names)
-        limits = joint.covariance.law(joint.estimate, joint.covariance.std_errors).limits(
-            self._critical(alpha, of_pairs=False)
-        )
-        blocks = _blocks(joint.max_t.widened, n_criteria)
-        size = np.sqrt(np.einsum("jmm->jm", blocks))
-        product = size[:, :, None] * size[:, None, :]
-        correlation = np.divide(blocks, product, out=np.zeros_like(blocks), where=product > 0)
-        distances = (np.abs(end - joint.estimate).reshape(n_criteria, -1).T for end in limits)
-        below, above = (part[:, :, None] * part[:, None, :] * correlation for part in distances)
-        return below, above
-
-    def _critical(self, alpha: float | None, *, of_pairs: bool) -> float:
-        """Return the half-width in standard errors of intervals at all weightings, of scores or of differences."""
-        level = alpha_or_default(alpha, self.joint.alpha)
-        covariance, size = self.joint.max_t.widened, len(self.names)
-        squared = float(np.quantile(_largest_distances(covariance, size, of_pairs, self.joint.seed), 1 - level))
-        # With few units each distance has Hotelling's law, and the draws say how distances depend on each other.
-        return float(np.sqrt(covariance.wald_law(size).critical(WaldLaw(size).tail(squared))))
-
     def _weights(self, weights: Mapping[str, float]) -> FloatArray:
         """Return the weights of all criteria, (M,), which sum to one."""
         check_type("weights", weights, Mapping, "a dictionary with a number for each criterion")
@@ -811,28 +702,6 @@ class Criteria(Comparison):
             raise OptionError("all weights are zero; give at least one criterion a positive weight")
         return np.asarray(values / values.sum())
 
-    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], Weighting | None]:
-        differing, boards, tables, _ = Comparison._page(self, alpha, unit)
-        possible = self.first_for_some_weighting(alpha)
-        below, above = self._distances(alpha)
-        level, factor = alpha_or_default(alpha, self.joint.alpha), boards[0].results.scale.factor
-        weighting = Weighting(
-            criteria=self.names,
-            models=tuple(self.results[0].models),
-            scores=factor * self.joint.estimate.reshape(len(self.names), -1),
-            below=factor**2 * below,
-            above=factor**2 * above,
-            digits=decimals(factor * self.joint.max_t.widened.std_errors, fewest=3 if factor == 1 else 1),
-            sign=self.results[0].estimates.sign,
-            note=(
-                f"Intervals hold for all weightings and models at once ({100 * (1 - level):g} %), so that the weights "
-                f"may be tried out. Shown to be first for some weighting: "
-                f"{listed(possible.index[possible['shown']], 25) or 'none'}. First for no weighting: "
-                f"{listed(possible.index[~possible['possible']], 25) or 'none'}."
-            ),
-        )
-        return differing, boards, tables, weighting
-
 
 def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:
     """Return the fits of several criteria with one covariance."""
@@ -843,29 +712,3 @@ def criteria_of_results(results: Mapping[str, RankResults]) -> Criteria:
             f"the criteria {listed(list(results))} have different models; every model needs scores on every criterion"
         )
     return Criteria(comparison.names, comparison.results, comparison.joint, comparison.samples)
-
-
-def _blocks(covariance: Covariance, n_criteria: int) -> FloatArray:
-    """Return the covariance of the scores of each model on the criteria, (K, M, M)."""
-    matrix = covariance.matrix.reshape(n_criteria, -1, n_criteria, len(covariance.matrix) // n_criteria)
-    return np.einsum("mjnj->jmn", matrix)
-
-
-@lru_cache(maxsize=8)
-@one_thread()
-def _largest_distances(covariance: Covariance, n_criteria: int, of_pairs: bool, seed: int) -> FloatArray:
-    """Return draws of the largest squared Mahalanobis distance of the scores of a model, or of a pair, (draws,)."""
-    n_models = len(covariance.matrix) // n_criteria
-    factor = covariance.factor.reshape(n_criteria, n_models, -1)
-    if of_pairs:
-        first, second = np.triu_indices(n_models, 1)
-        factor = factor[:, first] - factor[:, second]
-    rng = np.random.default_rng([_SEED, seed])
-    drawn = rng.standard_normal((_DRAWS, factor.shape[2]))
-    largest = np.zeros(_DRAWS)
-    for of_one in np.moveaxis(factor, 1, 0):
-        # The draws in an orthonormal basis of the directions in which the scores vary.
-        _, size, basis = np.linalg.svd(of_one, full_matrices=False)
-        varies = size > 1e-9 * size.max(initial=0.0)
-        np.maximum(largest, np.square(drawn @ basis[varies].T).sum(axis=1), out=largest)
-    return largest

@@ -60,15 +60,11 @@ class ContextGroups:
         """Names of the groups whose indicators are linear combinations of the indicators of the groups before them."""
         gram = self.members.astype(float) @ self.members.T.astype(float)
         scaled = gram / np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
-        names: list[str] = []
         kept: list[int] = []
-        for group, name in enumerate(self.names):
+        for group in range(len(self.names)):
             candidate = [*kept, group]
-            if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9:
-                kept.append(group)
-            else:
-                names.append(name)
-        return tuple(names)
+            kept = candidate if np.linalg.eigvalsh(scaled[np.ix_(candidate, candidate)])[0] > 1e-9 else kept
+        return tuple(name for group, name in enumerate(self.names) if group not in kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,27 +169,8 @@ def read_design(state: FitState, formula: str) -> ContextDesign:
     matrix = np.column_stack([np.ones(len(x)), x]) if constant else np.asarray(x, dtype=float)
     _check_rank(state, matrix, column_names, formula)
     check_function_of_features(state, columns, matrix)
-    return ContextDesign(f"~ {text}", column_names, matrix, _terms(feature_map, constant), table, feature_map)
-
-
-def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return the terms with their columns, which come after the constant."""
-    places: dict[str, list[int]] = {}
-    term_by_column = {}
-    if feature_map.info is not None:
-        coded = [] if feature_map.coded is None else feature_map.coded.tolist()
-        term_of_column = [
-            name
-            for name, place in feature_map.info.term_name_slices.items()
-            for _ in range(place.stop - place.start)
-            if name != "Intercept"
-        ]
-        term_by_column = dict(zip(coded, term_of_column, strict=True))
-    for start, term in feature_map.numeric:
-        term_by_column |= {start + offset: term.variable for offset in range(term.width)}
-    for column in range(len(feature_map.names)):
-        places.setdefault(term_by_column[column], []).append(column + constant)
-    return tuple((name, tuple(columns)) for name, columns in places.items())
+    terms = tuple((name, tuple(column + constant for column in of)) for name, of in feature_map.terms.items())
+    return ContextDesign(f"~ {text}", column_names, matrix, terms, table, feature_map)
 
 
 def _check_rank(state: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:

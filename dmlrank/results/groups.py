@@ -17,6 +17,7 @@ from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
+from ..data.vote_columns import effective_clusters
 from ..estimation.joint_influence import JointInfluence, in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates
@@ -36,7 +37,7 @@ from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_n
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..report.words import score_head
-from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
+from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
@@ -330,10 +331,7 @@ class GroupResults(JointBoards, Generic[Result]):
         scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
         digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
-        columns = [
-            ["-" if np.isnan(value) else score_text(value, error, digits) for value, error in zip(*of, strict=True)]
-            for of in pairs
-        ]
+        columns = [score_texts(*of, digits) for of in pairs]
         heads = ["all", *(group.name for group in groups)]
         if len(groups) > 1:
             unseen_models = {name for group in groups for name in group.unseen}
@@ -423,7 +421,7 @@ class GroupResults(JointBoards, Generic[Result]):
         label = score_head(e)
         return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
 
-    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary], None]:
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         whole = in_unit(self.estimates, simultaneous_of(self.estimates), unit)
         boards = [make_board(*whole, "All prompts", alpha=alpha, beside_others=True)]
         for number, fact in enumerate(self.facts):
@@ -436,7 +434,7 @@ class GroupResults(JointBoards, Generic[Result]):
             fits = [self.estimates] * len(self)
             notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
         table = self._table(None, None, equality).with_notes(*filter(None, notes))
-        return f"by {self.variable}", boards, [table], None
+        return f"by {self.variable}", boards, [table]
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
         """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
@@ -592,13 +590,10 @@ class Projection(JointResults, ModelTable):
             A row per term: ``statistic``, ``df`` (columns of the term times the structural rank) and ``p_value``; NaN
             where a term cannot be tested, for example because there are fewer clusters than restrictions.
         """
-        rows, joint = {}, self.joint
-        n_models, identity = len(self.models), np.eye(len(joint.estimate))
+        rows, joint, n_models = {}, self.joint, len(self.models)
         for term, columns in self.design.terms:
-            places = [column * n_models + j for column in columns for j in range(n_models)]
-            labels = tuple(joint.names[place] for place in places)
             try:
-                test = wald_test(joint, LinearHypothesis(identity[places], np.zeros(len(places)), labels))
+                test = joint.test_zero([column * n_models + j for column in columns for j in range(n_models)])
                 rows[term] = (float(test.statistic), test.rank, float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
@@ -674,12 +669,10 @@ class Projection(JointResults, ModelTable):
 
     def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         fit, shown = self.estimates, rows_to_show(self.estimates, models, top)
-        cells = []
-        for values, errors in zip(self.params.to_numpy(), self.bse.to_numpy(), strict=True):
-            digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
-            cells.append(
-                [score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)]
-            )
+        cells = [
+            score_texts(values, errors, decimals(errors, fewest=fewest_decimals(fit.scale.natural)))
+            for values, errors in zip(self.params.to_numpy(), self.bse.to_numpy(), strict=True)
+        ]
         rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
         header = (
             ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
@@ -781,10 +774,9 @@ def group_facts(
     def facts_of(group: int) -> GroupFacts:
         inside = groups.members[group]
         cells = data.cells.only(inside[data.cells.context])
-        votes = np.zeros((data.n_items, data.n_items))
-        np.add.at(votes, (cells.first, cells.second), cells.n_votes)
+        votes = replace(data, cells=cells).pair_votes()
         votes += votes.T
-        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph)
+        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes), steps.setup.graph)
         n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
         if steps.estimator is MEANS and data.scores is not None:
             by_model = data.scores.n_runs[inside].sum(axis=0)
@@ -797,9 +789,9 @@ def group_facts(
         n_clusters, in_effect = [], list[float]()
         if units.clusters is not None:
             by_context = (units.clusters.of_context, units.clusters.second_of_context)
-            n_clusters = [len(np.unique(codes[inside])) for codes in by_context if codes is not None]
-            of_clusters = [np.bincount(codes[inside], weight[inside]) for codes in by_context if codes is not None]
-            in_effect = [max(float(total.sum() ** 2 / np.square(total).sum()), 2.0) for total in of_clusters]
+            of_inside = [codes[inside] for codes in by_context if codes is not None]
+            n_clusters = [len(np.unique(codes)) for codes in of_inside]
+            in_effect = [max(effective_clusters(codes, weight[inside]), 2.0) for codes in of_inside]
             if units.annotator is not None:
                 annotators = units.annotator[inside[block_context]]
                 n_clusters.append(len(np.unique(annotators[annotators >= 0])))
@@ -809,7 +801,6 @@ def group_facts(
         return GroupFacts(
             name=groups.names[group],
             values=groups.values[group],
-            share=float(weight[inside].sum() / weight.sum()),
             n_contexts=n_contexts,
             n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
             n_comparisons=n_comparisons,

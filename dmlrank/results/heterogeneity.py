@@ -75,8 +75,11 @@ def scores_by_group(
             "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one "
             "list of columns of booleans"
         )
-    is_weighted = steps.influence.weight > 0
-    _require_weight(int((groups.members @ is_weighted == 0).sum()), "groups", groups.names)
+    if n_missing := int((groups.members @ (steps.influence.weight > 0) == 0).sum()):
+        raise OptionError(
+            f"{n_missing} of {len(groups.names)} groups have no weight: weights= is zero in all of their prompts; "
+            f"change weights=, or leave these groups out"
+        )
     scale, scores = estimates.scale, scores_in_groups(steps, groups.members)
     by_repetition = [repetition.influence.changed(lambda part: in_unit(part, scale)) for repetition in scores]
     influence, covariance = linear_map(steps, Groups(groups.members), scale, by_repetition)
@@ -146,8 +149,6 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     # which they are about 1, because the products of functions in very different units lose digits or overflow.
     unit, scale = column_units(design.matrix), estimates.scale
     scaled = design.matrix / unit
-    weighted = np.sqrt(steps.influence.weight)[:, None] * scaled / np.sqrt(np.square(scaled).mean(axis=0))
-    _require_weight(len(design.names) - int(np.linalg.matrix_rank(weighted)), "columns", design.names)
     projected, covariance = linear_map(steps, Functions(scaled), scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     both, means = np.outer(per_unit, per_unit), None
@@ -235,12 +236,3 @@ def _means_by_group(steps: FitState, members: NDArray[np.bool_]) -> tuple[MeanSc
         share = share_with_score(steps, contexts)
         parts.append(limits_of_means(influence.part(number), bounds, codes, share=share))
     return tuple(parts)
-
-
-def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
-    """Raise where groups, or columns of a design, have weight zero in all of their prompts."""
-    if n_missing:
-        raise OptionError(
-            f"{n_missing} of {len(names)} {what} have no weight: weights= is zero in all of their prompts; change "
-            f"weights=, or leave these {what} out"
-        )

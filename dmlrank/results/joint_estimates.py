@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from ..data.hypotheses import HypothesisLike
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
@@ -30,7 +30,7 @@ from ..inference.wald import (
     z_tests,
 )
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, Masthead, Weighting, check_page_extra, write_page
+from ..report.page.render_page import Board, Masthead, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names
@@ -78,6 +78,12 @@ class JointEstimates(NamedEstimates):
             alpha=fit.alpha,
             seed=fit.description.seed,
         )
+
+    def test_zero(self, places: Sequence[int] | None = None) -> WaldTestResults:
+        """Test by one Wald test that the estimates at these places, or all, are zero."""
+        at = range(len(self.names)) if places is None else places
+        labels = tuple(self.names[place] for place in at)
+        return wald_test(self, LinearHypothesis(np.eye(len(self.names))[[*at]], np.zeros(len(labels)), labels))
 
     def table(self, values: FloatArray) -> pd.DataFrame:
         """Return values, (d,), as a frame with a row per block and a column per model."""
@@ -236,7 +242,7 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        differing, boards, tables, weighting = self._page(alpha, unit)
+        differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
             own = boards if not unit else self._page(alpha, "")[1]
             place = next((place for place, board in enumerate(own) if pareto.is_of(board.results)), None)
@@ -252,10 +258,10 @@ class JointBoards(JointResults, ModelTable):
         )
         tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
         masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
-        return write_page(path, masthead, boards, tables, weighting=weighting, side_by_side=differing)
+        return write_page(path, masthead, boards, tables, side_by_side=differing)
 
-    # What leaderboards differ in, these, the tables of the first tab, and scores of criteria that a reader may weight.
-    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary], Weighting | None]]
+    # What leaderboards differ in, these, and the tables of the first tab.
+    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary]]]
 
 
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from scipy.linalg import block_diag
 
 from .._utils.computation import collected_warnings, one_thread
 from ..data.columns import beside
-from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
 from ..estimation.influence import Influence
@@ -32,7 +31,7 @@ from ..inference.covariance import (
     match_blocks,
 )
 from ..inference.simultaneous import TEST_COLUMNS
-from ..inference.wald import WaldTestResults, wald_test
+from ..inference.wald import WaldTestResults
 from ..report.statements import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
@@ -194,31 +193,26 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
     advice, steps = _COMPARE_LIVE if is_one_data_set else _SAY_INDEPENDENT, []
     for name, result in zip(names, results, strict=True):
         if result.estimates.part:
-            reason = (
+            return (
                 f"{name!r} is the result of one group of a fit ({result.estimates.part}); for tests between groups, "
                 f"use the methods of the object that by() of the whole fit returns"
-            )
-            return reason, ""
+            ), ""
         if result.steps is None:
-            reason = (
+            return (
                 f"{name!r} was stored without its data, and covariances between results of the same prompts need "
                 f"the data; {advice}"
-            )
-            return reason, ""
+            ), ""
         steps.append(result.steps)
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
         return f"{shared}; {advice}" if independent is None else shared, ""
-    if shared.is_same:
-        samples = ""
-        if not is_one_data_set:
-            samples = (
-                f"All {shared.n_contexts:,} prompts are taken for the same in these results, because the columns of "
-                f"context= have the same values{_OR_OTHERS}"
-            )
-        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
     pairs = list(combinations(range(len(names)), 2))
-    if _n_shared_clusters(steps, shared) or any(shared.n_shared(a, b) for a, b in pairs):
+    if shared.is_same:
+        samples = (
+            f"All {shared.n_contexts:,} prompts are taken for the same in these results, because the columns of "
+            f"context= have the same values{_OR_OTHERS}"
+        ) * (not is_one_data_set)
+    elif _n_shared_clusters(steps, shared) or any(shared.n_shared(a, b) for a, b in pairs):
         counts = ", ".join(f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in pairs)
         sizes = ", ".join(f"{len(places):,}" for places in shared.places)
         clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
@@ -226,17 +220,17 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
             f"The samples of prompts overlap: {counts} in common, of {sizes}. The covariance between the results comes "
             f"from the influence values of these prompts{clusters}{_OR_OTHERS}"
         )
-        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
-    if independent is False:
-        reason = (
+    elif independent is False:
+        return (
             f"{listed(names)} have no joint covariance: independent=False, but no prompt and no cluster is in two of "
             f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
             f"values in the columns of context="
-        )
-        return reason, ""
-    alike = beside(*(state.data.context_ids.tolist() for state in steps[:2]))
-    reason = ": no prompt is in two of them" + alike * ("decimals" in alike)
-    return _joint_estimates(names, estimates), _INDEPENDENT.format(reason)
+        ), ""
+    else:
+        alike = beside(*(state.data.context_ids.tolist() for state in steps[:2]))
+        reason = ": no prompt is in two of them" + alike * ("decimals" in alike)
+        return _joint_estimates(names, estimates), _INDEPENDENT.format(reason)
+    return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
 
 
 def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:
@@ -426,8 +420,7 @@ class Changes(JointResults):
     @one_thread()
     def test(self) -> WaldTestResults:
         """Test by one Wald test that all changes are zero."""
-        names = tuple(self.joint.names)
-        return wald_test(self.joint, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
+        return self.joint.test_zero()
 
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:

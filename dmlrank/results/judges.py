@@ -150,7 +150,7 @@ class JudgeReport(TitledTable):
         """Scores and standard errors of the same fit without the judge: a row per model."""
         f = self.figures
         columns = {
-            "coef": f.alone * self.estimates.scale.factor,
+            "coef": self.estimates.scale.of(f.alone),
             "std_error": f.alone_errors * self.estimates.scale.factor,
         }
         return pd.DataFrame(columns, index=list(self.estimates.names))

@@ -63,11 +63,12 @@ def fixed_text(number: float, digits: int) -> str:
     return text if text.strip("-0.") else text.lstrip("-")
 
 
-def score_text(score: float, std_error: float, digits: int) -> str:
-    """Return a score as text, with its standard error in brackets unless this is NaN."""
-    if np.isnan(std_error):
-        return fixed_text(score, digits)
-    return f"{fixed_text(score, digits)} ({std_error:.{digits}f})"
+def score_texts(scores: NDArray[np.float64], std_errors: NDArray[np.float64], digits: int) -> list[str]:
+    """Return scores as texts, with standard errors in brackets unless these are NaN; a dash for no score."""
+    return [
+        "-" if np.isnan(score) else fixed_text(score, digits) + ("" if np.isnan(error) else f" ({error:.{digits}f})")
+        for score, error in zip(scores, std_errors, strict=True)
+    ]
 
 
 # --- names and other texts --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.tables.display_text import not_a_formula
 
-from ..support import HOSTILE_NAMES, needs, simulated_votes, table_of_criteria
+from ..support import HOSTILE_NAMES, needs, simulated_votes
 
 pytestmark = [needs("playwright"), needs("jinja2")]
 
@@ -330,29 +330,3 @@ def test_axe_finds_nothing_serious(open_page, arena_result, hostile, groups, sch
             found = axe_module.Axe().run(page).response["violations"]
             told = [(v["id"], v["impact"], [n["html"] for n in v["nodes"][:3]]) for v in found]
             assert [finding for finding in told if finding[1] in ("serious", "critical", "moderate")] == []
-
-
-def test_weights_of_criteria_give_the_numbers_of_python(open_page):
-    table = table_of_criteria(300, np.random.default_rng(3))
-    criteria = dr.dml_rank("right + style + safety ~ 1 | model", table, context="prompt", rng=0)
-    page = open_page(criteria)
-    digits = criteria._page(None, "")[3].digits
-    for values in ([50, 50, 50], [100, 0, 0], [13, 70, 31], [1, 100, 3], [0, 0, 77]):
-        page.evaluate(
-            """values => document.querySelectorAll(".weighting input").forEach((slider, m) => {
-                slider.value = values[m];
-                slider.dispatchEvent(new Event("input"));
-            })""",
-            values,
-        )
-        exact = criteria.at_weights(dict(zip(criteria.names, values, strict=True)))
-        expected = [
-            [name, f"{row.score:.{digits}f}", f"{row.lower:.{digits}f} to {row.upper:.{digits}f}"]
-            for name, row in exact.sort_values("score", ascending=False).iterrows()
-        ]
-        rows = page.locator(".weighting tbody tr").all()
-        assert [
-            [text.replace("−", "-") for text in row.locator("th, td").all_inner_texts()] for row in rows
-        ] == expected
-        shares = page.locator(".weighting output").all_inner_texts()
-        assert shares == [f"{100 * value / sum(values):.0f} %" for value in values]

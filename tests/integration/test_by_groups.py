@@ -342,7 +342,7 @@ def test_several_columns_make_the_combinations_that_occur(battles, rank):
     assert len(groups) == 14
     assert groups.variable == "half, topic"
     np.testing.assert_array_equal(groups["rest", "t3"].params, groups.params["rest, t3"])
-    share = [fact.share for fact in groups.facts]
+    share = groups.nobs / groups.nobs.sum()
     np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-10)
 
 

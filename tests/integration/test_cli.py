@@ -106,13 +106,16 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks[expected.columns].loc[expected.index], expected, check_names=False)
 
 
-def test_check_agrees_with_the_api(battles, csv, capsys):
+def test_check_agrees_with_the_api(battles, csv, tmp_path, capsys):
     words = ["--context", "question_id", "--set", "min_labels=40", "--groups", "question_id", "judge"]
-    assert main(["check", FORMULA, csv, *words]) == 0
+    assert main(["check", FORMULA, csv, *words, "--out", str(tmp_path / "check.json")]) == 0
     groups = {"groups": ["question_id", "judge"]}
     expected = dr.check(FORMULA, battles, context="question_id", pairs=dr.Pairs(min_labels=40), cov_kwds=groups)
     shown = capsys.readouterr().out
     assert shown == f"{expected}\n"
+    for name, rows in json.loads((tmp_path / "check.json").read_text()).items():
+        frame = pd.DataFrame(rows, columns=expected.frames()[name].columns).fillna(np.nan)
+        pd.testing.assert_frame_equal(frame, expected.frames()[name], check_dtype=False)
     assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
     assert "promt" in capsys.readouterr().err
 

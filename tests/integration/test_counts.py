@@ -50,7 +50,7 @@ def test_counts_are_as_many_votes(seed, ignore_warnings):
         np.testing.assert_allclose(res.bse, expected.bse, rtol=1e-12, atol=1e-13)
         assert f"{len(votes)} (0 unlabelled)" in str(res.summary())
         assert f"{first} = first wins" in " ".join(str(res.summary()).split())
-    counted = dr.check(f"{' + '.join(columns)} ~ {right}", table).labels.set_index("label")["votes"]
+    counted = dr.check(f"{' + '.join(columns)} ~ {right}", table).labels["votes"]
     assert counted.to_dict() == {name: int(table[name].sum()) for name in columns}
 
 

@@ -1,14 +1,9 @@
-"""Several criteria: joint covariance, weightings, intervals at all weightings, who can be first, the page, errors."""
+"""Several criteria: joint covariance, weightings, errors."""
 
 from __future__ import annotations
 
-import json
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.stats import chi2, norm
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankError, FormulaError, OptionError, OptionTypeError
@@ -56,69 +51,13 @@ def test_each_criterion_is_its_own_fit(table, fitted):
     assert float(fitted.t_test("right: m1 - style: m1").sd[0]) > 0
 
 
-def test_intervals_at_all_weights_are_scheffe_intervals(fitted):
-    exact = fitted.at_weights(WEIGHTS)
-    one = fitted.weighted(WEIGHTS)
-    np.testing.assert_allclose(exact["std_error"], one.bse, rtol=1e-9)
-    # Between one model's ellipsoid, and Bonferroni's correction for four of them.
-    tails = [2 * norm.sf(np.sqrt(chi2.isf(alpha, 3))) for alpha in (0.05, 0.05 / 4 * 0.9)]
-    ends = [one.conf_int(alpha=tail, method="none") for tail in tails]
-    for end, sign in (("lower", -1), ("upper", 1)):
-        assert (sign * exact[end] > sign * ends[0][end]).all()
-        assert (sign * exact[end] < sign * ends[1][end]).all()
-    # A model's interval at the worst weighting touches its ellipsoid.
-    pd.testing.assert_frame_equal(exact, fitted.at_weights({name: 7 * w for name, w in WEIGHTS.items()}))
-
-
-@pytest.mark.long
-def test_who_can_be_first_by_brute_force(fitted):
-    found = fitted.first_for_some_weighting()
-    critical = fitted._critical(None, of_pairs=True)
-    shown, possible = set(), set()
-    for a in range(0, 101, 10):
-        for b in range(0, 101 - a, 10):
-            w = dict(zip(fitted.names, (a, b, 100 - a - b), strict=True))
-            res = fitted.weighted(w)
-            pairs = res.t_test_pairwise(method="none").result_frame
-            ahead = dict.fromkeys(res.models, True)
-            level = dict(ahead)
-            for row in pairs.itertuples():
-                half = critical * row.std_error
-                for name, gap in ((row.first, row.estimate), (row.second, -row.estimate)):
-                    ahead[name] &= gap > half
-                    level[name] &= gap > -half
-            shown |= {name for name in ahead if ahead[name]}
-            possible |= {name for name in level if level[name]}
-    # The grid of the method has smaller steps.
-    assert shown <= set(found.index[found["shown"]])
-    assert possible <= set(found.index[found["possible"]])
-    assert (found["shown"] <= found["possible"]).all()
-    np.testing.assert_allclose(found[list(fitted.names)].sum(axis=1), 1.0)
-
-
-@pytest.mark.long
-def test_the_page_has_the_numbers(fitted):
-    page = fitted.report()
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.S)[1])
-    numbers = data["weighting"]
-    assert numbers["sign"] == 1
-    w = np.array([0.2, 0.7, 0.1])
-    score = w @ np.array(numbers["scores"])
-    below, above = (np.sqrt(np.einsum("m,jmn,n->j", w, np.array(numbers[name]), w)) for name in ("below", "above"))
-    exact = fitted.at_weights(dict(zip(fitted.names, w, strict=True)))
-    np.testing.assert_allclose(score, exact["score"], rtol=1e-12)
-    np.testing.assert_allclose([score - below, score + above], exact[["lower", "upper"]].T, rtol=1e-12)
-    assert page.count('type="range"') == 3
-    assert 'type="range"' not in dr.compare(*fitted.results[:2]).report()
-
-
 def test_bad_input_is_an_error(table, fitted):
     with pytest.raises(OptionError, match=r"no criterion 'stile'.*did you mean 'style'"):
         fitted.weighted({"stile": 1})
     with pytest.raises(OptionError, match="weight of 'style' is -1"):
-        fitted.at_weights({"style": -1})
+        fitted.weighted({"style": -1})
     with pytest.raises(OptionError, match="all weights are zero"):
-        fitted.at_weights({"style": 0})
+        fitted.weighted({"style": 0})
     with pytest.raises(OptionTypeError, match="allowed: a mapping"):
         fitted.weighted([1, 2, 3])
     with pytest.raises(FormulaError, match="named twice"):

@@ -165,9 +165,8 @@ def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None
     np.testing.assert_allclose(res.params, scores[:, :3].mean(axis=0), atol=1e-12)
     # A check counts scores, too, not comparisons, of which d has 60.
     found = dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=50))
-    assert any("are left out with 20 of 920 scores: d 20" in problem for problem in found.problems)
-    assert found.scores is not None
-    assert found.scores.models["scores"].to_dict() == {"a": 300, "b": 300, "c": 300}
+    assert any("are left out with 20 of 920 scores: d 20" in problem for problem in found.problems["found"])
+    assert found.models["scores"].to_dict() == {"a": 300, "b": 300, "c": 300}
     with pytest.raises(DataError, match=r"min_votes=400\) leaves 0 models with so many scores"):
         dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=400))
 

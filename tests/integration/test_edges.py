@@ -227,7 +227,7 @@ def test_names_have_no_outer_blanks_and_one_unicode_form(rank):
 @pytest.mark.parametrize("kind", ["spaces", "no-break space", "compatibility"])
 def test_names_that_look_alike_are_asked_about(kind):
     report = dr.check(FORMULA, battles(names=list(ODD_NAMES[kind])), context="prompt")
-    assert any("names differ only by" in problem for problem in map(str, report.problems))
+    assert any("names differ only by" in problem for problem in report.problems["found"])
 
 
 def test_every_row_of_the_page_names_a_test_of_this_file():

@@ -200,10 +200,6 @@ def test_criteria_have_the_limits_of_their_fits():
     criteria = dr.dml_rank("score + style ~ 1 | model", table, context="prompt", rng=0)
     own = criteria.results[0]
     np.testing.assert_allclose(criteria.weighted({"score": 1}).conf_int(), own.conf_int(), rtol=1e-9)
-    exact, limits = criteria.at_weights({"score": 1}), own.conf_int()
-    np.testing.assert_allclose(exact["std_error"], own.bse, rtol=1e-9)
-    assert (exact["lower"] < limits["lower"]).all()
-    assert (exact["upper"] >= limits["upper"]).all()
 
 
 def fit_table(table, formula="score ~ 1 | model", **options):
@@ -355,10 +351,12 @@ def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
         VOTES, without, **in_objects({"rng": 0, "min_labels": 1, **by_worker})
     ).estimates.covariance.n_clusters == (60,)
     found = dr.check(VOTES, crowd, context="prompt")
-    assert any("only 13 prompts" in text and "'groups': 'worker'" in text for text in found.problems)
+    assert "only 13 prompts" in found.problems["found"].iloc[-1]
+    assert "'groups': 'worker'" in found.problems["advice"].iloc[-1]
     without = dr.check(VOTES, crowd.drop(columns="worker"), context="prompt")
-    assert any("only 13 prompts" in text and "annotators" not in text for text in without.problems)
-    assert not any("only 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
+    assert "only 13 prompts" in without.problems["found"].iloc[-1]
+    assert "annotators" not in without.problems["advice"].iloc[-1]
+    assert not dr.check(VOTES, crowd).problems["found"].str.contains("only 13 prompts").any()
 
 
 def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
@@ -369,7 +367,7 @@ def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
     for text in (res.summary().as_text(), res.report()):
         assert "hold for these 13 prompts, not for new ones" in " ".join(text.split())
     assert not res.diagnostics.doubts
-    assert any("about 13 prompts" in text for text in dr.check(VOTES, crowd).problems)
+    assert dr.check(VOTES, crowd).problems["found"].str.contains("about 13 prompts").any()
     many = crowd.assign(prompt=np.arange(len(crowd)) // 3)
     with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), len(many) // 3, "context='prompt'")):
         dr.dml_rank(VOTES, many, rng=0, pairs=dr.Pairs(min_labels=1))

@@ -157,14 +157,14 @@ def test_what_is_refused():
 def test_the_check_counts_grades_and_says_what_they_would_be_worth():
     table = answers(7)
     check = dr.check(FORMULA, table, context="prompt", judge=["judge", "noise"])
-    n, text = table["grade"].count(), " ".join(str(check).split())
+    n, text = table["grade"].count(), " ".join(check.grades["found"])
     assert f"{n} of 900 answers; scores of judges: 'judge' 900, 'noise' 900" in text
     assert "as if drawn at random" in text
     worth = int(text.split("50 as many as ")[1].split(",")[0])
     assert 60 < worth < 120
-    assert not check.errors
+    assert not (check.problems["severity"] == "error").any()
     likely = table.assign(grade=table["full"].where(table["judge"] > 0.8))
-    assert "not drawn at random" in " ".join(str(dr.check(FORMULA, likely, context="prompt", judge="judge")).split())
+    assert "not drawn at random" in " ".join(dr.check(FORMULA, likely, context="prompt", judge="judge").grades["found"])
 
 
 def test_a_plan_says_what_people_grade_next():

@@ -299,8 +299,9 @@ def test_the_report_is_stored_and_scaled(fitted):
     again = dr.read_json(fitted.to_json())
     assert str(again.judge) == str(fitted.judge)
     assert again.judge.worth == fitted.judge.worth
-    elo = fitted.rescale("elo")
+    elo = fitted.rescale("elo", mean=1000)
     np.testing.assert_allclose(elo.judge.without["std_error"], fitted.judge.without["std_error"] * 400 / np.log(10))
+    np.testing.assert_allclose(elo.judge.without["coef"], elo.judge.table()["humans"])
     np.testing.assert_allclose(elo.judge.table()["judge_se"], fitted.judge.table()["judge_se"] * 400 / np.log(10))
     with pytest.raises(dr.DmlrankError, match="stored without"):
         again.judge.table()

@@ -34,7 +34,7 @@ def test_names_that_differ_by_letter_case_are_named_and_stay():
         r"16 names differ only by letter case.*are probably 8 models: .*; and 3 more\. Write one name", note
     )
     assert {"gpt-4", "GPT-4"} <= {*fitted.models, *fitted.diagnostics.models_dropped}
-    notes = [problem for problem in dr.check(PLAIN, messy).problems if "differ only by" in problem]
+    notes = [problem for problem in dr.check(PLAIN, messy).problems["found"] if "differ only by" in problem]
     assert len(notes) == 1
 
 
@@ -45,7 +45,10 @@ def test_a_label_can_mean_that_there_is_no_vote(tmp_path):
     said = none.assign(winner=none["winner"].fillna("n/a"))
     found = dr.dml_rank(PLAIN, said, **in_objects({"categories": {"n/a": "missing"}, **options}))
     assert found.params.equals(dr.dml_rank(PLAIN, none, **in_objects(options)).params)
-    assert dr.check(PLAIN, said, categories={"n/a": "missing"}).n_unlabelled == none["winner"].isna().sum()
+    assert (
+        dr.check(PLAIN, said, categories={"n/a": "missing"}).counts.loc["prompts_without_a_label", "number"]
+        == none["winner"].isna().sum()
+    )
     # Words such as n/a mean a missing vote by themselves.
     assert dr.dml_rank(PLAIN, said, **in_objects(options)).params.equals(found.params)
     # pandas has read the word as a missing value; warnings are errors here.
@@ -85,8 +88,9 @@ def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
         n = rows["model_b"].isna().sum()
         with pytest.raises(dr.exceptions.MissingDataError, match=f"'model_b' in {n} of 873 rows; a vote.*{advice}"):
             dr.dml_rank(PLAIN, rows)
-    (problem,) = [problem for problem in dr.check(PLAIN, rows).problems if "Values are missing" in problem]
-    assert "keep" not in problem
+    problems = dr.check(PLAIN, rows).problems
+    assert problems["found"].str.contains("Values are missing").sum() == 1
+    assert not problems["advice"].str.contains("keep").any()
     one = battles.rename(columns={"model_a": "model"})
     with pytest.raises(
         dr.exceptions.DataError, match=r"a score must be a number, .* name two columns of models for votes"
@@ -94,32 +98,38 @@ def test_rows_without_a_pair_have_one_error_that_says_what_to_do():
         dr.dml_rank("winner ~ 1 | model", one, context="question_id")
 
 
+def copies(check):
+    return check.counts.loc["copies_of_rows", "number"]
+
+
+def told(check):
+    return " ".join(check.problems[["found", "advice"]].to_numpy().ravel())
+
+
 def test_copies_of_rows_are_counted():
     battles, _ = with_messy_names()
     copied = pd.concat([battles, battles[:5], battles[:2]], ignore_index=True)
     found = dr.check(PLAIN, copied)
-    assert found.n_copies == 7
-    assert any("7 rows equal an earlier row in every column" in problem for problem in found.problems)
-    assert any("fit counts each of them as a vote. If they are copies, drop" in problem for problem in found.problems)
+    assert copies(found) == 7
+    assert "7 rows equal an earlier row in every column, and a fit counts each of them as a vote" in told(found)
     # With identifiers of prompts copies are averaged.
     by_prompt = {"context": "question_id", "functional": "bt", "min_labels": 1, "position_bias": False, "rng": 0}
     known = dr.check(PLAIN, copied, context="question_id")
-    assert any("7 rows equal an earlier row in every column. If" in problem for problem in known.problems)
-    assert any("they hardly matter, because a fit averages the votes" in problem for problem in known.problems)
+    assert "7 rows equal an earlier row in every column. If they are copies, they hardly matter" in told(known)
     fits = [dr.dml_rank(PLAIN, frame, **in_objects(by_prompt)) for frame in (battles, copied)]
     assert ((fits[0].params - fits[1].params).abs() < 0.02 * fits[0].bse).all()
     pd.testing.assert_series_equal(fits[0].bse, fits[1].bse, rtol=0.01)
     said = "^7 rows equal an earlier row in every column, and each counts as a vote; if they are copies, drop them$"
     with pytest.warns(dr.DmlrankWarning, match=said):
         dr.dml_rank(PLAIN, copied, pairs=dr.Pairs(min_labels=1), rng=0)
-    assert dr.check(PLAIN, battles).n_copies == 0
-    assert dr.check(PLAIN, battles[["model_a", "model_b", "winner"]]).n_copies == 0
+    assert copies(dr.check(PLAIN, battles)) == 0
+    assert copies(dr.check(PLAIN, battles[["model_a", "model_b", "winner"]])) == 0
     # One who votes on a pair again may say the same or not, which is chance and no copy.
     again = battles[["model_a", "model_b", "winner"]].assign(
         person=np.random.default_rng(0).integers(40, size=len(battles))
     )
     assert again.duplicated().any()
-    assert dr.check(PLAIN, again).n_copies == 0
+    assert copies(dr.check(PLAIN, again)) == 0
 
 
 @pytest.mark.filterwarnings("default")

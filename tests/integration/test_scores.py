@@ -572,25 +572,26 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     check = dr.check("accuracy ~ 1 | model", table, context="prompt")
     text = str(check)
     assert "votes" not in text.lower()
-    assert (check.scores.n_prompts, check.scores.n_common, check.scores.n_scores) == (30, 29, 177)
-    assert check.scores.models["prompts"].to_dict() == {"m00": 29, "m01": 30, "m02": 30}
-    assert check.scores.models["errors"].sum() == 2
-    assert check.scores.tasks.loc[("m00", "algebra"), "missing"] == 1
-    assert check.scores.tasks.loc[("m00", "code"), "prompts"] == 10
+    assert check.counts.loc[["prompts", "common_prompts", "scores"], "number"].tolist() == [30, 29, 177]
+    assert check.models["prompts"].to_dict() == {"m00": 29, "m01": 30, "m02": 30}
+    assert check.models["errors"].sum() == 2
+    assert check.tasks.loc[("m00", "algebra"), "missing"] == 1
+    assert check.tasks.loc[("m00", "code"), "prompts"] == 10
     cells = table.dropna(subset="accuracy").groupby(["prompt", "model"])["accuracy"].mean().unstack()
-    np.testing.assert_allclose(check.scores.models["mean"], cells.mean(), atol=1e-12)
+    np.testing.assert_allclose(check.models["mean"], cells.mean(), atol=1e-12)
     # Where tasks count the same, means are those of the fit.
     suites = draw(n=90, n_models=3, n_runs=1, seed=2)
     suites["suite"] = np.where(suites["task"] < 20, "small", "large")
     options = {"context": "task", "weights": dr.EqualTasks("suite")}
     equal = dr.check(FORMULA, suites, **in_objects(options))
-    np.testing.assert_allclose(equal.scores.models["mean"], fit(suites, weights=options["weights"]).params, rtol=1e-12)
-    assert "over tasks, the values of 'suite'" in str(equal)
+    np.testing.assert_allclose(equal.models["mean"], fit(suites, weights=options["weights"]).params, rtol=1e-12)
+    assert equal.counts.loc["prompts", "number"] == 90
+    assert "over the tasks of 'suite'" in str(equal)
     suites.to_csv(tmp_path / "suites.csv", index=False)
     assert main(["check", FORMULA, str(tmp_path / "suites.csv"), "--context", "task", "--tasks", "suite"]) == 0
-    assert "over tasks, the values of 'suite'" in capsys.readouterr().out
-    assert "missing='common'" in check.problems[0]
-    assert "1 run without a score is left out" in check.problems[1]
+    assert "over the tasks of 'suite'" in capsys.readouterr().out
+    assert "missing='common'" in check.problems["advice"][0]
+    assert "1 run without a score is left out" in check.problems["found"][1]
     # A run without a score counts as a failure, too, beside one with a score.
     failed = dr.dml_rank("accuracy ~ 1 | model", table, context="prompt", missing=0.0, rng=0)
     by_hand = table.fillna({"accuracy": 0}).groupby(["model", "prompt"])["accuracy"].mean().groupby("model").mean()
@@ -598,11 +599,11 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path, capsys):
     by_task = dr.check(
         "accuracy ~ 1 | model", draw(n=2, n_models=2, n_runs=30).rename(columns={"task": "prompt"}), context="prompt"
     )
-    assert "prompts, or tasks of many prompts?" in by_task.problems[0]
+    assert "prompts, or tasks of many prompts?" in by_task.problems["found"][0]
     path = tmp_path / "scores.csv"
     table.to_csv(path, index=False)
     assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1
-    assert "Models by task" in check.report()
+    assert "<h2>Tasks</h2>" in check.report()
 
 
 def plan_files(tmp_path, capsys):
@@ -786,9 +787,9 @@ def test_check_and_fit_say_the_same_of_lost_runs(are_absent, tmp_path, capsys):
         assert "591 of 594 runs have a score; fewest: m00 (195 of 198)" in said
         assert "No problems were found" not in said
         if command == "check":
-            assert "Missing scores: 3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
+            assert "3 of 594 runs, 0.0 to 1.5 % by model; no model lacks a prompt" in said
             assert "3 runs without a score are left out" in said
-            assert "prompts missing scores lost runs errors mean" in said
+            assert "prompts missing scores lost runs mean errors" in said
             assert "m00 99 0 195 3 0" in said
     assert fit(table).estimates.description.runs_there == ""
     # Above the table, and below it where the scores are explained.

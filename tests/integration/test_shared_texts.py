@@ -85,10 +85,10 @@ def test_contexts_with_one_text_are_warned_of_and_share_a_fold(data, kind):
 
 def test_check_says_it_once(data):
     found = dr.check(TEXT, data, context="id", pairs=dr.Pairs(min_labels=1))
-    told = [problem for problem in found.problems if "repeat a value of 'prompt'" in problem]
+    told = found.problems["found"][found.problems["found"].str.contains("repeat a value of 'prompt'")]
     assert len(told) == 1
-    assert "context='prompt' joins them" in told[0]
-    assert found.same_prompt == {"prompt": 999 - data["prompt"].nunique()}
+    assert "context='prompt' joins them" in told.iloc[0]
+    assert found.columns["repeats"].to_dict() == {"prompt": 999 - data["prompt"].nunique()}
 
 
 def test_what_the_advice_says_stops_the_warning(data):

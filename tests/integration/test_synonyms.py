@@ -30,7 +30,7 @@ def test_odd_column_names_are_written_in_quotes(small_arena, formula, shown):
     odd = small_arena.assign(**{"prompt.len": small_arena["length"], "my col": 1.0, "model.a": small_arena["model_a"]})
     assert shown in message(formula, odd)
     read = dr.check("winner ~ Q('prompt.len') | Q('model.a') + model_b", odd, pairs=dr.Pairs(min_labels=1))
-    assert read.n_contexts == 300
+    assert read.counts.loc["prompts", "number"] == 300
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_functions_of_other_programs_have_an_equivalent_and_no_guess(small_arena
 
 
 def test_numpy_is_known_wherever_the_formula_is_written(small_arena):
-    assert dr.check(LEAD.format("np.log(length + 1)"), small_arena, env={}).features == ("np.log(length + 1)",)
+    assert dr.check(LEAD.format("np.log(length + 1)"), small_arena, env={}).features.index == "np.log(length + 1)"
 
 
 @pytest.mark.parametrize("name", ["HC1", "HC2", "HC3", "nonrobust", "HAC"])
@@ -76,7 +76,12 @@ def test_values_in_place_of_a_column_are_refused_with_what_to_do(small_arena, ki
 
 
 def test_a_short_array_of_names_is_a_list_of_columns(small_arena):
-    assert dr.check(LEAD.format("1"), small_arena, context=np.array(["question_id", "category"])).n_contexts == 300
+    assert (
+        dr.check(LEAD.format("1"), small_arena, context=np.array(["question_id", "category"])).counts.loc[
+            "prompts", "number"
+        ]
+        == 300
+    )
 
 
 @pytest.mark.parametrize(("word", "own"), [("greater", "larger"), ("less", "smaller")])

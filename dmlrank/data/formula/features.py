@@ -340,6 +340,16 @@ class FeatureMap:
     numeric: tuple[tuple[int, NumericTerm], ...] = ()
     coded: IntArray | None = None
 
+    @property
+    def terms(self) -> dict[str, list[int]]:
+        """The columns of X by term, in their order; a numeric term has the name of its variable."""
+        columns = {term.variable: [*range(start, start + term.width)] for start, term in self.numeric}
+        if self.info is not None and self.coded is not None:
+            coded = iter(self.coded.tolist())
+            sizes = {name: place.stop - place.start for name, place in self.info.term_name_slices.items()}
+            columns |= {name: [next(coded) for _ in range(n)] for name, n in sizes.items() if n and name != "Intercept"}
+        return dict(sorted(columns.items(), key=lambda item: item[1]))
+
     def transform(self, table: pd.DataFrame) -> FloatArray:
         """Return X, (n, p), of further contexts, with the transforms of the fit."""
         require_columns(self.variables, list(table.columns), "newdata")

@@ -169,27 +169,6 @@ class Board:
         return min(d.n_contexts - d.n_unlabelled, *self.results.covariance.n_clusters, FEW_UNITS) < FEW_UNITS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Weighting:
-    """Scores of K models on M criteria, which a reader weights by sliders.
-
-    scores (M, K): Scores by criterion and model.
-    below, above (K, M, M): Squared distances of limits, for all weightings and models at once: w' (.) w is that of w.
-    digits: Decimals of scores.
-    sign: -1 where the lowest score is the best.
-    note: What the intervals hold for, in words.
-    """
-
-    criteria: tuple[str, ...]
-    models: tuple[str, ...]
-    scores: FloatArray
-    below: FloatArray
-    above: FloatArray
-    digits: int
-    sign: int
-    note: str
-
-
 def check_page_extra() -> None:
     """Raise where the library that fills templates is not installed."""
     try:
@@ -205,7 +184,6 @@ def write_page(
     overview: Sequence[Summary] = (),
     *,
     problems: Sequence[str] | None = None,
-    weighting: Weighting | None = None,
     side_by_side: str = "",
 ) -> str:
     """Write one HTML file with leaderboards and return its path, or its text where the path is None.
@@ -237,9 +215,6 @@ def write_page(
     policy = f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
     policy += "base-uri 'none'; form-action 'none'"
     data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
-    if weighting is not None:
-        arrays = {name: getattr(weighting, name).tolist() for name in ("scores", "below", "above")}
-        data["weighting"] = arrays | {"digits": weighting.digits, "sign": weighting.sign}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
@@ -258,7 +233,6 @@ def write_page(
         grid=_grid(boards, masthead) if side_by_side else None,
         paper=_PAPER,
         address=_ADDRESS,
-        weighting=weighting,
         problems=None if problems is None else [undirected(text) for text in problems],
         version=__version__,
     )

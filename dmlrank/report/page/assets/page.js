@@ -253,29 +253,6 @@ const tabs = (list) => {
   opened();
 };
 
-// --- weighting of criteria -------------------------------------------------------------------------------------------
-const weighting = (panel, { scores, below, above, digits, sign }) => {
-  const sliders = [...panel.querySelectorAll("input")], outputs = [...panel.querySelectorAll("output")];
-  const body = panel.querySelector("tbody"), rows = [...body.rows];
-  const update = () => {
-    const sum = sliders.reduce((total, slider) => total + Number(slider.value), 0);
-    const w = sliders.map((slider) => (sum ? Number(slider.value) / sum : 1 / sliders.length));
-    outputs.forEach((output, m) => { output.textContent = (100 * w[m]).toFixed(0) + " %"; });
-    const found = rows.map((row, j) => {
-      const score = w.reduce((total, share, m) => total + share * scores[m][j], 0);
-      const distance = (of) => Math.sqrt(Math.max(
-        w.reduce((total, a, m) => total + w.reduce((part, b, n) => part + a * b * of[j][m][n], 0), 0), 0));
-      row.cells[1].textContent = fixed(score, digits);
-      row.cells[2].textContent = fixed(score - distance(below), digits) + " to " + fixed(score + distance(above), digits);
-      return [sign * score, row];
-    });
-    body.append(...found.sort((a, b) => b[0] - a[0]).map((pair) => pair[1]));
-  };
-  sliders.forEach((slider) => slider.addEventListener("input", update));
-  panel.hidden = false;
-  update();
-};
-
 // --- start -----------------------------------------------------------------------------------------------------------
 document.querySelectorAll("table.sortable").forEach(sortable);
 for (const panel of document.querySelectorAll("[data-board]")) {
@@ -289,7 +266,6 @@ for (const panel of document.querySelectorAll("[data-board]")) {
   }));
   if (board.pairs) picker(panel, board);
 }
-if (page.weighting) weighting(document.querySelector(".weighting"), page.weighting);
 // What is folded on the screen is printed.
 addEventListener("beforeprint", () => document.querySelectorAll(".panel details").forEach((part) => { part.open = true; }));
 const list = document.querySelector(".tabs");
