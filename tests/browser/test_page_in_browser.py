@@ -56,14 +56,14 @@ def head(page, name):
 
 def test_the_table_sorts_by_mouse(open_page, arena_result):
     page = open_page(arena_result)
-    assert head(page, "Rank").get_attribute("aria-sort") == "ascending"
+    assert head(page, "log-odds").get_attribute("aria-sort") == "descending"
     best_first = names_in_order(page)
     head(page, "Votes").get_by_role("button").click()
     page.wait_for_timeout(50)
     votes = [as_number(text) for text in column(page, 7)]
     assert votes == sorted(votes, reverse=True)
     assert head(page, "Votes").get_attribute("aria-sort") == "descending"
-    assert head(page, "Rank").get_attribute("aria-sort") is None
+    assert head(page, "log-odds").get_attribute("aria-sort") is None
     head(page, "log-odds").get_by_role("button").click()
     page.wait_for_timeout(50)
     assert names_in_order(page) == best_first

@@ -306,6 +306,7 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
         "of_models": results.of_models,
+        "sorted": ("descending" if results.sign > 0 else "ascending") * results.of_models,
         "doubted": " ".join(doubt_note(results)),
         "warnings": [_said(without_code(text)) for text in fit_warnings(results)],
         "headline": _said(without_code(said + few)),
