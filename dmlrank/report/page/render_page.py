@@ -261,7 +261,7 @@ def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
     for e in (board.results for board in boards):
         # Names of other scores do not say what these are.
         rare = e.of_models and e.functional not in _PLAIN
-        parts += [score_words(e).partition(";")[0]] * rare
+        parts += [score_words(e).partition(";")[0].removesuffix(f", {e.scale.name}")] * rare
         period = " to ".join(dict.fromkeys(e.description.period))
         dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
     parts += [f"Source: {printable(masthead.source)}"] * bool(masthead.source)
