@@ -178,7 +178,7 @@ def _plan(functional: str, criterion: str = "A", **options: Any) -> Callable[[],
             "propensity": plan.propensity,
             "objective": np.array([plan.objective, plan.expected_cost]),
             "errors": plan.std_errors.to_numpy(),
-            "uniform": plan.uniform_std_errors.to_numpy(),
+            "uniform": np.sqrt(np.diag(plan.uniform_sigma) / len(plan.contexts)),
             "sample": plan.sample(rng=1).to_csv(),
             "summary": plan.summary().as_text(),
         }

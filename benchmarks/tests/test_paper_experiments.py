@@ -106,8 +106,8 @@ def test_both_plans_cost_the_budget_and_buy_the_same_labels(paper):
     plans = {kind: study.plan(kind, "bt", None) for kind in ("random", "true mu")}
     for plan in plans.values():
         assert plan.expected_cost == pytest.approx(400)
-    assert np.ptp(plans["random"].solution.propensity) < 1e-9
-    assert np.ptp(plans["true mu"].solution.propensity) > 0.05
+    assert np.ptp(plans["random"].propensities[:]) < 1e-9
+    assert np.ptp(plans["true mu"].propensities[:]) > 0.05
     assert plans["true mu"].objective < plans["random"].objective
     labels = []
     for plan in plans.values():

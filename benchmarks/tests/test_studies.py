@@ -22,3 +22,10 @@ def test_a_study_makes_the_tables_of_the_pages(name):
             # Some columns name the number of runs.
             found, expected = (re.sub(r"\d+ runs", "runs", " | ".join(names)) for names in (table, stored.iloc[0]))
             assert found == expected
+
+
+@pytest.mark.long
+def test_curves_costs_and_ratios_of_runs_hold_jointly():
+    rows = pd.DataFrame([row for seed in range(100) for row in runner.replication("runs", "few 4", seed)])
+    assert rows.groupby("quantity")["holds"].mean().between(0.89, 1).all()
+    assert rows["quantity"].nunique() == 4

@@ -136,7 +136,7 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
             raise OptionError("--tasks and --weights are both given, and both are weights of prompts; leave one out")
         options["weights"] = EqualTasks(given.tasks)
     own: dict[str, Any] = {}
-    known = [*OPTIONS, *(SCORE_OPTIONS if given.scores else ()), *LOG_KEYWORDS, *further]
+    known = [*OPTIONS, "pairs", *(SCORE_OPTIONS if given.scores else ()), *LOG_KEYWORDS, *further]
     for text in given.set or ():
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -148,6 +148,9 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
             raise OptionError(f"{name} was given twice; give it once")
         is_own = name in (*further, *LOG_KEYWORDS) or (given.scores and name in SCORE_OPTIONS)
         (own if is_own else options)[name] = _value_of(name, value)
+    inside = [name for name in options if name in OPTIONS and OPTIONS[name].group == "pairs"]
+    if "pairs" in options and inside:
+        raise OptionError(f"pairs={options['pairs']} and {listed(inside)} are both about pairs; leave one out")
     return options, own
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 import dmlrank as dr
@@ -18,12 +19,12 @@ import dmlrank as dr
 from .._utils.argument_checks import check_whole
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings, warn
-from .._utils.laws import normal_critical
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, require_columns, take_columns
+from ..data.frames import column_names, require_columns
+from ..data.pairs_from_scores import read_scores
 from ..exceptions import OptionError
-from ..functionals import of_scores
+from ..functionals import PassAtK, of_scores
 from ..options import DEFAULT_START
 from . import arguments as words
 from . import gate
@@ -191,7 +192,7 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.plan_options import Limits
+    from ..planning.plan_options import Limits, check_positive
     from ..report.statements import runs_or_prompts
 
     _check_outputs(given, "plan")
@@ -203,8 +204,8 @@ def _design(given: argparse.Namespace) -> Said:
         return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
         raise OptionError("a plan has a budget or a standard error; give one of --budget B and --set std_error=S")
-    if std_error is not None and not (isinstance(std_error, int | float) and std_error > 0):
-        raise OptionError(f"std_error={std_error!r} is no number above 0; give one, in the unit of the scores")
+    if std_error is not None:
+        check_positive(std_error, "std_error")
     if std_error is None and isinstance(costs, int | float) and 0 < given.budget < min(costs, 1):
         raise OptionError(
             f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
@@ -232,11 +233,9 @@ def _design(given: argparse.Namespace) -> Said:
     )
     if std_error is not None:
         try:
-            plan = plan.for_width(2 * float(normal_critical(0.025)) * std_error, 0.05, "none")
+            plan = plan.for_std_error(std_error)
         except OptionError as error:
-            gain = " ".join(runs_or_prompts(results.estimates))
-            text = f"{error} (with std_error={std_error:g} an interval of 95 % has this width). {gain}"
-            raise OptionError(text.strip()) from None
+            raise OptionError(f"{error}. {' '.join(runs_or_prompts(results.estimates))}".strip()) from None
     text = str(plan.summary(results.estimates.alpha))
     if results.estimates.are_means:
         text += f"\n{_how_to_fit(given, request, plan)}"
@@ -255,7 +254,7 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
     options = request.as_words("context", "run", "groups", "weights", "tasks")
     options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
     path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
-    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan.solution) else ""
+    thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan) else ""
     command = f"dmlrank fit {shlex.quote(request.formula)} RUNS{options} --propensity {path or 'plan.json'}{thin}"
     hint = "" if path else " (write the plan with --out plan.json)"
     return f"To fit the runs, when RUNS has {rows}: {command}{hint}"
@@ -401,45 +400,52 @@ def _gate(given: argparse.Namespace) -> Said:
     gate.check_gate(*question)
     _check_outputs(given, "comment")
     _check_shown(given)
-    request = None
+    request: Request | None = None
+    scores: DerivedPairs | None = None
     if given.formula is None and not given.scores and len(given.files) == 1 and is_stored(given.files[0]):
         words.refuse_fit_options(given)
         results = dr.read_json(given.files[0])
+        counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
     else:
         request = read_request(given)
         if "alpha" in request.options:
             raise OptionError("the confidence of a gate is that of its decision; give --level, and leave alpha out")
         request.options["alpha"] = round(1 - level, 12)
-        every = request.frame
-        results = _fitted(request, given, models=question[:2])
+        every, own = request.frame, request.options
+        if parse_formula(request.formula).of_scores and not own.keys() & {"missing", "propensity", "judge"}:
+            read = read_scores(request.formula, every, context=tuple(own.get("context", ())), run=own.get("run"))
+            scores = read if isinstance(read, DerivedPairs) else None
+        counts = {} if scores is None else dict(zip(scores.models, scores.n_missing.tolist(), strict=True))
+        # Lost runs are left out; prompts with fewer than k runs then have no pass@k.
+        needs_runs = isinstance(of_scores(own.get("functional")), PassAtK) and any(map(counts.get, question[:2]))
+        of_fit = replace(request, options={**own, "missing": "common"}) if needs_runs else request
+        results = _fitted(of_fit, given, models=question[:2])
+    lost = {model: counts[model] for model in question[:2] if counts.get(model)}
 
     def decide(results: dr.RankResults) -> Mapping[str, object]:
         results = _at_looks(results, given)
         return gate.decide_by_group(results, given.by, *question) if given.by else gate.decide(results, *question)
 
-    def with_lost_at(of_candidate: str, of_baseline: str) -> Mapping[str, object]:
-        """Return the decision where lost runs of the two models have the lowest or the highest score of the data."""
+    def with_lost_at(*ends: int) -> Mapping[str, object]:
+        """Return the decision where lost runs of the two models have the lowest (0) or the highest (1) score."""
+        from ..fit.direct_fits import bounds_of
+
         assert request is not None
-        parts, table = parse_formula(request.formula), take_columns(every, column_names(every))
-        ends = float(table[parts.outcome].min()), float(table[parts.outcome].max())
-        ends = request.options.get("bounds") or ((0.0, 1.0) if ends[0] >= 0 and ends[1] <= 1 else ends)
-        scores = dict(zip(("lowest", "highest"), ends, strict=True))
-        of_models = {question[0]: scores[of_candidate], question[1]: scores[of_baseline]}
-        columns = (parts.first, parts.outcome, request.options.get("run"))
-        filled = gate.with_lost_as(table, request.options.get("context", ()), columns, of_models)
+        assert scores is not None and scores.runs is not None  # noqa: PT018
+        bounds = request.options.get("bounds") or bounds_of(scores.runs.value)
+        value = dict(zip(question, (bounds[end] for end in ends), strict=False))
+        filled = scores.filled(np.array([value.get(name, np.nan) for name in scores.models]))
         with collected_warnings():
-            return decide(_fitted(replace(request, frame=filled), given, models=question[:2]))
+            return decide(_fitted(replace(request, frame=filled.of_models(results.models)), given))
 
     decision, how = decide(results), given.lost or "bounds"
-    lost = gate.lost_runs(results, question[:2]) if request is None or "missing" not in request.options else {}
     if lost and how == "lowest":
         if request is None:
             raise OptionError("a stored result has no runs to count with --lost lowest; give the formula and the file")
-        decision = with_lost_at("lowest", "lowest")
+        decision = with_lost_at(0, 0)
     elif lost and how == "bounds":
-        low_first = request is None or not request.options.get("lower_is_better")
-        worst, best = ("lowest", "highest") if low_first else ("highest", "lowest")
-        ends = () if request is None else (with_lost_at(worst, best), with_lost_at(best, worst))
+        worst = 0 if request is None or not request.options.get("lower_is_better") else 1
+        ends = () if request is None else (with_lost_at(worst, 1 - worst), with_lost_at(1 - worst, worst))
         decision = gate.with_lost_runs(decision, ends, lost)
     if lost and how != "bounds":
         counted = "are left out" if how == "left-out" else "count as the lowest score"

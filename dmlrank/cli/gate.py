@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from .._utils.argument_checks import check_alpha, place_of
+from .._utils.argument_checks import place_of
 from ..exceptions import OptionError
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 
@@ -33,7 +33,6 @@ def check_gate(candidate: str, baseline: str, margin: float, level: float) -> No
         raise OptionError(f"--margin is {margin:g}; give a number of at least 0, in the unit of the scores")
     if not 0.5 <= level < 1:
         raise OptionError(f"--level is {level:g}; give a number from 0.5 to below 1, such as 0.95")
-    check_alpha(1 - level)
 
 
 def _check_margin(e: Estimates, margin: float) -> None:
@@ -45,12 +44,6 @@ def _check_margin(e: Estimates, margin: float) -> None:
             f"--margin is {margin:g}, but the scores lie between {low:g} and {high:g}, so that every candidate would "
             f"pass; give a smaller number in the unit of the scores{smaller}"
         )
-
-
-def lost_runs(results: RankResults, models: Sequence[str]) -> dict[str, int]:
-    """Return the number of lost runs of each of two models that lost some; empty where gaps have another reason."""
-    counts = dict(zip(results.models, results.estimates.description.runs_lost, strict=False))
-    return {model: counts[model] for model in models if counts.get(model)}
 
 
 def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
@@ -67,34 +60,6 @@ def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
     )
 
 
-def with_lost_as(
-    table: pd.DataFrame, prompt: Sequence[str], columns: tuple[str, str, str | None], scores: Mapping[str, float]
-) -> pd.DataFrame:
-    """Return the runs of some models with a score for each lost run of a model; ``columns``: model, score and run.
-
-    A run is lost where its row has no score, or where a model has fewer rows on a prompt than another model has there
-    and than it has on other prompts.
-    """
-    model, score, run = columns
-    names = table[model].astype(str).str.strip().where(table[model].notna())
-    is_own = names.isin([*scores])
-    filled = table[score].where(table[score].notna(), names.map(dict(scores)))
-    parts = [table.assign(**{score: table[score].where(~is_own, filled)})]
-    first_rows = table.drop_duplicates([*prompt]).set_index([*prompt], drop=False)
-    # What another model has on a prompt is missed there, also where both of the compared models lost it.
-    counts = table.groupby([table[name] for name in prompt] + [names], sort=False).size().unstack(fill_value=0)
-    counts = counts.reindex(first_rows.index, fill_value=0)
-    by_prompt = counts.max(axis=1)
-    for name, value in scores.items():
-        n_further = (np.minimum(by_prompt, counts[name].max()) - counts[name]).to_numpy()
-        rows = first_rows.iloc[np.repeat(np.arange(len(n_further)), n_further)]
-        further = {model: table[model][names == name].iloc[0], score: value}
-        lost = {} if run is None else {run: [f"lost {number}" for number in range(len(rows))]}
-        parts.append(rows.assign(**further, **lost))
-    joined = pd.concat(parts, ignore_index=True)
-    return joined if run is None else joined.astype({run: str})
-
-
 def with_lost_runs(
     decision: Mapping[str, object], bounds: Sequence[Mapping[str, object]], lost: Mapping[str, int]
 ) -> Mapping[str, object]:
@@ -104,22 +69,23 @@ def with_lost_runs(
     the other way round; empty where the runs are not known.
     """
     said = f"lost runs: {' and '.join(f'{n:,} of {model}' for model, n in lost.items())}"
-    short = [str(each["text"]).partition("; ")[0] for each in (decision, *bounds)]
-    found = "not decided"
-    worst, best = bounds or (None, None)
-    holding = worst if worst and worst["decision"] == "pass" else best if best and best["decision"] == "worse" else None
-    if holding is not None:
-        found = str(holding["decision"])
-        same = decision if decision["decision"] == found else holding
-        text = f"{same['text']}; {said}; the decision holds whatever they count"
+    short = [str(each["text"]).splitlines()[0].partition("; ")[0] for each in (decision, *bounds)]
+    same, found = decision, "not decided"
+    holding = [each for each, found in zip(bounds, ("pass", "worse"), strict=False) if each["decision"] == found]
+    if holding:
+        same = decision if decision["decision"] == holding[0]["decision"] else holding[0]
+        found = str(same["decision"])
+        text = f"{str(same['text']).splitlines()[0]}; {said}; the decision holds whatever they count"
     elif bounds:
-        text = f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, {short[1]}; at their "
-        text += f"best, {short[2]}; say with --lost what they count"
+        text = f"not decided: {said}; left out, {short[0]}; at their worst for the candidate, "
+        text += f"{short[1]}; at their best, {short[2]}; say with --lost what they count"
     else:
-        text = f"not decided: {said}, and the decision may depend on what they count; left out, {short[0]}; a stored "
-        text += "result has no runs to count: give the formula and the file, or --lost left-out"
-    more = {"lost_runs": lost, "lost_runs_at_worst": worst, "lost_runs_at_best": best}
-    return {**decision, "decision": found, "text": text, **more}
+        text = f"not decided: {said}, and the decision may depend on what they count; left out, "
+        text += f"{short[0]}; a stored result has no runs to count: give the formula and the file, or --lost left-out"
+    of_bounds = dict(zip(("lost_runs_at_worst", "lost_runs_at_best"), bounds or (None, None), strict=True))
+    # Below the line are those of the groups, if any.
+    text = "\n".join([text, *str(same["text"]).splitlines()[1:]])
+    return {**decision, "decision": found, "text": text, "lost_runs": lost, **of_bounds}
 
 
 def decide_by_group(
@@ -188,25 +154,17 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
             # What one unseen unit adds to the variance is the square of its size over the number of units.
             if (fewest := fewest_units(margin, alpha, n_units * float(np.sqrt(std_error**2 - plain**2)))) > n_units:
                 text += f"; this margin needs {fewest:,} {unit}, even if none of them is lost ({n_units:,.0f} so far)"
-    figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
     unit = "" if e.functional == "mean" else f"; scores are {functional_unit(e)}"
     of_all = f"all {len(e.models)} models: " if len(e.models) > 2 else ""
     gaps = "".join(f"; {of_all}{sentence.rstrip('.')}" for sentence in scores_there(e))
-    return figures | {"decision": decision, "text": f"{decision}: {text}{unit}{gaps}"}
+    figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse, "decision": decision}
+    return figures | {"text": f"{decision}: {text}{unit}{gaps}"}
 
 
 def comment_on(results: RankResults, decision: Mapping[str, object], models: Sequence[str]) -> Summary:
     """Return what a pull request is told: the decision, both scores, what was counted, and the warnings of the fit."""
-    from ..report.statements import functional_unit
-    from ..tables.summary_table import Summary
-
-    e, ends = results.estimates, results.conf_int()
-    digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-    numbers = np.column_stack([e.estimate, ends["lower"], ends["upper"]])[[place_of(e.models, name) for name in models]]
-    texts = [[fixed_text(float(number), digits) for number in row] for row in numbers]
-    rows = [(name, row[0], f"{row[1]} to {row[2]}") for name, row in zip(models, texts, strict=True)]
-    said = str(decision["text"]).splitlines()
+    e = results.estimates
     counted = f"{e.description.n_votes:,} {e.counts}s on {e.description.n_contexts:,} prompts were counted."
-    heads = ((functional_unit(e), 1), (f"{100 * (1 - e.alpha):.4g} % joint interval", 1))
-    notes = (*said, counted, *(f"Warning: {warning}" for warning in e.diagnostics.warnings))
-    return Summary(f"Gate: {decision['decision']}", (), heads, tuple(rows), notes, row_head="model")
+    warnings = (f"Warning: {warning}" for warning in e.diagnostics.warnings)
+    notes = (*str(decision["text"]).splitlines(), counted, *warnings)
+    return replace(results.summary(slim=True, models=models), title=f"Gate: {decision['decision']}", notes=notes)

@@ -123,8 +123,10 @@ def write_json(path: str, content: Mapping[str, object]) -> None:
 
 
 def rows_of_models(view: RankResults, pareto: Pareto | None) -> pd.DataFrame:
-    """Return a row per model: estimate, interval and test, rank and rank set where there are intervals, and costs."""
-    table = view.tidy().rename(columns={"term": "model"})
+    """Return a row per model: estimate, interval and test, what it is, rank set where there are intervals, costs."""
+    from ..report.statements import functional_unit
+
+    table = view.tidy().rename(columns={"term": "model"}).assign(functional=functional_unit(view.estimates))
     if view.estimates.has_intervals:
         sets = {"lower": "rank_low", "upper": "rank_high"}
         table = table.join(view.ranks().result_frame.rename(columns=sets), on="model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,14 +81,14 @@ class Runs:
         """Number of expected runs without a score, (n, K)."""
         return self.expected - self.table().n_runs
 
-    def filled(self, value: float) -> Runs:
-        """Return the runs with this score for every missing one; a record that nothing was run on stays as it is."""
+    def filled(self, value: float | FloatArray) -> Runs:
+        """Return the runs with this score, or one for each item, (K,), for every missing one; NaN leaves it missing."""
         n_further = self.n_missing
         record, item = (np.repeat(place, n_further.ravel()) for place in map(np.ravel, np.indices(self.shape)))
         return Runs.of(
             np.concatenate([self.record, record]),
             np.concatenate([self.item, item]),
-            np.concatenate([self.value, np.full(len(record), value)]),
+            np.concatenate([self.value, np.broadcast_to(value, self.shape[1])[item]]),
             self.shape,
         )
 
@@ -254,8 +255,13 @@ class DerivedPairs:
         kept = np.flatnonzero((self.n_numbers >= fewest) | (fewest == 1))
         if len(kept) == len(self.models):
             return self
+        return self.of_models([self.models[j] for j in kept])
+
+    def of_models(self, models: Sequence[str]) -> DerivedPairs:
+        """Return the same records with only some of the models."""
+        kept = np.array([self.models.index(name) for name in models])
         runs = None if self.runs is None else self.runs.of_items(kept)
-        return replace(self, models=tuple(self.models[j] for j in kept), values=self.values[:, kept], runs=runs)
+        return replace(self, models=tuple(models), values=self.values[:, kept], runs=runs)
 
     @property
     def n_missing(self) -> IntArray:
@@ -314,8 +320,8 @@ class DerivedPairs:
         others = f" and {len(worst) - _GAPS_NAMED} more" if len(worst) > _GAPS_NAMED else ""
         return f"{', '.join(named[: min(_GAPS_NAMED, len(worst))])}{others}, but {named[-1]}"
 
-    def filled(self, value: float) -> DerivedPairs:
-        """Return the same records with a number in place of every missing one."""
+    def filled(self, value: float | FloatArray) -> DerivedPairs:
+        """Return the same records with a number, or one for each model, (K,), in place of every missing one."""
         if self.runs is None:
             return replace(self, values=np.where(np.isnan(self.values), value, self.values))
         runs = self.runs.filled(value)

@@ -260,14 +260,16 @@ def _votes_of_counts(formula: Formula, data: object) -> object:
     return votes.assign(**{name: (column == place).astype(np.int8) for place, name in enumerate(names)})
 
 
-def further_scores(source: DerivedPairs, column: str) -> FloatArray:
-    """Return another column of a table of runs, such as a cost, averaged over runs, (records, K); NaN for none."""
+def further_runs(source: DerivedPairs, column: str) -> Runs:
+    """Return another column of a table of runs, such as a cost, also of runs without a score."""
     rows, run = source.rows, source.run
     assert rows is not None
     require_columns([column], list(rows.columns), "the arguments")
     values = _numbers(rows[column], column, "value")
     _check_size(values, column)
-    return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
+    found = _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).runs
+    assert found is not None
+    return found
 
 
 def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:

@@ -616,29 +616,22 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
         raise DataError("there is one prompt only; a standard error needs at least two")
 
 
-def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the part of the variance of contrasts of scores that comes from runs, and the variance of one run, (P,).
+def variance_from_runs(state: FitState, contrasts: FloatArray) -> FloatArray:
+    """Return the part of the variance of contrasts of scores, (P, K), that comes from runs, (P,).
 
-    The variance of a single run, the second result, is that of the contrast on a prompt with one run of each model,
-    averaged over prompts. Where a model has one run on a prompt, its mean variance on other prompts stands in; NaN
-    where it has no second run on any prompt.
-
-    Shapes: contrasts (P, K).
+    Where a model has one run on a prompt, its mean variance between runs on other prompts stands in; NaN where it has
+    no second run on any prompt. No score may be missing.
     """
     scores = state.data.scores
     assert scores is not None
-    if np.isnan(scores.mean).any():
-        raise MissingDataError("runs(): scores are missing; the part of runs is known for complete tables only")
     weight, is_known = state.influence.weight, np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
     mean = np.full(known.shape[1], np.nan)
     np.divide(known.sum(axis=0), is_known.sum(axis=0), out=mean, where=is_known.any(axis=0))
     variance = np.where(is_known, known, mean)
     of_means = np.square(weight) @ (variance / scores.n_runs) / len(weight) ** 2
-    of_one_run = np.square(weight) @ variance / len(weight)
     # A model that a contrast leaves out must not make it NaN.
-    totals = [np.where(contrasts != 0, np.square(contrasts) * part, 0.0).sum(axis=1) for part in (of_means, of_one_run)]
-    return totals[0], totals[1]
+    return np.asarray(np.where(contrasts != 0, np.square(contrasts) * of_means, 0.0).sum(axis=1))
 
 
 def gain_of_runs(state: FitState) -> float | None:
@@ -651,5 +644,5 @@ def gain_of_runs(state: FitState) -> float | None:
     contrast = np.zeros((1, state.data.n_items))
     contrast[0, leading] = (1.0, -1.0)[: len(leading)]
     total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
-    of_runs = float(variance_from_runs(state, contrast)[0][0])
+    of_runs = float(variance_from_runs(state, contrast)[0])
     return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 and np.isfinite(of_runs) else None

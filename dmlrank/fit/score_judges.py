@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 from .._utils.argument_checks import is_frame
 from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
-from ..data.pairs_from_scores import further_scores
+from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.influence import Influence
 from ..estimation.predicted_scores import (
@@ -64,7 +64,7 @@ def read_judges(data: PreferenceData, source: DerivedPairs, names: Any) -> Judge
             "no answer is graded: scores of a judge alone say what the judge prefers (judge column as the outcome, "
             f"'{names[0]} ~ 1 | {source.model}')"
         )
-    judges = np.stack([further_scores(source, name)[rows] for name in names], axis=2)
+    judges = np.stack([further_runs(source, name).table().mean[rows] for name in names], axis=2)
     is_answer = (source.runs.n_lost[rows] > 0) | graded
     for number, name in enumerate(names):
         judge = judges[:, :, number]

@@ -128,7 +128,7 @@ def multiple_needed(difference: float, std_error: float, critical: float, power:
     return (smallest_gap(std_error, critical, power) / abs(difference)) ** 2 if difference else np.inf
 
 
-def leads_needed(leads: FloatArray, factor: FloatArray, critical: float, seed: int) -> FloatArray:
+def leads_needed(leads: FloatArray, factor: FloatArray, critical: float) -> FloatArray:
     """Draw the multiple of true leads at which all J estimates exceed ``critical`` standard errors at once, (draws,).
 
     The share of draws up to 1 is the power to find all leads at once, and a quantile is the multiple that has a power.
@@ -136,9 +136,28 @@ def leads_needed(leads: FloatArray, factor: FloatArray, critical: float, seed: i
     Shapes: leads (J,), all positive; factor (J, r), whose product with its transpose is the covariance of the leads.
     """
     n_draws = int(np.clip(_LEADS_DRAWN // factor.shape[1], _FEWEST_DRAWS, 20 * _FEWEST_DRAWS))
-    noise = np.random.default_rng(seed).standard_normal((n_draws, factor.shape[1])) @ factor.T
+    noise = np.random.default_rng(0).standard_normal((n_draws, factor.shape[1])) @ factor.T
     limits = critical * np.sqrt(np.square(factor).sum(axis=1))
     return np.asarray(((limits - noise) / leads).max(axis=1))
+
+
+def multiple_for_all(
+    leads: FloatArray, rows: FloatArray, covariance: Covariance, critical: float, power: float
+) -> float:
+    """Return the multiple of the data with which tests find J true leads all at once with a power; infinite for none.
+
+    Sizes before there are data, fits and plans all ask here. Shapes: leads (J,), rows (J, d), the combinations of
+    estimates that lead.
+    """
+    error = np.sqrt(np.maximum(((rows @ covariance.matrix) * rows).sum(axis=1), 0.0))
+    if not ((leads > 0) & (error > 0)).all():
+        return np.inf
+    if len(leads) == 1:
+        return multiple_needed(float(leads[0]), float(error[0]), critical, power)
+    # Beside the differences that need most data, the others need next to nothing.
+    hardest = np.argsort(-error / leads, kind="stable")[:_HARDEST]
+    factor = covariance.of_combinations(rows[hardest]).factor
+    return float(np.quantile(leads_needed(leads[hardest], factor, critical), power) ** 2)
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
@@ -241,17 +260,12 @@ class FirstPlace:
         """
         is_open = self.p > self.alpha if leads is None else np.ones(len(self.p), dtype=bool)
         short = np.flatnonzero(is_open & (True if over is None else over))
-        lead, error = (self.difference if leads is None else leads)[short], self.std_error[short]
-        if not len(short) or not ((lead > 0) & (error > 0)).all():
-            return np.inf if len(short) else 0.0
-        if len(short) == 1:
-            return multiple_needed(float(lead[0]), float(error[0]), self.critical, power)
-        # Beside the differences that need most data, the others need next to nothing.
-        hardest = np.argsort(-error / lead, kind="stable")[:_HARDEST]
-        matrix = np.zeros((len(hardest), len(self.others) + 1))
-        matrix[:, self.leader], matrix[range(len(hardest)), self.others[short[hardest]]] = 1.0, -1.0
-        factor = self.covariance.of_combinations(matrix).factor
-        return float(np.quantile(leads_needed(lead[hardest], factor, self.critical, 0), power) ** 2)
+        if not len(short):
+            return 0.0
+        rows = np.zeros((len(short), len(self.others) + 1))
+        rows[:, self.leader], rows[range(len(short)), self.others[short]] = 1.0, -1.0
+        lead = (self.difference if leads is None else leads)[short]
+        return multiple_for_all(lead, rows, self.covariance, self.critical, power)
 
 
 def first_place(

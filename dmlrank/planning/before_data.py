@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from .._utils.argument_checks import check_alpha, check_whole, number_in
 from .._utils.declared_types import checked
+from .._utils.laws import normal_critical
 from ..exceptions import OptionError
-from ..inference.ranks import multiple_needed, smallest_gap
+from ..inference.covariance import Covariance
+from ..inference.ranks import multiple_for_all
 from .plan_options import check_positive
-
-_RUNS = (1, 2, 4, 8)
 
 
 @checked
@@ -45,7 +44,8 @@ def sample_size(
     ties : float
         Share of votes that are ties.
     models : int
-        Number of models; tests of all their pairs hold at once, by Bonferroni's inequality.
+        Number of models, of which the first leads each of the others by the difference: the test of first place, as in
+        :meth:`RankResults.sample_size`, finds all of these leads at once.
     alpha, power : float
         Probability of a wrong claim, and of finding the difference.
 
@@ -80,17 +80,19 @@ def sample_size(
     runs, variance = np.ones(1), np.array([1.0 - ties])
     if rate is not None:
         number_in("rate", rate, lambda x: 0 < x < 1, inside)
-        runs = np.array(_RUNS, dtype=float)
-        variance = 2 * rate * (1 - rate) * (repeat + (1 - repeat) / runs - shared)
-    critical = float(norm.isf(level / (models * (models - 1))))
-    error = np.sqrt(np.maximum(variance, 0.0))
+        runs = np.array([1.0, 2.0, 4.0, 8.0])
+        variance = np.maximum(2 * rate * (1 - rate) * (repeat + (1 - repeat) / runs - shared), 1e-12)
+    # Of a unit lead over each of the others, whose variances and covariances are those of independent models.
+    rows, leads = np.eye(models)[0] - np.eye(models)[1:], np.ones(models - 1)
+    critical = float(normal_critical(level / 2))
+    of_one = np.array(
+        [multiple_for_all(leads, rows, Covariance(v / 2 * np.eye(models), rows.T), critical, power) for v in variance]
+    )
     if difference is None:
-        assert prompts is not None
         check_whole("prompts", prompts, 2)
-        shown = [smallest_gap(each / np.sqrt(prompts), critical, power) for each in error]
-        wanted = [prompts] * len(runs)
+        wanted = np.full(len(runs), prompts)
+        shown = np.sqrt(of_one / wanted)
     else:
-        shown = [check_positive(difference, "difference")] * len(runs)
-        wanted = [int(np.ceil(multiple_needed(shown[0], each, critical, power))) for each in error]
-    index = pd.Index(runs.astype(int), name="runs")
-    return pd.DataFrame({"prompts": wanted, "difference": shown}, index=index)
+        shown = np.full(len(runs), check_positive(difference, "difference"))
+        wanted = np.ceil(of_one / shown**2).astype(int)
+    return pd.DataFrame({"prompts": wanted, "difference": shown}, index=pd.Index(runs.astype(int), name="runs"))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import HypothesisError, OptionError, UnknownModelError, check_choice, listed, nearest
-from ..inference.covariance import free_basis
+from ..exceptions import HypothesisError, OptionError, check_choice
+from ..inference.covariance import Covariance, free_basis
 from ..report.statements import some_of
 
 # Coefficients of combinations of scores, (J, K), and their names.
@@ -85,9 +85,11 @@ class Top:
                     f"Top(1) asks who is first, and this is decided: {models[best[0]]} is above every other model "
                     f"(test of first place); plan for the differences of more models, such as Top(2), or for all scores"
                 )
-            return _differences([(int(best[0]), int(k)) for k in others], models)
-        boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
-        return _differences([*combinations(np.sort(best), 2), *boundary], models)
+            pairs = [(best[0], k) for k in others]
+        else:
+            boundary = [] if above is None else [(j, k) for k in others for j in best if not above[j, k]]
+            pairs = [*combinations(np.sort(best), 2), *boundary]
+        return _read([(models[j], models[k]) for j, k in pairs], models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,7 @@ class Against:
         labels : tuple of str
             Names of the differences, such as ``"a - b"``.
         """
-        if self.model not in models:
-            raise UnknownModelError(
-                f"unknown model {self.model!r}; the models are {listed(models)}{nearest(self.model, models)}"
-            )
-        item = models.index(self.model)
-        return _differences([(item, k) for k in range(len(models)) if k != item], models)
+        return _read([(self.model, name) for name in models if name != self.model], models)
 
 
 ContrastsLike: TypeAlias = HypothesisLike | Top | Against | None
@@ -150,6 +147,7 @@ class Goal:
     earlier (K, K): Covariance of the fit's scores, times the number of contexts of the plan, where the labels of
         the fit are used together with those of the plan. For a round of scores of its own only the summary uses it.
     share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
+    fit: Covariance of the fit's scores, whose clusters say how precise standard errors are; None without a fit.
     dependence (K, K): The part of ``earlier`` that comes from the dependence of labels in a cluster.
     counts (K, K): Labels of each pair so far, where pairs are weighted by the counts of all labels, and a fit of all
         labels joins them with those of the plan pair by pair; None: weights stay as they are.
@@ -167,6 +165,7 @@ class Goal:
     above: NDArray[np.bool_] | None = None
     earlier: FloatArray | None = None
     share: float | None = None
+    fit: Covariance | None = None
     dependence: FloatArray = field(default_factory=lambda: np.zeros(()))
     counts: FloatArray | None = None
     candidate: str = ""
@@ -191,8 +190,7 @@ class Goal:
             return np.empty((0, len(models))), ()
         if isinstance(self.contrasts, Top | Against):
             return self.contrasts.rows(models, self.sign * scores, self.above)
-        hypothesis = read_hypothesis(self.contrasts, models)
-        return hypothesis.matrix, tuple(hypothesis.labels)
+        return _read(self.contrasts, models)
 
 
 def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray:
@@ -252,7 +250,7 @@ def _best_and_open(count: int, scores: FloatArray, above: NDArray[np.bool_] | No
     return best, others[:0] if above is None else others[above[:, others].sum(axis=0) < count]
 
 
-def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the coefficients of the differences first - second, (J, K), and their names."""
-    rows = np.eye(len(models))[[j for j, _ in pairs]] - np.eye(len(models))[[k for _, k in pairs]]
-    return rows, tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
+def _read(contrasts: HypothesisLike, models: list[str]) -> Targets:
+    """Return the coefficients of contrasts, (J, K), and their names."""
+    hypothesis = read_hypothesis(contrasts, models)
+    return hypothesis.matrix, tuple(hypothesis.labels)

@@ -22,10 +22,9 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .build import build
 from .criteria import ContrastsLike, Goal
 from .from_fit import design_table
-from .plan import Plan
+from .plan import Plan, plan_for
 from .plan_options import (
     Limits,
     mu_array,
@@ -164,7 +163,7 @@ def design(
     >>> ties = dr.datasets.Ties()
     >>> x = ties.features(500, rng=0)
     >>> plan = dr.design(ties.mu(x), "bt", budget=600, models=ties.models)
-    >>> round(plan.expected_cost), bool((plan.std_errors < plan.uniform_std_errors).all())
+    >>> round(plan.expected_cost), plan.objective < plan.uniform_objective
     (600, True)
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
@@ -224,4 +223,4 @@ def design(
         columns=("model_a", "model_b"),
     )
     with one_thread(), computing_with(n_jobs, progress):
-        return build(problem, goal, limits)
+        return plan_for(problem, goal, limits)

@@ -19,6 +19,7 @@ from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns, take_columns
+from ..data.graph import Graph
 from ..data.pairs_from_scores import read_scores
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
@@ -31,17 +32,16 @@ from ..fit.estimators import MEANS, options_for
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.method import run
 from ..fit.state import FitState, Source
-from ..functionals import BradleyTerry
+from ..functionals import BradleyTerry, Functional
 from ..functionals.linear_scores import Linearised
 from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
-from ..report.statements import AS_MET, counted
+from ..report.statements import AS_MET, counted, some_of
 from .allocation import Computed, Rows
-from .build import build
-from .criteria import ContrastsLike, Goal, Top
-from .plan import Plan
+from .criteria import Against, ContrastsLike, Goal, Top
+from .plan import Plan, plan_for
 from .plan_options import Limits, rows_of_samples, vote_problem
 from .problem import Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
@@ -59,6 +59,16 @@ _IDENTIFIER = re.compile(
 )
 # Smallest propensity of a plan of grades, as a share of the mean, and the least gain for which it prefers prompts.
 _LEAST_GRADED, _LEAST_GAIN = 0.25, 0.05
+_OF_ARENA = (
+    "Votes count as in an arena, and the plan is for the leader against its rivals; contrasts= asks for other "
+    "differences, or for all scores (a list of the models)."
+)
+_UNMET = (
+    "No votes are on {pairs}: labels of a pair without votes are planned with the learner's prediction from votes on "
+    "other pairs, which no vote has checked; plan again after the first of them."
+)
+# Weight of such a pair, as a share of that of a vote.
+_NEXT_TO_NOTHING = 1e-6
 # Held during predictions of a learner that must not run in several threads at once.
 _ONE_AT_A_TIME = Lock()
 
@@ -71,12 +81,6 @@ Prompts: TypeAlias = tuple[Tables, IntArray, pd.DataFrame]
 def design_table(table: pd.DataFrame, goal: Goal, limits: Limits, prompts: str, candidate: str | None) -> Plan:
     """Return the plan of runs from the scores of earlier models, a row per prompt and a column per model."""
     prompt = "prompt" if table.index.name is None else str(table.index.name)
-    wrong = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "biuf"]
-    if wrong:
-        raise DataError(
-            f"the columns {listed(wrong, 5)} of the table do not hold numbers; make a column for each model and a row "
-            f"for each prompt, such as with frame.pivot(index=prompt, columns=model, values=score)"
-        )
     n_missing = int(table.isna().to_numpy().sum())
     if n_missing:
         raise DataError(
@@ -99,16 +103,19 @@ def design_fit(
     newdata: object,
     goal: Goal,
     limits: Limits,
-    from_scratch: bool = False,
-    *,
-    candidate: str | None = None,
+    from_scratch: bool,
+    candidate: str | None,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
+    is_arena = goal.contrasts is None and goal.criterion == "A" and _is_arena(steps)
+    contrasts: ContrastsLike = Top(1) if is_arena else goal.contrasts
     goal = replace(
         goal,
+        contrasts=contrasts,
         estimate=estimates.estimate,
         sign=estimates.sign,
-        above=_above(estimates, goal.contrasts, from_scratch),
+        above=_above(estimates, contrasts, from_scratch),
+        fit=estimates.covariance,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
     )
@@ -120,7 +127,7 @@ def design_fit(
                 "prompts, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
-        return build(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
+        return plan_for(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
@@ -132,7 +139,11 @@ def design_fit(
             f"{estimates.diagnostics.pairs_extrapolated:,} pairs were never compared: the plan depends on extrapolated "
             f"probabilities, and its predicted standard errors do not take account of the fit's labels"
         )
-    problem = _problem_of_fit(steps, estimates.scale.factor, newdata, limits)
+    leader = int(np.argmax(estimates.merit))
+    if is_arena and goal.above is not None and goal.above[leader].sum() == len(estimates.models) - 1:
+        goal = replace(goal, contrasts=Against(estimates.models[leader]))
+    functional, unmet = _with_pairs_asked(steps, goal, estimates)
+    problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
         # A constant that the fit adds to its scores, such as 1000 Elo points, is not added to the means of F(mu).
         goal = replace(goal, plugin=estimates.plugin - estimates.scale.shift)
@@ -144,19 +155,18 @@ def design_fit(
             share=None if newdata is None else n / (n + steps.data.n_contexts),
             dependence=dependence_in_clusters(estimates, steps) * n,
         )
-    counts = None
-    by_counts = steps.setup.weighting == "counts"
-    present = problem.functional.edge_weights
+    counts, present, by_counts = None, steps.setup.functional.edge_weights, steps.setup.weighting == "counts"
     if by_counts and isinstance(problem.functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if goal.earlier is None else present
         # Where a pair has a label for every prompt, no propensity says what further labels add.
         smallest = limits.smallest_propensity(problem, limits.budget)
         counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
-    doubts = list(_doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None))
+    doubts = [_OF_ARENA] * is_arena + [_UNMET.format(pairs=some_of(unmet))] * bool(unmet)
+    doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None)
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
-    return build(problem, goal, limits)
+    return plan_for(problem, goal, limits)
 
 
 def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
@@ -168,17 +178,45 @@ def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
         mu=np.sqrt(np.square(problem.mu).mean(axis=0)) * np.ones_like(problem.mu),
         single_run=problem.single_run.mean(axis=0) * np.ones_like(problem.mu),
     )
-    gain = 1 - np.sqrt(build(problem, goal, limits).objective / build(at_random, goal, limits).objective)
-    pays = gain >= _LEAST_GAIN
-    remark = (
-        f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
-        if pays
-        else "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
-    )
-    return build(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
+    gain = 1 - np.sqrt(plan_for(problem, goal, limits).objective / plan_for(at_random, goal, limits).objective)
+    if pays := gain >= _LEAST_GAIN:
+        remark = f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
+    else:
+        remark = "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
+    return plan_for(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
 
 
-def _problem_of_fit(steps: FitState, unit: float, newdata: object, limits: Limits) -> VoteProblem:
+def _is_arena(steps: FitState) -> bool:
+    """Return whether the fit has the options of ``pairs="arena"``."""
+    pairs, functional = steps.options.pairs, steps.setup.functional
+    has_options = pairs.edge_weights == "counts" and pairs.min_labels == 1 and not steps.data.ordered
+    is_bt = isinstance(functional, BradleyTerry) and steps.estimator.has_first_stages and steps.first.mean is None
+    return has_options and is_bt
+
+
+def _with_pairs_asked(steps: FitState, goal: Goal, estimates: Estimates) -> tuple[Functional, list[str]]:
+    """Return the functional with the pairs of contrasts that have no votes, and these pairs.
+
+    Such a pair may get labels where pairs are weighted by counts; elsewhere it would change what the scores are.
+    """
+    functional, names = steps.setup.functional, list(estimates.models)
+    if steps.setup.weighting != "counts" or not isinstance(functional, BradleyTerry) or functional.edge_weights is None:
+        return functional, []
+    rows, _ = goal.targets(names, estimates.estimate)
+    pairs = [np.flatnonzero(row) for row in rows if (row != 0).sum() == 2 and row.sum() == 0]
+    edges, weights = steps.setup.graph.edges.copy(), functional.edge_weights.copy()
+    unmet = [(int(j), int(k)) for j, k in pairs if not weights[j, k] > 0]
+    for j, k in unmet:
+        edges[j, k] = edges[k, j] = True
+        weights[j, k] = weights[k, j] = _NEXT_TO_NOTHING
+    if unmet:
+        functional = BradleyTerry(functional.weights, Graph(edges), weights, functional.apart)
+    return functional, [f"{names[j]} and {names[k]}" for j, k in unmet]
+
+
+def _problem_of_fit(
+    steps: FitState, functional: Functional, unit: float, newdata: object, limits: Limits
+) -> VoteProblem:
     """Return the problem of the labels of the prompts of a fit, or of new ones."""
     data, weights = steps.data, steps.units.context_weight
     if newdata is not None and weights is not None:
@@ -190,7 +228,7 @@ def _problem_of_fit(steps: FitState, unit: float, newdata: object, limits: Limit
         for part in row_slices(len(tables), int(np.prod(tables.shape[1:])), _CHUNK_NUMBERS):
             stored[part] = tables[part]
         tables = stored
-    functional, formula = steps.setup.functional, parse_formula(steps.source.formula)
+    formula = parse_formula(steps.source.formula)
     if steps.first.mean is not None:
         functional = steps.first.mean.score if newdata is None else _linearised_at(steps, tables, row)
     return vote_problem(
@@ -227,22 +265,20 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
     is_bt = isinstance(steps.setup.functional, BradleyTerry) and steps.first.mean is None
     n_doubts = len(estimates.diagnostics.doubts)
     if n_doubts and estimates.has_intervals:
-        say = "says" if n_doubts == 1 else "say"
         yield (
-            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit {say} why), "
-            f"and what this plan predicts may not hold either."
+            f"The fit's intervals may not hold for these data ({counted(n_doubts, 'warning')} of the fit), and what "
+            f"this plan predicts may not hold either."
         )
     n = steps.data.n_contexts
     if has_votes and n <= FEW_CLUSTERS and steps.options.prompts == "random":
         yield (
-            f"The plan is for further labels on the same {n} prompts. Scores from so few prompts say little about "
-            f"others, and further labels of the same prompts hardly change that: prefer new prompts (newdata=)."
+            f"The plan is for further labels on the same {n} prompts, which say little about others; prefer new ones "
+            f"(newdata=)."
         )
     if has_votes:
         yield (
             "The prompts have votes already, and labels of the same prompt are taken as independent given its "
-            "features: where prompts favour models in ways that features do not tell, standard errors will be larger "
-            "than predicted."
+            "features: standard errors are larger where prompts favour models in other ways."
         )
     if is_bt and steps.setup.weighting == "equal" and goal.contrasts is not None:
         yield (
@@ -260,14 +296,14 @@ def _above(estimates: Estimates, contrasts: ContrastsLike, from_scratch: bool) -
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
     if not isinstance(contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
         return None
+    if contrasts.count == 1 and from_scratch:
+        # The new labels alone have to decide it, against every other model.
+        return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
     first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
     if contrasts.count > 1 or first is None:
         return separation.above
-    if from_scratch and first.decided:
-        # The new labels alone have to decide it again, against every other model.
-        return None
     above = np.zeros_like(separation.above)
     above[first.leader, first.others] = first.p <= first.alpha
     return above

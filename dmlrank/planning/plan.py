@@ -1,11 +1,25 @@
-"""A labelling plan: propensities, their cost, the precision that they lead to, and the rows for annotators."""
+"""A plan, and how it is made: the steps in their order, the same for votes and scores, from a fit and from scratch.
+
+1. *The problem*, what a label or a run adds to the precision of scores and what it costs: a ``VoteProblem`` from
+   probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
+   from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
+2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
+   budget, costs, smallest propensities (:mod:`~dmlrank.planning.plan_options`).
+3. *The specification* (:mod:`~dmlrank.planning.specify`): one pass over the problem gives the scores and their
+   covariance between prompts; the goal becomes coefficients of contrasts. It says how precise scores become.
+4. *The solution* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
+   (:mod:`~dmlrank.planning.allocation`). Where the fit weights pairs by counts, weights are searched for, too
+   (:mod:`~dmlrank.planning.weights_by_counts`).
+5. *The plan* shows the solution: predicted precision and budgets
+   (:mod:`~dmlrank.planning.precision`), a summary (:mod:`~dmlrank.planning.plan_summary`), samples.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -14,44 +28,54 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, check_flag, check_path, number_in, resolve_seed
+from .._utils.argument_checks import check_alpha, check_path, number_in, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
-from ..inference.ranks import power_of
+from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
-from .allocation import Computed, Rows
-from .plan_options import check_positive, mu_array
+from .allocation import Computed, Rows, propensity_table
+from .criteria import Goal
+from .plan_options import Limits, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import (
-    Regret,
     cheapest_solution,
-    max_width,
-    pair_critical_value,
+    covariance_of,
+    errors_and_widths,
+    pair_test,
     predicted_precision,
     regret_of,
-    smallest_gap_of,
-    std_error_of,
 )
-from .problem import VoteProblem
-from .search import Solution
-from .specify import Specification
+from .problem import Problem, VoteProblem
+from .search import Solution, solve
+from .specify import specify
+from .weights_by_counts import solve_by_counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+def plan_for(problem: Problem, goal: Goal, limits: Limits) -> Plan:
+    """Return the optimal plan of a problem for a goal within limits."""
+    specification = specify(problem, goal, limits)
+    return Plan._of(solve(specification, limits.budget) if goal.counts is None else solve_by_counts(specification))
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Plan(Summarised):
+class Plan(Solution, Summarised):
     """Which pairs are labelled on which contexts, with what probability; :func:`dmlrank.design` makes it.
 
-    Parameters
+    Attributes
     ----------
-    solution : Solution
-        The optimal propensities within the budget, the covariance that they lead to, and what they are for.
+    budget, expected_cost : float
+        The largest expected cost that was allowed, and the expected cost of the plan.
+    slack : bool
+        Whether a larger budget changes nothing, because every label that adds precision is collected for certain.
+    kkt_residual : float
+        Largest relative violation of the optimality conditions, or a bound on it, before exploration is mixed in.
 
     Examples
     --------
@@ -64,12 +88,10 @@ class Plan(Summarised):
     (500, 3, 3)
     """
 
-    solution: Solution
-
-    @property
-    def specification(self) -> Specification:
-        """What the plan is for: its problem, goal and limits."""
-        return self.solution.specification
+    @classmethod
+    def _of(cls, solution: Solution) -> Plan:
+        """Return the plan of a solution."""
+        return cls(*(getattr(solution, field.name) for field in fields(solution)))
 
     @property
     def propensity(self) -> FloatArray:
@@ -80,7 +102,7 @@ class Plan(Summarised):
         probability is that of a label in either order.
         """
         problem = self.specification.problem
-        return problem.matrices(self.solution.propensity)[problem.row]
+        return problem.matrices(propensity_table(self.propensities))[problem.row]
 
     @property
     def models(self) -> list[str]:
@@ -104,21 +126,6 @@ class Plan(Summarised):
         return isinstance(problem, VoteProblem) and problem.ordered
 
     @property
-    def budget(self) -> float:
-        """The largest expected cost that was allowed."""
-        return self.solution.budget
-
-    @property
-    def expected_cost(self) -> float:
-        """The expected cost of the plan."""
-        return self.solution.expected_cost
-
-    @property
-    def slack(self) -> bool:
-        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.solution.slack
-
-    @property
     def objective(self) -> float:
         """The number that the plan minimises: a sum of variances ("A") or a log determinant ("D").
 
@@ -126,44 +133,22 @@ class Plan(Summarised):
         scores. "A" is the trace of L Sigma L', "D" its log determinant; for "D" combinations that are fixed by the
         functional or follow from others are left out of L.
         """
-        return self.specification.objective(self.solution.sigma)
+        return self.specification.objective(self.sigma)
 
     @property
     def uniform_objective(self) -> float:
         """The objective of the uniform plan, which labels all pairs with the same probability at the same cost."""
-        return self.specification.objective(self.solution.uniform_sigma)
-
-    @property
-    def kkt_residual(self) -> float:
-        """Largest relative violation of the optimality conditions, or a bound on it, before exploration is mixed in."""
-        return self.solution.kkt_residual
+        return self.specification.objective(self.uniform_sigma)
 
     @property
     def std_errors(self) -> pd.Series:
         """Predicted standard errors of the scores by model."""
-        return self._std_errors(self.solution.sigma, "std_errors")
+        variances = np.maximum(np.diag(self.sigma), 0) / self.specification.problem.n_contexts
+        return pd.Series(np.sqrt(variances), index=self.names, name="std_errors")
 
-    @property
-    def uniform_std_errors(self) -> pd.Series:
-        """Predicted standard errors of the scores under the uniform plan of the same cost."""
-        return self._std_errors(self.solution.uniform_sigma, "uniform_std_errors")
-
-    def cov_params(self, uniform: bool = False) -> pd.DataFrame:
-        """Return the predicted covariance of the scores, for the plan or the uniform one of the same cost.
-
-        Parameters
-        ----------
-        uniform : bool
-            Whether to return the covariance under the uniform plan.
-
-        Returns
-        -------
-        DataFrame, shape (K, K)
-            Covariance matrix with the names of the scores.
-        """
-        check_flag("uniform", uniform)
-        sigma = self.solution.uniform_sigma if uniform else self.solution.sigma
-        return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
+    def cov_params(self) -> pd.DataFrame:
+        """Return the predicted covariance of the scores, (K, K), with their names."""
+        return pd.DataFrame(self.sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float | None = None, method: str = "max-t"
@@ -187,6 +172,12 @@ class Plan(Summarised):
             ``score``, ``std_error``, ``width`` (from the lower to the upper limit), ``uniform_std_error``,
             ``uniform_width`` and ``ratio`` of the standard errors.
 
+        Notes
+        -----
+        Widths have the quantiles of the later fit: Student's where prompts are few, with effective clusters of the fit
+        and new labels where it has clusters, and limits of win shares and of means of scores (those of a candidate
+        without scores are normal).
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -199,7 +190,7 @@ class Plan(Summarised):
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             targets = combinations.matrix, combinations.labels
-        return predicted_precision(self.solution, targets, self._alpha(alpha), method)
+        return predicted_precision(self, targets, self._alpha(alpha), method)
 
     def power(
         self,
@@ -240,8 +231,7 @@ class Plan(Summarised):
         True
         """
         row, gap = self._pair(first, second, difference)
-        critical = pair_critical_value(self.solution, self._alpha(alpha), method)
-        return power_of(gap, std_error_of(self.solution, row), critical)
+        return power_of(gap, *pair_test(self, row, self._alpha(alpha), method))
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -274,8 +264,7 @@ class Plan(Summarised):
         0.8
         """
         row, _ = self._pair(first, second)
-        level = self._alpha(alpha, power)
-        return smallest_gap_of(self.solution, row, power, level, method)
+        return smallest_gap(*pair_test(self, row, self._alpha(alpha, power), method), power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -309,10 +298,42 @@ class Plan(Summarised):
         0.2
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
-
+        rows = self.specification.targets[0]
         return self._cheapest(
-            lambda solution: max_width(solution, level, method) / target,
+            lambda solution: errors_and_widths(solution, rows, level, method)[1].max() / target,
             lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
+        )
+
+    def for_std_error(self, std_error: float) -> Plan:
+        """Return the plan with the smallest budget whose largest standard error is no larger than ``std_error``.
+
+        Parameters
+        ----------
+        std_error : float
+            Of the scores, or of the contrasts where the plan is for contrasts.
+
+        Returns
+        -------
+        Plan
+            The plan with this budget.
+
+        Raises
+        ------
+        OptionError
+            If no budget reaches it, or the labels of the fit reach it already.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600)
+        >>> float(plan.for_std_error(0.03).std_errors.max().round(4))
+        0.03
+        """
+        target, rows = check_positive(std_error, "std_error"), self.specification.targets[0]
+        return self._cheapest(
+            lambda solution: covariance_of(solution, rows).std_errors.max() / target,
+            lambda ratio: f"leads to a standard error of {ratio * target:.4g}, not {target:g}",
         )
 
     def for_power(
@@ -365,7 +386,7 @@ class Plan(Summarised):
             raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
         pair = f"{first!r} and {second!r} differ by {gap:.3g}"
         return self._cheapest(
-            lambda solution: smallest_gap_of(solution, row, power, level, method) / abs(gap),
+            lambda solution: smallest_gap(*pair_test(solution, row, level, method), power) / abs(gap),
             lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
         )
 
@@ -387,7 +408,7 @@ class Plan(Summarised):
         OptionError
             If the plan has costs or weights by context, since those of other contexts are not known.
         """
-        specification, problem, solution = self.specification, self._votes("at"), self.solution
+        specification, problem = self.specification, self._votes("at")
         if specification.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
             mu = specification.goal.predict(contexts)
         else:
@@ -403,13 +424,13 @@ class Plan(Summarised):
                 f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
-        metric, multiplier = specification.metric(solution.labelling), solution.allocation.multiplier
-        propensity = other.propensities_at(metric, solution.smallest_propensity, multiplier)
+        metric, multiplier = specification.metric(self.labelling), self.allocation.multiplier
+        propensity = other.propensities_at(metric, self.smallest_propensity, multiplier)
         if explore := specification.limits.explore:
             propensity = (1 - explore) * propensity + explore * problem.uniform(self.budget)
         return problem.matrices(propensity)
 
-    def regret(self, mu: ArrayLike) -> Regret:
+    def regret(self, mu: ArrayLike) -> pd.Series:
         """Return what the plan loses if the probabilities that it was made from are wrong.
 
         Pass other probabilities that may be true: those of another judge, of a fit to new labels, or a mean of the
@@ -422,8 +443,17 @@ class Plan(Summarised):
 
         Returns
         -------
-        Regret
-            How much larger the sum of variances is than under the best plan for ``mu``, and bounds on this loss.
+        Series
+            ``excess``: the sum of variances of the plan's contrasts (or of all scores) minus that of the best plan for
+            ``mu`` with the same budget and smallest propensity, and ``relative`` to it. ``uniform_excess``: that of the
+            uniform plan of the same cost. ``sharp_bound`` and ``bound``: upper bounds on ``excess``, (1/n) E sum
+            ``|a(mu_hat) - a(mu)|`` (1 / pi + 1 / floor) and that with 2 / floor, plus the loss from exploration under
+            mu_hat; pi are the plan's propensities, a(mu) the information of a label of a pair. ``distance``: E sum
+            ``|a(mu_hat) - a(mu)|``. ``floor``: the smallest propensity before the uniform plan is mixed in.
+
+        References
+        ----------
+        Frauen et al., arXiv 2601.21816, [P thm:aopt_robustness]; the sharp bound is a step of its proof.
 
         Examples
         --------
@@ -432,11 +462,11 @@ class Plan(Summarised):
         >>> judge = ties.mu(ties.features(500, rng=0))
         >>> even = np.where(judge > 0, 1 / 3, 0.0)
         >>> loss = dr.design(judge, "bt", budget=600).regret((judge + even) / 2)
-        >>> 0 < loss.excess < loss.sharp_bound < loss.bound
+        >>> bool(0 < loss.excess < loss.sharp_bound < loss.bound)
         True
         """
         self._votes("regret")
-        return regret_of(self.solution, mu)
+        return regret_of(self, mu)
 
     def summary(
         self,
@@ -466,7 +496,7 @@ class Plan(Summarised):
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
-        table = plan_summary(self.solution, self._alpha(alpha), models=models, top=top)
+        table = plan_summary(self, self._alpha(alpha), models=models, top=top)
         return table.with_title(title)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None) -> Axes:
@@ -493,7 +523,7 @@ class Plan(Summarised):
         3
         """
         self._votes("plot")
-        return draw_plan(self.solution, ax, models)
+        return draw_plan(self, ax, models)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label: a row for each label, and a row without models for each context without a label.
@@ -532,15 +562,13 @@ class Plan(Summarised):
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         problem = self.specification.problem
-        context, places, propensity = problem.draw(self.solution.propensities, generator)
+        context, places, propensity = problem.draw(self.propensities, generator)
         rows, models = problem.contexts.iloc[context].reset_index(), np.array([*problem.models, None], dtype=object)
         for column, place in zip(problem.columns, places, strict=True):
             rows[column] = models[place]
         return rows.infer_objects().assign(propensity=propensity)
 
-    def export(
-        self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None, *, counts: bool = False
-    ) -> pd.DataFrame:
+    def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.
 
         Parameters
@@ -552,10 +580,6 @@ class Plan(Summarised):
             prompts and models, which ``dmlrank fit --propensity plan.json`` reads.
         rng : int, Generator or None
             As for :meth:`sample`. The seed is written to JSON.
-        counts : bool
-            Whether to write, as ``.csv``, how many labels are drawn of each pair in each display order (``labels``; a
-            label is one prompt), or how many runs of each model of a plan for scores (``runs``), such as for an offer.
-            The same seed gives the counts of the rows.
 
         Returns
         -------
@@ -575,24 +599,18 @@ class Plan(Summarised):
         >>> ties = dr.datasets.Ties()
         >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600, position_bias=False)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     pairs = plan.export(os.path.join(folder, "pairs.csv"), rng=0, counts=True)
-        >>> pairs.columns.tolist(), int(pairs["labels"].sum())
-        (['model_a', 'model_b', 'labels'], 600)
+        ...     rows = plan.export(os.path.join(folder, "tasks.csv"), rng=0)
+        >>> int(rows[["model_a", "model_b"]].value_counts().sum())
+        600
         """
         check_path(path)
-        check_flag("counts", counts)
         kind = Path(os.fsdecode(path)).suffix.lower()
-        if kind not in (".csv", ".json") or (counts and kind != ".csv"):
-            what, endings = ("counts are", ".csv") if counts else ("a plan is", ".csv or .json")
-            raise OptionError(f"the path {os.fspath(path)!r} has the ending {kind!r}; {what} written as {endings}")
+        if kind not in (".csv", ".json"):
+            raise OptionError(
+                f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
+            )
         problem, seed = self.specification.problem, resolve_seed(rng)
         rows = self.sample(seed)
-        if counts:
-            # Of pairs in each display order, or of models; the largest first.
-            columns, unit = list(problem.columns), "runs" if problem.of_scores else "labels"
-            drawn = rows.loc[rows["propensity"].notna(), columns]
-            rows = drawn.value_counts(sort=False).rename(unit).reset_index()
-            rows = rows.sort_values([unit, *columns], ascending=[False, *[True] * len(columns)])
         if kind == ".csv":
             content = safe_csv(rows)
         else:
@@ -611,18 +629,30 @@ class Plan(Summarised):
         return rows
 
     def _cheapest(self, relative_width: Callable[[Solution], float], failure: Callable[[float], str]) -> Plan:
-        return Plan(cheapest_solution(self.specification, self.budget, relative_width, failure))
+        """Return the plan with the smallest budget at which a relative width is at most one.
+
+        ``failure`` describes for the error what labels on all pairs reach, from their relative width.
+        """
+        specification, problem = self.specification, self.specification.problem
+        before = specification.sigma_without_plan()
+        if before is not None and relative_width(replace(self, sigma=before)) <= 1:
+            raise OptionError(
+                "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
+            )
+        found, least = cheapest_solution(specification, self.budget, relative_width)
+        if least > 1:
+            n, advice = problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
+            if before is None:
+                advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
+            everything = problem.words(specification.goal)["everything"]
+            raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
+        return Plan._of(found)
 
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
         if not isinstance(self.specification.problem, VoteProblem):
             raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
         return self.specification.problem
-
-    def _std_errors(self, sigma: FloatArray, name: str) -> pd.Series:
-        """Return standard errors of the scores, from n times their covariance, (K, K)."""
-        variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
-        return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
     def _alpha(self, alpha: float | None, power: float | None = None) -> float:
         """Return the error probability, which is the fit's when None and smaller than a ``power`` below 1."""
@@ -639,21 +669,19 @@ class Plan(Summarised):
         allowed = "it must be a finite number, in the unit of the scores"
         return row, number_in("difference", difference, lambda x: bool(np.isfinite(x)), allowed)
 
-    def __copy__(self) -> Plan:
+    def __deepcopy__(self, memo: object = None) -> Plan:
         # A plan never changes.
         return self
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Plan:
-        return self
+    __copy__ = __deepcopy__
 
-    def __reduce__(self) -> tuple[type[Plan], tuple[Solution]]:
+    def __reduce__(self) -> tuple[Callable[[Solution], Plan], tuple[Solution]]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
-        specification = self.specification
-        problem = specification.problem
+        specification, problem = self.specification, self.specification.problem
         if isinstance(problem.mu, Computed):
             problem = replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
         stored = replace(specification, problem=problem, goal=replace(specification.goal, predict=None))
-        return Plan, (replace(self.solution, specification=stored),)
+        return Plan._of, (Solution(stored, *(getattr(self, field.name) for field in fields(self)[1:])),)
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -42,15 +42,11 @@ class Limits:
     explore: float = 0.0
 
     def __post_init__(self) -> None:
-        explore = number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
+        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
         allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
-        budget = number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
-        checked = {"budget": budget, "explore": explore}
+        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
         if (least := self.min_propensity) is not None:
-            allowed = "it must be a number above 0 and at most 1"
-            checked["min_propensity"] = number_in("min_propensity", least, lambda x: 0 < x <= 1, allowed)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
 
     def smallest_propensity(self, problem: Problem, budget: float) -> float:
         """Return the smallest propensity of a plan within a budget."""
@@ -110,18 +106,11 @@ def mu_array(mu: object) -> FloatArray:
 
     An array of floats that has these zeros already is returned as it is, without a copy.
     """
-    try:
-        table = np.asanyarray(mu)
-        if table.dtype.kind not in "biufO":
-            raise TypeError
-        if table.dtype.kind != "f":
-            table = table.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(f"mu has the type {type(mu).__name__}; pass an array of probabilities") from None
-    if table.ndim != 4 or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
+    table = array_of_numbers(mu, 4)
+    if table is None or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
         raise NuisanceError(
-            f"mu has shape {table.shape}; its shape must be (contexts, models, models, categories), with at least one "
-            f"context, two models and two categories"
+            f"mu is of the type {type(mu).__name__} with the shape {np.shape(cast(Any, mu))}; it must be an array of "
+            f"probabilities (contexts, models, models, categories), of at least one context, two models, two categories"
         )
     items = np.arange(table.shape[1])
     if (table[:, items, items] != 0).any():
@@ -142,6 +131,11 @@ def _read_costs(
         cost = table[:, first, second]
         if not ordered and not np.allclose(cost, table[:, second, first]):
             raise OptionError("costs of a pair differ by order; make them symmetric, or use position_bias=True")
+    return positive_costs(cost)
+
+
+def positive_costs(cost: FloatArray) -> FloatArray:
+    """Return costs of cells that are positive numbers."""
     wrong = ~(np.isfinite(cost) & (cost > 0))
     if wrong.any():
         found = f"costs has the value {cost[wrong][0]} ({int(wrong.sum())} such values)"
@@ -180,8 +174,8 @@ def read_category_weights(
     if isinstance(weights, str):
         check_choice(weights, ("half", "paper"), "category_weights")
         return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
-    numbers, counted = f"{n_categories} numbers", f"mu has {n_categories}"
-    return category_weights_from(weights, n_categories, numbers=numbers, counted=counted)
+    numbers = f"{n_categories} numbers"
+    return category_weights_from(weights, n_categories, numbers=numbers, counted=f"mu has {n_categories}")
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:

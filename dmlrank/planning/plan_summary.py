@@ -13,7 +13,8 @@ from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
-from ..inference.ranks import leads_needed, smallest_gap
+from ..functionals import BradleyTerry
+from ..inference.ranks import leads_needed, multiple_for_all, smallest_gap
 from ..plotting.heat_maps import heat_map
 from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
@@ -24,7 +25,7 @@ from .allocation import map_blocks
 from .criteria import Targets
 from .precision import cheapest_solution, covariance_of, pair_critical_value, predicted_precision
 from .problem import VoteProblem
-from .search import Solution
+from .search import Solution, solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,24 +43,20 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
     specification, problem = solution.specification, solution.specification.problem
     names, all_models, (contrasts, labels) = specification.names, problem.models, specification.contrasts
     of_models = names == all_models
-    if top is not None and not of_models:
-        raise OptionError(
-            f"top= shows the models with the highest scores, and the outputs of this functional ({listed(names, 5)}) "
-            f"are not scores of models; use models= with names of outputs"
-        )
-    ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
+    ranking = np.argsort(-specification.merit, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
     per_model = problem.expected_by_model(solution.propensities)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
-    rows = [
-        (*row, counts.get(row[0], "")) for row in _rows_of(solution, (np.eye(len(names)), names), shown.places, alpha)
-    ]
+    every = np.eye(len(names)), names
+    rows = [(*row, counts.get(row[0], "")) for row in _rows_of(solution, every, shown.places, alpha)]
     level = f"{100 * (1 - alpha):g}%"
-    news = " ".join(filter(None, [specification.remark, _power_note(solution, alpha), _rounds_note(solution)]))
-    notes = [*filter(None, [news]), *(_notes_on_runs if problem.of_scores else _notes_on_labels)(solution, level)]
+    found = _differences_found(solution, alpha) if labels else _nothing_found(solution, alpha)
+    first = [found, specification.remark] if found and not labels else [specification.remark, found]
+    news = " ".join(filter(None, [*first, _rounds_note(solution)]))
+    notes = [*filter(None, [news]), *_notes(solution, level)]
     if labels:
-        first = range(len(labels))[:_MAX_CONTRASTS]
-        rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first, alpha)]
+        first_rows = range(len(labels))[:_MAX_CONTRASTS]
+        rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first_rows, alpha)]
         part = f" (the first {_MAX_CONTRASTS} of {len(labels)})" if len(labels) > _MAX_CONTRASTS else ""
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
@@ -71,7 +68,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
         rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", problem.what)
     title = "Plan of Runs" if problem.of_scores else "Labelling Plan"
-    header = _header(solution, float(per_model.sum()))
+    header = _header(solution)
     table = Summary(title, header, tuple((head, 1) for head in heads), tuple(rows), tuple(notes))
     return table.with_notes(shown.note(f"Cost, {problem.what} and widths"))
 
@@ -110,63 +107,91 @@ def _rounds_note(solution: Solution) -> str:
         both = fit + w**2 * alone
     elif goal.counts is None:
         alone = (both - fit) / w**2
-    of_new = np.einsum("jk,kl,jl->j", rows, alone, rows)
-    row = rows[int(np.argmax(of_new))]
-    sigmas = (alone, both, goal.earlier)
-    errors = [np.sqrt(max(row @ sigma @ row, 0.0) / problem.n_contexts) for sigma in sigmas]
-    weighted = float(1 / np.hypot(1 / errors[0], 1 / errors[2])) if errors[0] and errors[2] else 0.0
-    digits = _digits(solution, np.array(errors[1:2]))
-    new, joint, before, mean = (fixed_text(error, digits) for error in (*errors, weighted))
-    start = f"Standard error of {labels[int(np.argmax(of_new))]}:"
+    widest = int(np.argmax(((rows @ alone) * rows).sum(axis=1)))
+    errors = np.sqrt([max(rows[widest] @ each @ rows[widest], 0.0) for each in (alone, both, goal.earlier)])
+    digits = _digits(solution, errors[1:2] / np.sqrt(problem.n_contexts))
+    new, joint, before = (fixed_text(float(error), digits) for error in errors / np.sqrt(problem.n_contexts))
+    start = f"Standard error of {labels[widest]}:"
     if goal.counts is not None:
         return (
             f"{start} {before} from the fit, {joint} from one fit of all rows (with estimated propensities, or those "
             f"of mixture_propensity)."
         )
-    start += f" {new} from the new prompts alone"
     # For votes a note names the mixture of all rounds' propensities.
+    rest = ""
     if problem.of_scores and errors[1] > errors[2]:
-        return (
-            f"{start}, {before} from the fit alone. Do not fit the rows of both together, each with the propensity of "
-            f"its own round: that gives {joint}, because every prompt then counts the same, and the new ones have "
-            f"fewer runs. Fit the new rows by themselves; the mean of the two estimates, weighted by 1 / (standard "
-            f"error)^2, has the standard error {mean}."
-        )
+        rest = " Fit the new rows by themselves: every prompt counts the same in one fit, and these have fewer runs."
     return (
-        f"{start}, {joint} together with the data of the fit in one fit of all rows, each with the propensity of its "
-        f"own round (the fit: {before})."
+        f"{start} {new} from the new prompts alone, {joint} together with the data of the fit in one fit of all rows, "
+        f"each with the propensity of its own round (the fit: {before}).{rest}"
     )
 
 
-def _power_note(solution: Solution, alpha: float) -> str:
+def _nothing_found(solution: Solution, alpha: float) -> str:
+    """Say of a plan for all scores where it finds no difference that is open so far, and which plan finds some."""
+    specification, problem = solution.specification, solution.specification.problem
+    scores, before = specification.scores, specification.sigma_without_plan()
+    if problem.of_scores or problem.interdependent or specification.names != problem.models:
+        return ""
+    order = np.argsort(-scores, kind="stable")
+    first, second = (order[place] for place in np.triu_indices(len(scores), 1))
+    rows = np.eye(len(scores))[first] - np.eye(len(scores))[second]
+    gap, n = rows @ scores, problem.n_contexts
+    of_pairs, of_one = (pair_critical_value(solution, alpha, method) for method in ("max-t", "none"))
+
+    def standardised(sigma: FloatArray) -> FloatArray:
+        errors = np.sqrt(np.maximum(((rows @ sigma) * rows).sum(axis=1), 0) / n)
+        return np.divide(gap, errors, out=np.zeros(len(gap)), where=errors > 0)
+
+    z, known = standardised(solution.sigma), np.zeros(len(gap)) if before is None else standardised(before)
+    is_open = (gap > 0) & (known < of_pairs)
+    if not is_open.any() or (is_open & (z >= smallest_gap(1.0, of_pairs, POWER))).any():
+        return ""
+    n_labels = problem.expected_number(solution.propensities)
+    start = (
+        f"With {n_labels:,.6g} labels, 0 of {counted(int(is_open.sum()), 'difference')} of models "
+        f"{'' if before is None else 'that the fit leaves open '}will be found with power {POWER:.2f} or more (tests "
+        f"of all pairs), because they are spread over all scores."
+    )
+    rivals = np.flatnonzero((gap > 0) & (known < of_one) & (first == order[0]))
+    closest = int(np.argmax(np.where(is_open, z, 0)))
+    pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
+    # A random sample of the rows says about as much, and takes little time.
+    sample = problem.sample() or problem
+    budget = solution.budget * sample.total_cost / problem.total_cost
+    for call, asked, critical in (("dr.planning.Top(1)", rivals, of_one), (pair, np.array([closest]), of_pairs)):
+        plan = replace(specification, problem=sample, contrasts=(rows[asked], ("",) * len(asked)), rows=rows[asked])
+        if len(asked) and specification.goal.criterion == "A":
+            after = standardised(solve(plan, budget, certify=False).sigma)[asked]
+            if found := int((after >= smallest_gap(1.0, critical, POWER)).sum()):
+                return f"{start} With contrasts={call}, {found} of {counted(len(asked), 'difference')} will be."
+    by_counts = isinstance(problem.functional, BradleyTerry) and problem.functional.edge_weights is None
+    advice = "a fit with pairs='arena' needs the fewest labels" if by_counts else "more labels are needed"
+    return f"{start} For the leader against its rivals (contrasts=dr.planning.Top(1)) {advice}."
+
+
+def _differences_found(solution: Solution, alpha: float) -> str:
     """Say how many differences of two models the plan is expected to find, alone and at once, and at which budget."""
     specification, problem = solution.specification, solution.specification.problem
     rows, labels = specification.contrasts
     is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
     if not is_difference.any():
         return ""
-    n_scores, is_alone, is_first = len(specification.scores), len(rows) == 1, specification.is_first_place
+    is_alone, is_first = len(rows) == 1, specification.is_first_place
     rows, labels = rows[is_difference], tuple(labels[j] for j in np.flatnonzero(is_difference))
     # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
-    single = pair_critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
-    error = covariance_of(specification, solution.sigma, rows).std_errors
-    needed, gap = smallest_gap(1.0, single, POWER) * error, np.abs(rows @ specification.scores)
+    critical = pair_critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
+    needed = smallest_gap(1.0, critical, POWER) * covariance_of(solution, rows).widened.std_errors
+    gap = np.abs(rows @ specification.scores)
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
-    number = float(problem.expected_by_model(solution.propensities).sum()) / (1 if problem.of_scores else 2)
-    # Costs need not be numbers of labels.
-    is_number = bool(np.isclose(number, solution.expected_cost))
-    start = f"With {number:,.6g} {problem.what}" if is_number else "With this budget"
-    digits = _digits(solution, needed)
-    at_least = f"at least {fixed_text(float(needed[is_equal | ~is_equal.any()].max()), digits)}"
-    if is_alone and n_scores > 2:
-        critical = pair_critical_value(solution, alpha, "max-t")
-        of_pairs = fixed_text(smallest_gap(float(error[0]), critical, POWER), digits)
-        at_least += f" tested alone, {of_pairs} among all {n_scores * (n_scores - 1) // 2:,} pairs"
+    start = f"With {problem.expected_number(solution.propensities):,.6g} {problem.what}"
+    least = fixed_text(float(needed[is_equal | ~is_equal.any()].max()), _digits(solution, needed))
+    at_least = f"at least {least}{' tested alone' if is_alone else ''}"
     sentences = []
     if not is_equal.all():
         found = f"{is_found.sum()} of {counted(int((~is_equal).sum()), 'difference')}"
         tests = "test of first place" if is_first else f"it takes {at_least}" if is_alone else "tests of all pairs"
-        at_once, wanted = _all_at_once(solution, (rows, labels), single, is_equal, is_found, is_number)
+        at_once, wanted = _all_at_once(solution, (rows, labels), critical, is_equal, is_found)
         sentences.append(
             f"{start}, {found} will be found with power {POWER:.2f} or more{at_once}, if the present estimates are "
             f"right ({tests}){wanted}."
@@ -180,63 +205,54 @@ def _power_note(solution: Solution, alpha: float) -> str:
 
 
 def _all_at_once(
-    solution: Solution,
-    targets: Targets,
-    critical: float,
-    is_equal: NDArray[np.bool_],
-    is_found: NDArray[np.bool_],
-    is_number: bool,
+    solution: Solution, targets: Targets, critical: float, is_equal: NDArray[np.bool_], is_found: NDArray[np.bool_]
 ) -> tuple[str, str]:
     """Say with which power all differences are found at once, and how many labels this takes."""
-    specification, (joint, labels) = solution.specification, targets
-    problem, goal, scores, names = specification.problem, specification.goal, specification.scores, specification.names
-    is_first, best = specification.is_first_place, int(np.argmax(specification.scores))
-    joint = joint * np.sign(joint @ scores)[:, None]
+    specification, (rows, labels) = solution.specification, targets
+    problem, goal, names, scores = specification.problem, specification.goal, specification.names, specification.merit
+    is_first, best = specification.is_first_place, int(np.argmax(scores))
+    rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
-        joint = np.eye(len(scores))[best] - np.eye(len(scores))
+        rows = np.eye(len(scores))[best] - np.eye(len(scores))
         labels = tuple(f"{names[best]} - {name}" for name in names)
-    is_lead = joint @ scores > 0
-    joint, labels = joint[is_lead], tuple(labels[j] for j in np.flatnonzero(is_lead))
-    leads = joint @ scores
-
-    def multiples(of: Solution) -> FloatArray:
-        """Draw the multiple of the leads at which all of them are found, (draws,)."""
-        return leads_needed(leads, covariance_of(specification, of.sigma, joint).factor, critical, goal.seed)
-
-    def relative_gap(of: Solution) -> float:
-        return float(np.quantile(multiples(of), POWER))
-
-    is_added = goal.earlier is not None and not problem.of_scores
-    power, at_once = float((multiples(solution) <= 1).mean()), ""
-    need, aim = "all at once need", "for all at once"
+    is_lead = rows @ scores > 0
+    rows, labels = rows[is_lead], tuple(labels[j] for j in np.flatnonzero(is_lead))
+    leads, covariance = rows @ scores, covariance_of(solution, rows).widened
+    power = float((leads_needed(leads, covariance.factor, critical) <= 1).mean())
+    at_once, need, aim = "", "all at once need", "for all at once"
     if is_first:
         need, aim = "deciding first place needs", "to decide first place"
-    elif len(specification.contrasts[1]) == 1:
+    elif len(leads) == 1:
         need, aim = "it needs", "for it"
     if len(leads) > 1 and not (is_first and is_equal.any()):
         first = f"first place ({names[best]} above all {len(scores) - 1} others at once)"
         at_once = f", {first if is_first else 'all of them at once'} with power {power:.2f}"
-    if (is_found | is_equal).all() and round(power, 2) >= POWER:
+    # In an interdependent problem a search for a budget takes long.
+    if ((is_found | is_equal).all() and round(power, 2) >= POWER) or problem.interdependent:
         return at_once, ""
+    is_added = specification.earlier is not None
     if is_added and goal.share is None and problem.n_contexts <= FEW_CLUSTERS and not problem.fixed_prompts:
         return at_once, f"; {problem.n_contexts} prompts are too few to say how many labels it takes {aim}"
-    if problem.interdependent:
-        # A search for a budget takes long.
-        return at_once, ""
-    hardest = labels[int(np.argmax(covariance_of(specification, solution.sigma, joint).std_errors / leads))]
+    hardest = labels[int(np.argmax(covariance.std_errors / leads))]
     elsewhere = "; the fit's summary says how many without a plan" if is_first and is_added else ""
     most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
+
+    def relative_gap(of: Solution) -> float:
+        covariance = covariance_of(replace(of, specification=specification)).widened
+        return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
+
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     share = sample.total_cost / problem.total_cost
-    start, small = share * solution.budget * relative_gap(solution) ** 2, replace(specification, problem=sample)
-    try:
-        enough = cheapest_solution(small, start, relative_gap, lambda _: "").expected_cost / share
-    except OptionError:
-        all_labels = f"all {problem.what} that these prompts allow"
-        return at_once, f"; {all_labels} are too few {aim}{most}, so more prompts are needed"
-    independent = f" further independent {problem.what}" if is_added and is_number else ""
-    return at_once, f"; {need} about {float(f'{np.ceil(enough):.2g}'):,.6g}{independent}{most}"
+    start = share * solution.budget * relative_gap(solution) ** 2
+    enough, least = cheapest_solution(replace(specification, problem=sample), start, relative_gap)
+    if least > 1:
+        more = "" if is_added else f", about {int(np.ceil(problem.n_contexts * least**2)):,} like these"
+        return at_once, (
+            f"; all {problem.what} that these prompts allow are too few {aim}{most}, so more prompts are needed{more}"
+        )
+    wanted = float(f"{np.ceil(sample.expected_number(enough.propensities) / share):.2g}")
+    return at_once, f"; {need} about {wanted:,.6g}{' further independent' * is_added} {problem.what}{most}"
 
 
 # --- the table of pairs, the header and the notes ---------------------------------------------------------------------
@@ -258,64 +274,65 @@ def _rows_of_pairs(
     which += "" if len(in_table) == len(models) else " in which a model of the table is compared"
     which += ", both display orders together" if problem.ordered else ""
     note = f"The rows with 'vs.' are {which}; the uniform plan has {uniform:,.1f} labels of each pair."
-    rest = (
-        "" if is_all else f" All other pairs of the plan have {total.sum() - total[chosen].sum():,.1f} labels together."
-    )
-    return rows, note + rest
+    rest = f" All other pairs of the plan have {total.sum() - total[chosen].sum():,.1f} labels together."
+    return rows, note + ("" if is_all else rest)
 
 
-def _header(solution: Solution, n_runs: float) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table; ``n_runs`` counts a label for both of its models."""
+def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
+    """Return the entries above the table."""
     specification, problem = solution.specification, solution.specification.problem
-    n_contrasts = len(specification.contrasts[1])
+    n_contrasts, words = len(specification.contrasts[1]), problem.words(specification.goal)
+    number = problem.expected_number(solution.propensities)
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[specification.goal.criterion]
-    criterion = f"{kind}, {f'{n_contrasts} contrasts' if n_contrasts else 'all scores'}"
-    functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
-    budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    cost, n_contexts = f"{solution.expected_cost:,.6g}", f"{problem.n_contexts:,}"
+    criterion = f"{kind}, {counted(n_contrasts, 'contrast') if n_contrasts else 'all scores'}"
 
     def limits_of(rows: slice) -> tuple[float, float]:
         block = solution.propensities[rows]
         return float(block.min()), float(block.max())
 
     lowest, highest = zip(*map_blocks(limits_of, problem.shape), strict=True)
-    propensity = f"{min(lowest):.3g} to {max(highest):.3g}"
-    if not isinstance(problem, VoteProblem):
-        return (
-            ("Functional:", functional, "No. Prompts:", n_contexts),
-            ("Criterion:", criterion, "Expected runs:", f"{n_runs:,.1f}"),
-            ("Budget:", budget, "Expected cost:", cost),
-            ("Propensity:", propensity, "Groups of models:", f"{problem.n_cells}"),
-        )
     objective, uniform = (specification.objective(sigma) for sigma in (solution.sigma, solution.uniform_sigma))
+    functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
+    budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
+    share, per_prompt = specification.limits.explore, "at most one" if problem.one_pair else "any number"
     return (
-        ("Functional:", functional, "No. Contexts:", n_contexts),
-        ("Criterion:", criterion, "Pairs:", f"{problem.n_cells} {'ordered' if problem.ordered else 'unordered'}"),
-        ("Budget:", budget, "Labels per context:", "at most one" if problem.one_pair else "any number"),
-        ("Expected cost:", cost, "Expected labels:", f"{n_runs / 2:,.1f}"),
-        ("Propensity:", propensity, "Uniform plan's share:", f"{100 * specification.limits.explore:g} %"),
+        ("Functional:", functional, "No. Prompts:", f"{problem.n_contexts:,}"),
+        ("Criterion:", criterion, words["cells"], words["number"]),
+        ("Budget:", budget, "Expected cost:", f"{solution.expected_cost:,.6g}"),
+        ("Propensity:", f"{min(lowest):.3g} to {max(highest):.3g}", f"Expected {problem.what}:", f"{number:,.1f}"),
+        (f"{problem.what.capitalize()} per prompt:", per_prompt, "Uniform plan's share:", f"{100 * share:g} %"),
         ("Objective:", f"{objective:.5g}", "Uniform plan's:", f"{uniform:.5g}"),
     )
 
 
-def _notes_on_runs(solution: Solution, level: str) -> Iterator[str]:
-    """Yield the notes below the table of a plan for scores."""
-    specification, cost = solution.specification, solution.expected_cost
-    has_runs = specification.problem.spent > 0 or specification.goal.candidate
+def _notes(solution: Solution, level: str) -> Iterator[str]:
+    """Yield the notes below the table."""
+    specification, problem, cost = solution.specification, solution.specification.problem, solution.expected_cost
+    earlier, what, words = specification.earlier, problem.what, problem.words(specification.goal)
     yield (
-        f"Standard errors are predicted for a fit of {'all runs' if has_runs else 'these runs alone'} with "
-        f"propensity=plan. uniform: all models that are not complete, on the same random prompts, at the same cost; "
-        f"ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). runs: expected number of further "
-        f"runs. A model is run once on a prompt: another prompt is worth more than another run, until all are run."
+        f"Standard errors are predicted for {words['fit']}. uniform: {words['uniform']}, at "
+        f"the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). {what}: "
+        f"{words['labels']}"
     )
     if solution.slack:
-        times = int(solution.budget / max(cost, 1e-300))
+        times = int(solution.budget / max(cost, 1e-300)) if problem.of_scores else 1
         rest = f", or run every planned cell {times} times (a fit takes the mean of its runs)" if times > 1 else ""
         yield (
-            f"The budget is slack: one run of every cell that makes the plan's scores more precise costs {cost:,.6g} "
-            f"together. Use the rest to run all models on further prompts{rest}."
+            f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together. Use "
+            f"the rest for further prompts{rest}."
         )
-    if specification.goal.earlier is not None:
+    rows = np.vstack([np.eye(len(solution.sigma)), specification.contrasts[0]])
+    sigmas = (solution.sigma if earlier is None else earlier, solution.sigma)
+    before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
+    if (after > _LARGER * before).any():
+        yield (
+            "For some scores or contrasts the standard error is larger than that of the fit without the planned "
+            "labels: few labels on many new prompts get the weight of these prompts (plan for fewer, or fit all rows "
+            "with the mixture of all rounds' propensities, mixture_propensity), and weights by counts follow labels."
+        )
+    if isinstance(problem, VoteProblem) and not problem.ordered:
+        yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
+    if problem.of_scores and specification.goal.earlier is not None:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
             "(and features) of one new prompt in the place of each, at random, also in rows without a model, and fit "
@@ -326,44 +343,6 @@ def _notes_on_runs(solution: Solution, level: str) -> Iterator[str]:
             f"{listed(thin, 5)} will have too few runs for intervals; leave them out of the fit (min_votes="
             f"{FEWEST_PROMPTS}), where they keep ranks open."
         )
-
-
-def _notes_on_labels(solution: Solution, level: str) -> Iterator[str]:
-    """Yield the notes below the table of a plan of labels."""
-    specification, earlier = solution.specification, solution.specification.earlier
-    source = "the planned labels alone" if earlier is None else "the labels of the fit and the planned labels together"
-    yield (
-        f"Standard errors are predicted for an estimate from {source}. uniform: all pairs with the same probability, "
-        f"at the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). labels: "
-        f"expected number in which the model, or the pair, is compared. Labels of different prompts are "
-        f"taken as independent: if annotators or other clusters give several of the new labels, standard errors may be "
-        f"larger than predicted."
-    )
-    if solution.slack:
-        yield (
-            f"The budget is slack: all labels that can make the plan's scores more precise cost "
-            f"{solution.expected_cost:,.6g} together. Plan for more contexts to use a larger budget."
-        )
-    rows = np.vstack([np.eye(len(solution.sigma)), specification.contrasts[0]])
-    sigmas = (solution.sigma if earlier is None else earlier, solution.sigma)
-    before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
-    if (after > _LARGER * before).any():
-        why = (
-            "every prompt has the same weight in one fit of all rows, and these labels are few for so many new "
-            "prompts. Plan for fewer prompts, or fit all rows with the mixture of all rounds' propensities "
-            "(mixture_propensity)"
-        )
-        if specification.goal.counts is not None:
-            why = (
-                "with weights by counts, pairs that get labels get more weight, also those whose labels vary more; "
-                "other weights (edge_weights=) stay as they are"
-            )
-        yield (
-            f"For some scores or contrasts the standard error is larger than that of the fit without the planned "
-            f"labels: {why}."
-        )
-    if isinstance(specification.problem, VoteProblem) and not specification.problem.ordered:
-        yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
 
 
 def thin_models(solution: Solution) -> tuple[str, ...]:
@@ -387,9 +366,6 @@ def draw_plan(solution: Solution, ax: Axes | None, models: Sequence[str] | None)
         raise OptionError(f"a picture of pairs needs two models, and models= names one: {names[0]!r}")
     chosen = [problem.models.index(name) for name in names]
     labels = problem.expected_labels(solution.propensities)[np.ix_(chosen, chosen)]
-    title = (
-        f"{solution.specification.goal.criterion}-optimal plan: {problem.n_contexts:,} prompts, expected cost "
-        f"{solution.expected_cost:,.5g}"
-    )
+    size = f"{problem.n_contexts:,} prompts, expected cost {solution.expected_cost:,.5g}"
     label = "expected labels" + (", first model in rows" if problem.ordered else ", either order")
-    return heat_map(names, labels, label, ax, title=title)
+    return heat_map(names, labels, label, ax, title=f"{solution.specification.goal.criterion}-optimal plan: {size}")

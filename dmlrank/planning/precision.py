@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,15 @@ from .._utils.laws import normal_critical
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.ranks import smallest_gap
+from ..inference.score_limits import WinShares
 from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import METHODS
-from ..tables.summary_table import Summarised, Summary
 from .allocation import allocate, at_rows, cell_rates, propensity_table
 from .criteria import Targets
 from .plan_options import mu_array
 from .problem import VoteProblem
+from .score_plan import ScoreProblem
 from .search import Solution, solve
 from .specify import Specification
 
@@ -31,34 +31,87 @@ from .specify import Specification
 _CLOSE = 1e-4
 
 
-def covariance_of(specification: Specification, sigma: FloatArray, rows: FloatArray) -> Covariance:
-    """Return the predicted covariance, (J, J), of combinations of scores, which is zero for those that are fixed."""
+def covariance_of(solution: Solution, rows: FloatArray | None = None, *, uniform: bool = False) -> Covariance:
+    """Return the predicted covariance of combinations of scores, (J, K), or of all, with the quantiles of a later fit.
+
+    Units are contexts, or the clusters of the fit and new labels. Limits of means of scores are those of the fit's
+    scores, with errors and numbers of runs of the plan; a candidate's are normal, since its scores are not known.
+    """
+    specification, problem, goal = solution.specification, solution.specification.problem, solution.specification.goal
+    sigma, n, fit = solution.uniform_sigma if uniform else solution.sigma, problem.n_contexts, goal.fit
+    (low, high), each = problem.functional.limits, np.ones(len(sigma))
+    made = Covariance(sigma / n, free_basis(specification.gauge, len(sigma)), df=n - 1.0)
+    if isinstance(problem, ScoreProblem):
+        assert fit is not None
+        even = np.broadcast_to(problem.uniform(solution.expected_cost), problem.shape)
+        means = problem.limits(fit.means, even if uniform else solution.propensities)
+        made = replace(fit, matrix=made.matrix, basis=made.basis, means=means, of_scores=None)
+    elif specification.earlier is not None and fit is not None:
+        made = replace(made, df=fit.df + (0 if goal.share is None else n))
+        made = _with_clusters(specification, made, specification.earlier, fit) if fit.n_clusters else made
+    if not problem.of_scores and np.isfinite(high - low):
+        made = replace(made, shares=WinShares(problem.unit * low * each, problem.unit * high * each, made.df))
+    if rows is None:
+        return made
     # The combinations in coordinates of those that the functional does not fix.
-    free_rows = rows @ free_basis(specification.gauge, rows.shape[1])
-    directions, size, _ = np.linalg.svd(free_rows, full_matrices=False)
-    matrix = rows @ sigma @ rows.T / specification.problem.n_contexts
-    return Covariance(matrix, directions[:, size > 1e-9 * size[0]])
+    directions, size, _ = np.linalg.svd(rows @ free_basis(specification.gauge, rows.shape[1]), full_matrices=False)
+    return replace(made.of_combinations(rows), basis=directions[:, size > 1e-9 * size[0]])
+
+
+def _with_clusters(specification: Specification, made: Covariance, earlier: FloatArray, fit: Covariance) -> Covariance:
+    """Return the covariance of all labels, (K, K), with degrees of freedom of the fit's clusters and new labels.
+
+    Let G be the weight of the fit's estimate, g the part of its labels in the variance, and u the effective number
+    of clusters. New labels are independent units of equal size. By Satterthwaite's formula the variance then has
+    1 / (g^2 / u + (1 - g)^2 / n) effective units. Of what unequal clusters do not show of the fit's variance, the
+    part 2 g G - G^2 is left (:func:`~dmlrank.inference.covariance.one_way`).
+    """
+    n, goal = specification.problem.n_contexts, specification.goal
+    before, after, between, c = (
+        np.broadcast_to(np.diagonal(part) if np.ndim(part) else 0.0, len(made.matrix))
+        for part in (earlier, made.matrix * n, specification.problem.between, goal.dependence)
+    )
+    if goal.share is not None and goal.counts is None:
+        weight = np.full(len(before), 1 - goal.share)
+        old, new = weight**2 * before, np.maximum(after - weight**2 * before, 0)
+    else:
+        # Of A in :mod:`~dmlrank.planning.specify` G A remains, and G^2 C of what clusters add.
+        a, left = np.maximum(before - c - between, 0), np.maximum(after - between, 0)
+        root = a + np.sqrt(a**2 + 4 * c * left)
+        weight = np.clip(np.divide(2 * left, root, out=np.ones_like(left), where=root > 0), 0, 1)
+        old, new = between + weight**2 * (a + c), weight * (1 - weight) * a
+    g = np.divide(old, old + new, out=np.ones_like(old), where=old + new > 0)
+    units = (np.broadcast_to(fit.df, g.shape) if fit.of_scores is None else fit.of_scores) + 1
+    unseen = (1 - 1 / fit.scale**2) * float(np.mean(2 * g * weight - weight**2))
+    made = replace(made, n_clusters=fit.n_clusters, scale=float(1 / np.sqrt(1 - unseen)))
+    return made.with_df(1 / (g**2 / units + (1 - g) ** 2 / n) - 1)
 
 
 @one_thread()
+def errors_and_widths(
+    solution: Solution, rows: FloatArray, alpha: float, method: str, *, uniform: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
+    covariance = covariance_of(solution, rows, uniform=uniform)
+    law = covariance.law(rows @ solution.specification.scores, covariance.std_errors)
+    low, high = law.limits(MaxT(covariance).critical(alpha, method))
+    return covariance.std_errors, high - low
+
+
 def predicted_precision(solution: Solution, targets: Targets, alpha: float, method: str) -> pd.DataFrame:
     """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
     rows, labels = targets
-    columns: dict[str, FloatArray] = {"score": rows @ solution.specification.scores}
-    for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
-        covariance = covariance_of(solution.specification, sigma, rows)
-        columns[f"{prefix}std_error"] = covariance.std_errors
-        columns[f"{prefix}width"] = 2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors
-    error, uniform = columns["std_error"], columns["uniform_std_error"]
-    columns["ratio"] = np.divide(error, uniform, out=np.ones(len(rows)), where=uniform > 0)
+    error, width = errors_and_widths(solution, rows, alpha, method)
+    uniform, uniform_width = errors_and_widths(solution, rows, alpha, method, uniform=True)
+    columns: dict[str, FloatArray] = {
+        "score": rows @ solution.specification.scores,
+        "std_error": error,
+        "width": width,
+        "uniform_std_error": uniform,
+        "uniform_width": uniform_width,
+        "ratio": np.divide(error, uniform, out=np.ones(len(rows)), where=uniform > 0),
+    }
     return pd.DataFrame(columns, index=list(labels))
-
-
-@one_thread()
-def max_width(solution: Solution, alpha: float, method: str) -> float:
-    """Return the largest full width of the intervals of the target contrasts, or of all scores."""
-    covariance = covariance_of(solution.specification, solution.sigma, solution.specification.targets[0])
-    return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
 
 @one_thread()
@@ -66,154 +119,88 @@ def pair_critical_value(solution: Solution, alpha: float, method: str) -> float:
     """Return the critical value of the test that two of the scores are equal."""
     check_choice(method, METHODS, "method")
     n_scores = len(solution.specification.scores)
-    if method != "max-t":
-        n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
-        return float(normal_critical(alpha / (2 * n_pairs)))
-    covariance = covariance_of(solution.specification, solution.sigma, np.eye(n_scores))
-    return MaxT(covariance, solution.specification.goal.seed).critical_of_pairs(alpha)
+    covariance = covariance_of(solution, np.eye(n_scores))
+    if method == "max-t":
+        return MaxT(covariance, solution.specification.goal.seed).critical_of_pairs(alpha)
+    n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
+    return covariance.from_normal(float(normal_critical(alpha / (2 * n_pairs))))
 
 
-def std_error_of(solution: Solution, row: FloatArray) -> float:
-    """Return the predicted standard error of a combination of scores, (K,)."""
-    return float(np.sqrt(row @ solution.sigma @ row / solution.specification.problem.n_contexts))
-
-
-def smallest_gap_of(solution: Solution, row: FloatArray, power: float, alpha: float, method: str) -> float:
-    """Return the smallest true difference of two scores that is shown with a power."""
-    return smallest_gap(std_error_of(solution, row), pair_critical_value(solution, alpha, method), power)
+def pair_test(solution: Solution, row: FloatArray, alpha: float, method: str) -> tuple[float, float]:
+    """Return the standard error behind the test of a difference of two scores, (K,), and its critical value."""
+    error = float(np.sqrt(row @ covariance_of(solution).widened.matrix @ row))
+    return error, pair_critical_value(solution, alpha, method)
 
 
 @one_thread()
 def cheapest_solution(
-    specification: Specification,
-    start: float,
-    relative_width: Callable[[Solution], float],
-    failure: Callable[[float], str],
-) -> Solution:
-    """Return the solution of the smallest budget whose relative width is at most one, to four figures.
+    specification: Specification, start: float, relative_width: Callable[[Solution], float]
+) -> tuple[Solution, float]:
+    """Return the solution of the smallest budget whose relative width is at most one, and the least relative width.
 
-    ``failure`` describes for the error what labels on all pairs reach, from the relative width.
+    The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all labels.
+    The budget is found to four figures, from ``start`` on.
     """
-    problem = specification.problem
-    budgets = _Budgets(specification, relative_width)
-    everything = budgets.solution(problem.total_cost)
-    ratio, earlier = relative_width(everything), specification.sigma_without_plan()
-    if ratio > 1:
-        n, labelled = problem.n_contexts, "labelling one pair of" if problem.one_pair else "labelling every pair of"
-        labelled = "running every model that is not complete on" if problem.of_scores else labelled
-        advice = f"about {int(np.ceil(n * ratio**2)):,} prompts like these would be enough in the same way"
-        if earlier is not None:
-            advice = "plan for more prompts: pass them to design() of the fit as newdata="
-        raise OptionError(f"even {labelled} all {n:,} prompts {failure(ratio)}; {advice}")
-    if earlier is not None and relative_width(replace(everything, sigma=earlier)) <= 1:
-        raise OptionError(
-            "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
-        )
+    problem, everything = specification.problem, solve(specification, specification.problem.total_cost, certify=False)
+    least = relative_width(everything)
+    if least > 1:
+        return everything, least
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
-    largest_log, margin = float(np.log(everything.expected_cost)), 0.7
-    sample = problem.sample()
+    largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, problem.sample()
     if sample is not None:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         share = sample.total_cost / problem.total_cost
-        of_sample = _Budgets(replace(specification, problem=sample), relative_width)
-        start = of_sample.smallest(start * share, largest_log + float(np.log(share)), margin) / share
+        of_sample = replace(specification, problem=sample)
+
+        def of_whole(solution: Solution) -> float:
+            return relative_width(replace(solution, specification=specification))
+
+        start = _smallest(of_sample, of_whole, start * share, largest_log + np.log(share), margin).budget / share
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
-    return budgets.solution(budgets.smallest(start, largest_log, margin), certify=True)
+    found = _smallest(specification, relative_width, start, largest_log, margin, everything)
+    return solve(specification, found.budget, near=found), least
 
 
-class _Budgets:
-    """Solutions of a specification for several budgets; each search begins at the solution of the budget before."""
+def _smallest(
+    specification: Specification,
+    relative_width: Callable[[Solution], float],
+    start: float,
+    largest_log: float,
+    margin: float,
+    latest: Solution | None = None,
+) -> Solution:
+    """Return the solution of the smallest budget at which the relative width is at most one, from near ``start``."""
 
-    def __init__(self, specification: Specification, relative_width: Callable[[Solution], float]) -> None:
-        self._specification, self._relative_width = specification, relative_width
-        self._latest: Solution | None = None
+    def log_ratio(log_budget: float) -> float:
+        nonlocal latest
+        # Each search begins at the solution of the budget before.
+        latest = solve(specification, float(np.exp(log_budget)), near=latest, certify=False)
+        return float(np.log(relative_width(latest)))
 
-    def solution(self, budget: float, certify: bool = False) -> Solution:
-        """Return the solution within a budget."""
-        self._latest = solve(self._specification, budget, near=self._latest, certify=certify)
-        return self._latest
-
-    def smallest(self, start: float, largest_log: float, margin: float) -> float:
-        """Return the smallest budget at which the relative width is at most one."""
-
-        def log_ratio(log_budget: float) -> float:
-            return float(np.log(self._relative_width(self.solution(float(np.exp(log_budget))))))
-
-        least, min_propensity = -np.inf, self._specification.limits.min_propensity
-        if min_propensity is not None:
-            least = float(np.log(min_propensity * self._specification.problem.total_cost))
-            if log_ratio(least) <= 0:
-                return float(np.exp(least))
-        middle, step = min(float(np.log(start)), largest_log), 2 * margin
-        low, high = max(middle - margin, least), min(middle + margin, largest_log)
-        while log_ratio(low) <= 0:
-            high, low, step = low, max(low - step, least), 2 * step
-        while high < largest_log and log_ratio(high) > 0:
-            low, high, step = high, min(high + step, largest_log), 2 * step
-        budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4)) if log_ratio(high) < 0 else high
-        # The root may lie just below the budget that is large enough.
-        while log_ratio(budget) > 0 and budget < largest_log:
-            budget += _CLOSE / 2
-        return float(np.exp(budget))
-
-
-@dataclass(frozen=True, slots=True)
-class Regret(Summarised):
-    """The loss of a plan that was made from probabilities mu_hat if the true probabilities are mu.
-
-    The loss is compared with the best plan for mu, which has the same budget and the same smallest propensity. All
-    losses are differences of sums of variances: of the variances of the plan's contrasts, or of all scores. Below, pi
-    are the propensities of the plan, a(mu) is the information of a label of a pair under mu, and sums are over pairs.
-
-    Attributes
-    ----------
-    excess : float
-        Sum of variances of the plan minus that of the best plan.
-    relative : float
-        ``excess`` divided by the sum of variances of the best plan.
-    uniform_excess : float
-        Sum of variances of the uniform plan of the same cost minus that of the best plan.
-    sharp_bound : float
-        Upper bound on ``excess``: (1/n) E sum ``|a(mu_hat) - a(mu)|`` (1 / pi + 1 / floor), plus the loss from
-        exploration under mu_hat.
-    bound : float
-        The coarser upper bound of the theorem: (2 / (floor n)) E sum ``|a(mu_hat) - a(mu)|``, plus the loss from
-        exploration under mu_hat.
-    distance : float
-        E sum ``|a(mu_hat) - a(mu)|``.
-    floor : float
-        The plan's smallest propensity before the uniform plan is mixed in.
-
-    References
-    ----------
-    Frauen et al., arXiv 2601.21816, [P thm:aopt_robustness]; the sharp bound is a step of its proof.
-    """
-
-    excess: float
-    relative: float
-    uniform_excess: float
-    sharp_bound: float
-    bound: float
-    distance: float
-    floor: float
-
-    def summary(self, title: str | None = None) -> Summary:
-        figures = (
-            ("Sum of variances above that of the best plan", f"{self.excess:.3g}"),
-            ("The same as a share of the best plan's sum", f"{100 * self.relative:.1f} %"),
-            ("Upper bound", f"{self.sharp_bound:.3g}"),
-            ("Coarser upper bound of the theorem", f"{self.bound:.3g}"),
-            ("The uniform plan's sum above that of the best plan", f"{self.uniform_excess:.3g}"),
-            ("Distance in the information of labels", f"{self.distance:.3g}"),
-            ("Smallest propensity", f"{self.floor:.3g}"),
-        )
-        head = (("value", 1),)
-        return Summary("Regret of a Labelling Plan", (), head, figures, (), row_head="figure").with_title(title)
+    smallest, min_propensity = -np.inf, specification.limits.min_propensity
+    if min_propensity is not None:
+        smallest = float(np.log(min_propensity * specification.problem.total_cost))
+    middle, step = min(float(np.log(start)), largest_log), 2 * margin
+    low, high = max(middle - margin, smallest), min(middle + margin, largest_log)
+    while low > smallest and log_ratio(low) <= 0:
+        high, low, step = low, max(low - step, smallest), 2 * step
+    while high < largest_log and log_ratio(high) > 0:
+        low, high, step = high, min(high + step, largest_log), 2 * step
+    budget = high
+    if log_ratio(low) <= 0:
+        budget = low
+    elif log_ratio(high) < 0:
+        budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4))
+    # The root may lie just below the budget that is large enough.
+    while log_ratio(budget) > 0 and budget < largest_log:
+        budget += _CLOSE / 2
+    assert latest is not None
+    return latest
 
 
-def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
-    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C)."""
+def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
+    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C); see :meth:`Plan.regret`."""
     specification, problem = solution.specification, solution.specification.problem
     goal, explore = specification.goal, specification.limits.explore
     assert isinstance(problem, VoteProblem)
@@ -248,7 +235,7 @@ def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
     def variance(information: FloatArray, propensity: FloatArray | float) -> float:
         return float((information / propensity).sum()) / n
 
-    propensity, uniform = solution.propensity[row], problem.uniform(solution.expected_cost)
+    propensity, uniform = propensity_table(solution.propensities)[row], problem.uniform(solution.expected_cost)
     best_variance, gap = variance(information, best), np.abs(assumed - information)
     excess = variance(information, propensity) - best_variance
     # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow for
@@ -257,12 +244,13 @@ def regret_of(solution: Solution, mu: ArrayLike) -> Regret:
     if explore:
         optimal = (propensity - explore * problem.uniform(solution.budget)) / (1 - explore)
         loss_from_mixing = variance(assumed, propensity) - variance(assumed, optimal)
-    return Regret(
-        excess=excess / n,
-        relative=excess / (best_variance + float(np.trace(metric @ truth.between))),
-        uniform_excess=(variance(information, uniform) - best_variance) / n,
-        sharp_bound=(variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
-        bound=(2 * variance(gap, floor) + loss_from_mixing) / n,
-        distance=float(gap.sum()) / n,
-        floor=floor,
-    )
+    losses = {
+        "excess": excess / n,
+        "relative": excess / (best_variance + float(np.trace(metric @ truth.between))),
+        "uniform_excess": (variance(information, uniform) - best_variance) / n,
+        "sharp_bound": (variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
+        "bound": (2 * variance(gap, floor) + loss_from_mixing) / n,
+        "distance": float(gap.sum()) / n,
+        "floor": floor,
+    }
+    return pd.Series(losses, name="regret")

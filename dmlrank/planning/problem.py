@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,9 @@ from .allocation import (
     propensity_table,
 )
 
+if TYPE_CHECKING:
+    from .criteria import Goal
+
 T = TypeVar("T")
 
 # Tables of contexts, (g, K, K, C): an array, or predicted when they are indexed.
@@ -63,6 +66,10 @@ DOUBLE_CELLS = 20_000_000
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# The rule of an interdependent plan for other contexts is a fixed point: the information of a label depends on the
+# propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
+# propensity changes by more than _TOLERANCE, relative to its size.
+_MAX_STEPS, _TOLERANCE = 2000, 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Number of classes of costs within which the order of draws is random.
@@ -112,6 +119,10 @@ class Problem(ABC):
         """Number of cells of a row, m."""
 
     @abstractmethod
+    def words(self, goal: Goal) -> dict[str, str]:
+        """Return words of summaries and errors: the cells and their number, the later fit, the uniform plan, labels."""
+
+    @abstractmethod
     def scanned(self) -> tuple[FloatArray, Problem]:
         """Return the scores that the problem implies, (K,), and the problem with what one pass over it tells."""
 
@@ -138,6 +149,10 @@ class Problem(ABC):
     @abstractmethod
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw what to label or run, and the contexts without anything that belong to the sample."""
+
+    def expected_number(self, propensities: Propensities) -> float:
+        """Return the expected number of labels or runs; a label is of two models."""
+        return float(self.expected_by_model(propensities).sum()) / len(self.columns)
 
     @property
     def n_rows(self) -> int:
@@ -183,10 +198,6 @@ class Problem(ABC):
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
         return min(self.max_uniform, (cost + self.spent) / (self.total_cost + self.spent))
 
-    def uniform_covariance(self, propensity: float) -> FloatArray:
-        """Return what the uniform plan adds to Sigma, (K, K)."""
-        return self.labelling_covariance(np.broadcast_to(propensity, self.shape))
-
     def sample(self) -> Problem | None:
         """Return the problem of a random sample of the rows; None where there are few rows."""
         return None
@@ -217,7 +228,6 @@ class VoteProblem(Problem):
     first, second (m,): The pairs.
     ordered: Whether the two display orders of a pair have propensities of their own.
     floor: Smallest probability of a category for functionals with a logit or a division.
-    full (K, K): Labelling covariance with a label on every pair of every context.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
         context, M = v dd': the standard deviations of labels along it, and the directions.
     before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
@@ -229,15 +239,27 @@ class VoteProblem(Problem):
     second: IntArray
     ordered: bool
     floor: float
-    full: FloatArray = field(default_factory=lambda: np.zeros(()))
     deviation: CellArray | None = None
-    directions: FloatArray | None = None
+    directions: FloatArray = field(default_factory=lambda: np.zeros(()))
     before: FloatArray | float = 0.0
     worth: FloatArray | float = 1.0
 
     @property
     def n_cells(self) -> int:
         return len(self.first)
+
+    def words(self, goal: Goal) -> dict[str, str]:
+        new, old = "the planned labels", "the labels of the fit and "
+        return {
+            "cells": "Pairs:",
+            "number": f"{self.n_cells} {'ordered' if self.ordered else 'unordered'}",
+            "everything": f"labelling {'one' if self.one_pair else 'every'} pair of",
+            "fit": f"an estimate from {f'{new} alone' if goal.earlier is None else f'{old}{new} together'}",
+            "uniform": "all pairs with the same probability",
+            "labels": "expected number in which the model, or the pair, is compared. Labels of different prompts are "
+            "taken as independent: if annotators or other clusters give several of the new labels, standard errors may "
+            "be larger than predicted.",
+        }
 
     @property
     def n_items(self) -> int:
@@ -394,30 +416,19 @@ class VoteProblem(Problem):
         directions = None if self.interdependent else self.functional.label_directions(self.n_items)
         cell_type = None if directions is None else self.cell_type
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
-        count, values, labelling = self.count, [], np.zeros(())
-        work, arguments_of = type(self).scores_and_deviations, lambda part: (cell_type, count[part, None])
-        for part, (scores, part_deviation, added) in pass_over(self, work, arguments_of):
+        count, values = self.count, []
+        for part, (scores, of_part) in pass_over(self, type(self).scores_and_deviations, lambda part: (cell_type,)):
             values.append(scores)
-            labelling = labelling + added
             if deviation is not None:
-                deviation[part] = part_deviation
+                deviation[part] = of_part
         value = self.unit * np.concatenate(values)
         weight = count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        if directions is None:
-            return mean, replace(self, between=between, full=labelling / self.n_contexts)
-        directions = directions[self.first, self.second]
-        problem = replace(self, between=between, deviation=deviation, directions=directions)
-        every = np.broadcast_to(1.0, self.shape)
-        return mean, replace(problem, full=problem.labelling_covariance(every))
-
-    def uniform_covariance(self, propensity: float) -> FloatArray:
-        if np.ndim(self.before):
-            return Problem.uniform_covariance(self, propensity)
-        return np.asarray(self.full / propensity)
+        directions = self.directions if directions is None else directions[self.first, self.second]
+        return mean, replace(self, between=between, deviation=deviation, directions=directions)
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         if self.deviation is not None:
@@ -431,7 +442,6 @@ class VoteProblem(Problem):
     def squared_lengths(self, metric: FloatArray) -> FloatArray:
         """Return the squared lengths of the directions of labels, (m,), in a metric, (K, K)."""
         along = self.directions
-        assert along is not None
         return np.maximum(np.einsum("mj,jk,mk->m", along, metric, along, optimize=True), 0)
 
     def rates_of_lengths(self, length: FloatArray) -> Computed:
@@ -443,7 +453,7 @@ class VoteProblem(Problem):
         return cell_rates(self.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
 
     def labelling_covariance(self, propensities: Propensities) -> FloatArray:
-        if self.deviation is not None and self.directions is not None:
+        if self.deviation is not None:
             return np.asarray((self.directions.T * self.labelling_variances(propensities)) @ self.directions)
         count = self.count[:, None]
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
@@ -462,8 +472,20 @@ class VoteProblem(Problem):
         return np.asarray(sum(map_blocks(variances, self.shape)) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
-        return propensities_at_multiplier(self.cell_rates(metric), self.constraints(lower, np.inf), multiplier)
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
+
+        In an interdependent problem these are a fixed point, because information depends on them; it is found by
+        iteration.
+        """
+        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
+        for _ in range(_MAX_STEPS if self.interdependent else 1):
+            rates = self.cell_rates(metric, propensity)
+            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
+            change = np.abs(np.log(new / propensity)).max(initial=0.0)
+            propensity = new
+            if change < _TOLERANCE:
+                break
+        return propensity
 
     def scale(self, part: slice) -> FloatArray:
         """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
@@ -477,19 +499,13 @@ class VoteProblem(Problem):
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
     def scores_and_deviations(
-        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None, count: FloatArray
-    ) -> tuple[FloatArray, CellArray | None, FloatArray | float]:
-        """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
-
-        Where these do not tell what the labels add to Sigma, the third result is :meth:`added_covariance` of a label on
-        every pair, for counts (b, 1).
-        """
-        scores = self.functional.value(mu)
+        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
+    ) -> tuple[FloatArray, CellArray | None]:
+        """Return the scores of a range of rows, (b, d), and, in a cell type, deviations of their labels, (b, m)."""
         if cell_type is None:
-            every_pair = np.broadcast_to(1.0, (len(mu), self.n_cells))
-            return scores, None, self.added_covariance(part, mu, count, every_pair)
+            return self.functional.value(mu), None
         variances = self.take(self.functional.label_variances(mu))
-        return scores, np.sqrt(np.maximum(variances, 0)).astype(cell_type), 0.0
+        return self.functional.value(mu), np.sqrt(np.maximum(variances, 0)).astype(cell_type)
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
@@ -590,11 +606,6 @@ def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, li
 
 # --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------
 
-# A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
-# and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
-# changes by more than _TOLERANCE, relative to its size.
-_MAX_STEPS, _TOLERANCE = 2000, 1e-9
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RestrictedVoteProblem(VoteProblem):
@@ -623,21 +634,6 @@ class RestrictedVoteProblem(VoteProblem):
             )
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
 
-    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
-
-        The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
-        """
-        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
-        for _ in range(_MAX_STEPS):
-            rates = self.cell_rates(metric, propensity)
-            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
-            change = np.abs(np.log(new / propensity)).max(initial=0.0)
-            propensity = new
-            if change < _TOLERANCE:
-                break
-        return propensity
-
     def variances_and_inverse(self, mu: FloatArray, propensity: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances of labels in the Bradley-Terry model nearest to ``mu``, and inverse information matrices.
 
@@ -662,12 +658,12 @@ class RestrictedVoteProblem(VoteProblem):
         if self.ordered:
             # The last coordinate of z belongs to the position effect and is one.
             length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
-        scale = np.square(self.unit * at_rows(self.context_weight, part))[:, None]
+        scale = Problem.scale(self, part)
         return np.asarray(scale * np.square(propensity) * self.take(variance) * np.maximum(length, 0))
 
     def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K)."""
         n_items = self.n_items
         _, inverse = self.variances_and_inverse(mu, propensity)
-        weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
+        weight = (count * Problem.scale(self, part))[:, 0]
         return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from .._utils.argument_checks import array_of_numbers, check_flag
 from .._utils.declared_types import checked
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
+from ..exceptions import NuisanceError, OptionError, shown
 
 
 @checked
@@ -96,16 +96,12 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
 
 def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
     """Return the propensities of the rounds as one array, (R, n, K, K)."""
-    if isinstance(propensities, str) or not isinstance(propensities, Sequence | np.ndarray):
-        raise OptionTypeError(
-            f"propensities is a {type(propensities).__name__}; give a list with one array (contexts, models, models) "
-            f"per round"
-        )
-    parts = [array_of_numbers(part, 3) for part in propensities]
-    if not parts or any(part is None or parts[0] is None or part.shape != parts[0].shape for part in parts):
+    is_list = isinstance(propensities, Sequence | np.ndarray) and not isinstance(propensities, str)
+    parts = [array_of_numbers(part, 3) for part in propensities] if is_list else []
+    shapes = {None if part is None else part.shape for part in parts}
+    if len(shapes) != 1 or None in shapes:
         raise NuisanceError(
-            f"propensities have the shapes {[np.shape(part) for part in parts if part is not None]} in "
-            f"{len(parts)} rounds; give one array (contexts, models, models) "
+            f"propensities={shown(propensities)} cannot be read; give a list of one array (contexts, models, models) "
             f"per round, all for the same contexts"
         )
     tables = np.stack([part for part in parts if part is not None])

@@ -61,9 +61,10 @@ from ..fit.direct_fits import known_propensity, predictor_of, score_cells
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
+from ..inference.score_limits import CombinedMeans
 from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
 from .criteria import Goal, criterion_rows
-from .plan_options import Limits, array_of_costs, read_context_weights, rows_of_samples
+from .plan_options import Limits, array_of_costs, positive_costs, read_context_weights, rows_of_samples
 from .problem import Drawn, Problem, drawn_together
 from .specify import of_eigenvalues
 
@@ -100,6 +101,18 @@ class ScoreProblem(Problem):
     @property
     def n_cells(self) -> int:
         return int(self.group.max()) + 1
+
+    def words(self, goal: Goal) -> dict[str, str]:
+        runs = "all runs" if self.spent > 0 or goal.candidate else "these runs alone"
+        return {
+            "cells": "Groups of models:",
+            "number": f"{self.n_cells}",
+            "everything": "running every model that is not complete on",
+            "fit": f"a fit of {runs} with propensity=plan",
+            "uniform": "all models that are not complete, on the same random prompts",
+            "labels": "expected number of further runs. A model is run once on a prompt: another prompt is worth more "
+            "than another run, until all are run.",
+        }
 
     @property
     def groups(self) -> list[IntArray]:
@@ -149,6 +162,14 @@ class ScoreProblem(Problem):
         p = np.maximum(self.matrices(table), self.before)
         runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
         return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
+
+    def limits(self, of_fit: CombinedMeans | None, propensities: Propensities) -> CombinedMeans | None:
+        """Return what limits of means need, with the effective numbers of runs that propensities lead to."""
+        if of_fit is None or of_fit.matrix.shape != self.correlation.shape:
+            return None
+        after, (part,) = self.matrices(propensity_table(propensities)), of_fit.parts
+        so_far, of_plan = ((1 / np.where(p > 0, p, 1.0)).mean(axis=0) for p in (self.before, after))
+        return replace(of_fit, parts=(replace(part, reach=part.reach * of_plan / so_far),))
 
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
         """Draw the further runs, in the order of the prompts, with the propensities after this round.
@@ -282,10 +303,8 @@ def _predictions(steps: FitState, *, from_scratch: bool) -> FloatArray:
 def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
     """Return the propensities with which the scores of a fit were drawn, (n, K)."""
     assert steps.data.scores is not None
-    is_there, known = (
-        np.isfinite(steps.data.scores.mean),
-        known_propensity(steps.options.propensity, steps.data, steps.source),
-    )
+    is_there = np.isfinite(steps.data.scores.mean)
+    known = known_propensity(steps.options.propensity, steps.data, steps.source)
     if known is None and not is_there.all():
         p = np.nan if estimates.grades is None else estimates.grades.unlike_p
         looks = f", as their judge scores look (P = {p:.2g})" if p >= LEAST_LIKELY else ""
@@ -397,8 +416,5 @@ def _between(
 def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
     """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
     array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
-    shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
-    if not (np.isfinite(array) & (array > 0)).all():
-        raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
-    by_row = array.reshape(shapes[array.shape])
+    by_row = positive_costs(array[:, None] if array.shape == (n,) else np.atleast_2d(array))
     return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

@@ -65,6 +65,7 @@ _LONGEST = 300.0
 class Solution:
     """The optimal propensities of a specification within a budget, and the covariance that they lead to.
 
+    budget, expected_cost: The largest expected cost that was allowed, and that of the plan.
     smallest_propensity: The smallest propensity that a cell may have, before the uniform plan is mixed in.
     propensities (g, m): Of the cells by row of the problem.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
@@ -88,13 +89,8 @@ class Solution:
     rates: Computed | None
 
     @property
-    def propensity(self) -> FloatArray:
-        """All propensities as an array, (g, m), computed on every call."""
-        return propensity_table(self.propensities)
-
-    @property
     def slack(self) -> bool:
-        """Whether a larger budget would change nothing."""
+        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
         return self.allocation.multiplier == 0
 
 
@@ -103,8 +99,8 @@ def solve(
 ) -> Solution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
 
-    The search begins at the solution of another budget, ``near``. Without ``certify`` the violation of the optimality
-    conditions is NaN where the search does not need it.
+    The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets, the
+    violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is left out.
     """
     problem, explore = specification.problem, specification.limits.explore
     lower = specification.limits.smallest_propensity(problem, budget)
@@ -135,8 +131,11 @@ def solve(
         propensities = Computed(problem.shape, mixed)
         sigma = specification.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
-    even = replace(specification, problem=specification.even_problem or problem)
-    uniform_sigma = even.sigma(even.problem.uniform_covariance(problem.uniform(cost)))
+    uniform_sigma = sigma
+    if certify:
+        even = replace(specification, problem=specification.even_problem or problem)
+        uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
+        uniform_sigma = even.sigma(even.problem.labelling_covariance(uniform))
     of_optimum = allocation, labelling, residual, rates
     return Solution(specification, budget, cost, lower, propensities, sigma, uniform_sigma, *of_optimum)
 

@@ -65,6 +65,11 @@ class Specification:
         return self.problem.functional.names(self.problem.models)
 
     @property
+    def merit(self) -> FloatArray:
+        """Scores of which the highest are the best, (K,)."""
+        return self.goal.sign * self.scores
+
+    @property
     def targets(self) -> Targets:
         """What the plan is for: contrasts, or all scores."""
         return self.contrasts if len(self.contrasts[0]) else (np.eye(len(self.scores)), self.names)

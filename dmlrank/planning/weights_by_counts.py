@@ -73,7 +73,6 @@ def _weights_of_optimum(specification: Specification, counts: FloatArray, most_s
         weights = problem.both_orders(labels)
         of_plan = _weighted(problem, weights)
         along, variance = of_plan.directions, problem.labelling_variances(propensities)
-        assert along is not None
         labelling = (along.T * variance) @ along
         metric = specification.metric(labelling)
         squared = of_plan.squared_lengths(metric)

@@ -42,7 +42,13 @@ _LARGEST_WIN_CELL = 0.42
 
 
 def difference_matrix(
-    models: Sequence[str], difference: FloatArray, rejected: BoolArray, *, title: str, ax: Axes | None = None
+    models: Sequence[str],
+    difference: FloatArray,
+    rejected: BoolArray,
+    *,
+    title: str,
+    ax: Axes | None = None,
+    scores: str = "score",
 ) -> Axes:
     """Draw row's score minus column's score, (K, K), coloured where the hypothesis is rejected and grey elsewhere."""
     n_models = len(models)
@@ -62,8 +68,7 @@ def difference_matrix(
         gap = difference[row, column]
         colour = theme.text_colour_at(image, gap) if rejected[row, column] else theme.WEAK_TEXT
         axes.text(column + 0.5, row + 0.5, f"{gap:z.2f}", ha="center", va="center", fontsize=7.5, color=colour)
-    label = "score of the row minus score of the column"
-    return _finished_square(axes, image, models, pitch, label, title)
+    return _finished_square(axes, image, models, pitch, f"{theme.literal(scores)}: row minus column", title)
 
 
 def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | None) -> tuple[Axes, float]:

@@ -1,4 +1,4 @@
-"""Forest plots: estimates with intervals, of all prompts or by group.
+"""Forest plots: estimates with intervals, of all prompts or by group; curves over the number of runs.
 
 Estimates with intervals are a frame with the columns ``estimate``, ``low`` and ``high``. Its rows are drawn from top to
 bottom, and its index has their names.
@@ -82,3 +82,19 @@ def grouped_forest_plot(
         theme.hide_spines(axes)
     theme.outside_legend(columns.axes[-1], variable)
     return columns.titled(title)
+
+
+def curve_chart(curves: Mapping[str, pd.DataFrame], across: str, up: str, title: str, ax: Axes | None = None) -> Axes:
+    """Draw estimates with bands over the numbers that index the frames, a curve for each name."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(curves) > _MOST_SERIES:
+        raise theme.too_many(f"a picture of {len(curves)} curves", _MOST_SERIES)
+    axes = theme.new_axes(ax, height=4.5)
+    for (name, rows), look in zip(curves.items(), theme.series_styles(len(curves)), strict=True):
+        marks: dict[str, Any] = {"marker": look.marker, "linestyle": look.linestyle, "color": look.colour}
+        axes.plot(rows.index, rows["estimate"], markersize=4, label=theme.literal(name), **marks)
+        axes.fill_between(rows.index, rows["low"], rows["high"], color=look.colour, alpha=0.15, linewidth=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    theme.outside_legend(axes)
+    return theme.finish(axes, across, theme.literal(up), title)

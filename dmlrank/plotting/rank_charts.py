@@ -18,7 +18,7 @@ _LONGEST_LETTERS = 8
 _THICKEST_BAR = 14.0
 
 
-def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> Axes:
+def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None, *, scores: str = "score") -> Axes:
     """Draw every model's rank as a point on a bar from the best to the worst rank of its confidence set.
 
     Columns of the frame are ``rank``, ``lower``, ``upper`` and ``group``; its index has the names. Letters of groups
@@ -32,7 +32,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
         length, thickness = rows["upper"] - rows["lower"] + 0.66, min(0.5, _THICKEST_BAR / columns.pitch)
         axes.barh(place, length, thickness, left=rows["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
         axes.plot(rows["rank"], place, "o", color=theme.DARK, markersize=columns.marker_size)
-        theme.horizontal_rows(axes, list(rows.index), "rank (1 is best)", columns.pitch)
+        theme.horizontal_rows(axes, list(rows.index), f"rank by {theme.literal(scores)} (1 is best)", columns.pitch)
         margin = max(0.7, 0.015 * (last - first))
         axes.set_xlim(first - margin, last + margin)
         axes.locator_params(axis="x", integer=True)

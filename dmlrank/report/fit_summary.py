@@ -58,6 +58,11 @@ def choose_models(
     """Return the models that a table shows."""
     if models is not None and top is not None:
         raise OptionError("models= and top= were both given; give models= (names) or top= (a number), not both")
+    if top is not None and noun != "model":
+        raise OptionError(
+            f"top= shows the models with the highest scores, and the outputs of this functional ({listed(names, 5)}) "
+            f"are not scores of models; use models= with names of outputs"
+        )
     if top is not None:
         check_whole("top", top, 1)
     if models is None:
@@ -76,12 +81,7 @@ def chosen_names(best_first: Sequence[str], models: object = None, top: object =
 def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
     """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order."""
     if not results.of_models:
-        if top is not None:
-            raise OptionError(
-                "top= shows the models with the highest scores, and the outputs of this functional "
-                f"({listed(results.names, 5)}) are not scores of models; use models= with names of outputs"
-            )
-        return choose_models(results.names, range(len(results.names)), models, noun="output")
+        return choose_models(results.names, range(len(results.names)), models, top, noun="output")
     ranking = np.argsort(-results.merit, kind="stable").tolist()
     return choose_models(results.models, ranking, models, top)
 
@@ -142,7 +142,13 @@ def leaderboard_columns(
     explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
         "name": Column("model", row_head, [(name,) for name in results.names], ascending=True),
-        "score": _numbers("coef", score_head(results), results.estimate, digits, explanation),
+        "score": _numbers(
+            results.functional if results.are_means else "coef",
+            score_head(results),
+            results.estimate,
+            digits,
+            explanation,
+        ),
     }
     if has_tests and p_adjusted is not None:
         # Scores without a test say why.
@@ -322,8 +328,9 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     note = " ".join(filter(None, (shown.note(joint), *short_note(results, level))))
     rank = "rank_set" if level.separation else "rank"
     wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
+    score = functional_unit(results) if results.are_means else "score" if results.of_models else "value"
+    found["score"] = replace(found["score"], head=score)
     heads, rows = _cells([found[name] for name in wanted if name in found], shown)
-    heads = tuple((("score" if results.of_models else "value") if head == "coef" else head, n) for head, n in heads)
     head = "rank set" if level.separation else "order" if results.of_models else "output"
     return Summary(title, (), heads, rows, (note,), row_head=head, name_place=int(results.of_models), numbered=False)
 

@@ -11,16 +11,17 @@ import pandas as pd
 from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_type, real_number
-from .._utils.computation import collected_warnings, one_thread, warn
+from .._utils.computation import collected_warnings, one_thread
 from ..data.arrays import BoolArray, FloatArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
-from ..exceptions import IntervalWarning, MissingDataError, OptionError, listed, shown
+from ..exceptions import OptionError, listed, shown
 from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.linear_map import in_unit
 from ..fit.state import FitState
+from ..functionals import PassAtK
 from ..inference.bootstrap_and_max_t import differences
 from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
@@ -31,8 +32,9 @@ from ..report.statements import counted, first_of, functional_unit
 from ..report.words import score_head
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
-from .context_variables import values_of_runs
+from .context_variables import costs_of_runs
 from .requirements import ModelTable, require_steps
+from .run_table import doubt_of_skew
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +101,8 @@ class Pareto(ModelTable):
             numbers = [(row[f"{of}{end}"], places) for of, places in digits.items() for end in ("", "_low", "_high")]
             cells = [fixed_text(number, places) if np.isfinite(number) else "" for number, places in numbers]
             rows.append((str(name), *cells, row["status"]))
-        columns = ((self.cost, 1), ("[interval]", 2), (functional_unit(e), 1), ("[interval]", 2), ("status", 1))
+        ends = f"[{100 * (1 - self.alpha):g}% simult. CI]"
+        columns = ((self.cost, 1), (ends, 2), (functional_unit(e), 1), (ends, 2), ("status", 1))
         notes = (*frame["sentence"], self.sentence(), note)
         return Summary("Score against Cost", (), columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7,))
 
@@ -192,78 +195,62 @@ def score_against_cost(
     e: Estimates, state: FitState | None, cost: str | Mapping[str, float], unit: str, alpha: float
 ) -> Pareto:
     """Return the statuses of all models, see :meth:`RankResults.pareto`."""
-    n_models = len(e.models)
-    covariance, values, doubt, name = e.covariance, e.estimate, "", cost if isinstance(cost, str) else "cost"
+    n_models, size, doubt, name = len(e.models), None, "", f"cost ({unit})" if unit else "cost"
+    covariance, values, (first, second) = e.covariance, e.estimate, np.triu_indices(n_models, 1)
     if isinstance(cost, str):
-        costs, of_costs, covariance, doubt = _random_costs(e, require_steps(e, state, "pareto() with a column"), cost)
+        state = require_steps(e, state, "pareto() with a column")
+        costs, size, covariance, doubt = _random_costs(e, state, cost)
+        of_runs = f" of {state.options.functional.k} runs" if isinstance(state.options.functional, PassAtK) else ""
+        name = f"{cost}{name[4:]}" + f"{of_runs} per prompt" * (size is not None)
     else:
-        costs, of_costs = _known_costs(e.models, cost), None
-    # In units of the scores' errors, so that both parts of the joint covariance have one size.
-    size, (first, second) = 1.0, np.triu_indices(n_models, 1)
-    if of_costs is not None:
-        sizes = np.median(of_costs), np.median(e.covariance.std_errors)
-        size = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
-        scale = np.repeat([1.0, 1 / size], n_models)
-        covariance = replace(covariance.of_combinations(np.diag(scale)), basis=covariance.basis)
+        costs = _known_costs(e.models, cost)
+    if size is not None:
         values = np.concatenate([values, costs / size])
         first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
     covariance = covariance if e.sequence is None else covariance.normal
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")
     tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)
-    dominates, is_ahead, is_cheaper = _statuses(tests, costs, e.sign, are_random=of_costs is not None)
-    rivals = [[e.models[k] for k in np.flatnonzero(by)] for by in dominates.T]
+    is_better, not_dearer, is_cheaper = _shown_relations(tests, costs, e.sign, are_random=size is not None)
+    dominates, is_ahead = is_better & not_dearer, is_better | is_cheaper | np.eye(n_models, dtype=bool)
     low, high = covariance.law(values, covariance.std_errors).limits(simultaneous.critical(alpha))
-    of_cost = (np.full(n_models, np.nan),) * 2 if of_costs is None else (low[n_models:] * size, high[n_models:] * size)
-    table = pd.DataFrame(
-        {
-            "model": e.models,
-            "score": e.estimate,
-            "cost": costs,
-            "status": np.where(dominates.any(axis=0), "dominated", np.where(is_ahead.all(axis=1), "front", "open")),
-            "dominated_by": list(map(", ".join, rivals)),
-            "score_low": low[:n_models],
-            "score_high": high[:n_models],
-            "cost_low": of_cost[0],
-            "cost_high": of_cost[1],
-        }
-    )
-    table["sentence"] = [_sentence(e.models, j, rivals[j], is_ahead[j], is_cheaper[:, j]) for j in range(n_models)]
-    order = np.lexsort((-e.merit, costs))
+    limits = {"score_low": low[:n_models], "score_high": high[:n_models], "cost_low": np.nan, "cost_high": np.nan}
+    if size is not None:
+        limits |= {"cost_low": low[n_models:] * size, "cost_high": high[n_models:] * size}
+    status = np.where(dominates.any(axis=0), "dominated", np.where(is_ahead.all(axis=1), "front", "open"))
+    by = [", ".join(e.models[k] for k in np.flatnonzero(column)) for column in dominates.T]
+    found = {"model": e.models, "score": e.estimate, "cost": costs, "status": status, "dominated_by": by}
+    said = [_sentence(e.models, j, dominates[:, j], is_better, is_cheaper) for j in range(n_models)]
+    table = pd.DataFrame(found | limits | {"sentence": said}).iloc[np.lexsort((-e.merit, costs))]
     is_cost, names = tests.first >= n_models, np.array(e.models, dtype=object)
-    factor = np.where(is_cost, size, 1.0)
-    frame = pd.DataFrame(
-        {
-            "quantity": np.where(is_cost, "cost", "score"),
-            "first": names[tests.first % n_models],
-            "second": names[tests.second % n_models],
-            "estimate": tests.estimate * factor,
-            "std_error": differences(covariance, tests.first, tests.second).std_error * factor,
-            "conf_low": tests.conf_low * factor,
-            "conf_high": tests.conf_high * factor,
-        }
-    )
-    name = f"{name}{f' ({unit})' if unit else ''}{'' if of_costs is None else ' per prompt'}"
-    return Pareto(table.iloc[order].reset_index(drop=True), frame, name, alpha, e, doubt)
+    sides = {side: names[getattr(tests, side) % n_models] for side in ("first", "second")}
+    factor, errors = np.where(is_cost, size or 1.0, 1.0), differences(covariance, tests.first, tests.second).std_error
+    numbers = {"estimate": tests.estimate, "std_error": errors}
+    numbers |= {"conf_low": tests.conf_low, "conf_high": tests.conf_high}
+    numbers = {name: factor * of_pairs for name, of_pairs in numbers.items()}
+    frame = pd.DataFrame({"quantity": np.where(is_cost, "cost", "score"), **sides, **numbers})
+    return Pareto(table.reset_index(drop=True), frame, name, alpha, e, doubt)
 
 
-def _sentence(models: Sequence[str], j: int, by: list[str], is_ahead: BoolArray, is_cheaper: BoolArray) -> str:
-    """Return the status of model j in words; ``is_cheaper``, (K,): which others are known or shown to cost less."""
-    if by:
-        dearer = "dearer" if all(is_cheaper[models.index(k)] for k in by) else "not cheaper"
-        return f"{models[j]}: {dearer} than {first_of(by, _NAMED, ', ')} and shown to be worse."
-    if is_ahead.all():
-        return f"{models[j]}: every other model is shown to be worse or is dearer."
-    parts = []
-    neither = "neither shown to be better nor cheaper"
-    for which, said in ((is_cheaper, "dearer and not shown to be better"), (~is_cheaper, neither)):
-        if others := [name for name, is_one in zip(models, which & ~is_ahead, strict=True) if is_one]:
-            parts.append(f"{said} than {first_of(others, _NAMED, ', ')}")
-    return f"{models[j]}: {'; '.join(parts)}."
+def _sentence(models: Sequence[str], j: int, by: BoolArray, is_better: BoolArray, is_cheaper: BoolArray) -> str:
+    """Return what is shown of model j, in words; ``by``: which models dominate it, (K,); others (K, K), at [k, j]."""
+    behind, worse, dearer = ~is_better[j] & ~is_cheaper[j], is_better[:, j], is_cheaper[:, j]
+    behind[j] = False
+    cost = "costs more" if dearer[by].all() else "is not cheaper"
+    kinds = [(by, f"{cost} than {{}} and is shown to be worse")]
+    if not by.any():
+        kinds = [
+            (behind & dearer, "costs more than {} and is not shown to be better"),
+            (behind & worse & ~dearer, "is shown to be worse than {}, and not shown to be cheaper"),
+            (behind & ~worse & ~dearer, "is not told apart from {} by score or cost"),
+        ]
+    named = [([models[k] for k in which.nonzero()[0].tolist()], said) for which, said in kinds]
+    parts = [said.format(first_of(names, _NAMED, ", ")) for names, said in named if names]
+    return f"{models[j]}: {'; '.join(parts) or 'every other model is shown to be worse or costs more'}."
 
 
-def _statuses(tests: PairTests, costs: FloatArray, sign: int, are_random: bool) -> tuple[BoolArray, ...]:
-    """Return whether model k is shown to dominate j, to be better or cheaper, and to be cheaper, (K, K), at [k, j].
+def _shown_relations(tests: PairTests, costs: FloatArray, sign: int, are_random: bool) -> tuple[BoolArray, ...]:
+    """Return whether model k is shown to be better than j, not to cost more, and to be cheaper, (K, K), at [k, j].
 
     Known costs are compared as they are.
     """
@@ -272,47 +259,43 @@ def _statuses(tests: PairTests, costs: FloatArray, sign: int, are_random: bool) 
     above[tests.first, tests.second] = tests.conf_low > 0
     above[tests.second, tests.first] = tests.conf_high < 0
     is_better, is_cheaper = above[:n_models, :n_models], above[n_models:, n_models:].T
-    is_better, not_dearer = is_better if sign > 0 else is_better.T, is_cheaper
-    if not are_random:
-        is_cheaper, not_dearer = costs[:, None] < costs, costs[:, None] <= costs
-    return is_better & not_dearer, is_better | is_cheaper | np.eye(n_models, dtype=bool), is_cheaper
+    is_better = is_better if sign > 0 else is_better.T
+    return (
+        (is_better, is_cheaper, is_cheaper)
+        if are_random
+        else (is_better, costs[:, None] <= costs, costs[:, None] < costs)
+    )
 
 
 def _known_costs(models: Sequence[str], cost: Any) -> FloatArray:
-    """Return the costs that a user gives by model, (K,)."""
+    """Return the costs that a user gives by model, (K,); those of further models are not used."""
     given = cost.to_dict() if isinstance(cost, pd.Series) else cost
     allowed = "a column of the table of scores, or a number for each model as a dictionary or Series"
     check_type("cost", given, Mapping, allowed)
-    missing: list[object] = [name for name in models if name not in given]
-    if missing := missing or [name for name in given if name not in models]:
-        what = "has numbers for others:" if missing[0] in given else "has no number for"
-        raise OptionError(f"cost= {what} {listed(missing)}; give one for each of the models: {listed(models, 25)}")
-    numbers = [real_number(given[name]) for name in models]
-    wrong = [name for name, number in zip(models, numbers, strict=True) if number is None or not np.isfinite(number)]
+    numbers = {name: real_number(given[name]) for name in models if name in given}
+    if missing := [name for name in models if name not in numbers]:
+        raise OptionError(f"cost= has no number for {listed(missing)}; give one for each of: {listed(models, 25)}")
+    wrong = [name for name, number in numbers.items() if number is None or not np.isfinite(number)]
     if wrong:
         raise OptionError(f"cost= of {wrong[0]!r} is {shown(given[wrong[0]])}; a cost is a finite number")
-    return np.array(numbers, dtype=float)
+    return np.array(list(numbers.values()), dtype=float)
 
 
-def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray, FloatArray | None, Covariance, str]:
-    """Return mean costs, their standard errors, (K,) each, the joint covariance with scores, (2 K, 2 K), and a doubt.
+def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray, float | None, Covariance, str]:
+    """Return mean costs, (K,), their unit, the joint covariance with scores, (2 K, 2 K), in it, and a doubt.
 
-    Costs are known, with None in place of errors, where each model costs the same on all prompts, or the prompts of the
-    fit are all there are.
+    The unit is such that costs and scores have errors of one size. Costs are known, with None in its place, where each
+    model costs the same on all prompts, or the prompts of the fit are all there are.
     """
     units, of_context = state.units, None if state.units.clusters is None else state.units.clusters.of_context
-    advice = f"for votes, give a number for each model: pareto({{'{e.models[0]}': 0.5, ...}})"
-    values = values_of_runs(state, e.models, column, advice)
-    n_missing = np.isnan(values).sum(axis=0)
-    if n_missing[j := int(n_missing.argmax())]:
-        raise MissingDataError(
-            f"column {column!r} has no value for {e.models[j]!r} on {n_missing[j]:,} of {len(values):,} prompts; "
-            f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
-        )
-    n = len(values)
-    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), state.influence.weight)
+    values = costs_of_runs(state, e.models, column)
+    n, weight = len(values), state.influence.weight
     if state.options.prompts == "fixed" or (values == values[0]).all():
-        return influence.estimate, None, e.covariance, ""
+        return weight @ values / weight.sum(), None, e.covariance, ""
+    sizes = np.median(values.std(axis=0)) / np.sqrt(n), np.median(e.covariance.std_errors)
+    size = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
+    values = values / size
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
     none = np.empty((0, values.shape[1]))
     with collected_warnings():
         # The fit has warned of few clusters already.
@@ -332,26 +315,6 @@ def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArra
         # The unseen prompt has a cost of its own, whatever its score is.
         means = CombinedMeans.side_by_side([means, costs], [np.arange(int(part.n))] * 2)
     joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, means=means)
-    if doubt := _doubt_of_skew(cluster_sums(parts[1], of_context)[0]):
-        warn(doubt, kind=IntervalWarning)
-    return influence.estimate, of_costs.std_errors, joint, doubt
-
-
-def _doubt_of_skew(rows: FloatArray) -> str:
-    """Say that costs are too skewed for so few units, from the contribution of each unit to each mean, (g, K).
-
-    A mean of n values of skewness s is nearly normal if n > 25 s^2 (Cochran 1977, section 2.15). Here s is the median
-    of all differences. With six models, log-normal costs and 25 to 300 prompts, some joint interval at 95 % missed in 3
-    to 7 % of 150 samples in settings most of whose samples meet this, and in 6 to 42 % in those where most do not.
-    """
-    gaps = (rows[:, :j] - rows[:, [j]] for j in range(1, rows.shape[1]))
-    moments = np.concatenate([[(gap**power).mean(axis=0) for power in (2, 3)] for gap in gaps], axis=1)
-    varying = moments[:, moments[0] > 0]
-    skewness = float(np.median(np.abs(varying[1]) / varying[0] ** 1.5)) if varying.size else 0.0
-    if len(rows) >= 25 * skewness**2:
-        return ""
-    return (
-        f"Intervals of costs are too narrow: the differences of costs have a skewness of {skewness:.1f} (median), for "
-        f"which {len(rows):,} prompts or clusters are too few; about {float(f'{25 * skewness**2:.2g}'):,.6g} or more "
-        f"are needed."
-    )
+    sums = cluster_sums(parts[1], of_context)[0]
+    gaps = np.hstack([sums[:, :j] - sums[:, [j]] for j in range(1, sums.shape[1])])
+    return influence.estimate * size, size, joint, doubt_of_skew(gaps, "differences of costs")

@@ -22,7 +22,7 @@ from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
-from ..plotting.intervals import forest_plot
+from ..plotting.intervals import curve_chart, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
@@ -249,12 +249,26 @@ def _groups(results: Any, alpha: float | None, models: Names, top: int | None, b
     return lambda ax: groups.plot(ax, alpha, models=models, top=top)
 
 
+def _curve(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
+    """Pass@k or pass^k over the number of runs."""
+    e: Estimates = results.estimates
+    frame, alpha = results.curve(alpha=alpha), alpha_of(e, alpha)
+    chosen = [e.names[j] for j in rows_to_show(e, models, top).places]
+    kind = str(frame.columns[0])
+    frame = frame.set_axis(["estimate", "std_error", "low", "high"], axis=1)
+    curves = {name: frame.loc[name] for name in chosen}
+    title = f"{kind}, {level_words(alpha, 'bands')}, {models_words(len(chosen), len(e.names))}"
+    label = functional_unit(e).replace(e.functional, kind, 1)
+    return lambda ax: curve_chart(curves, "k, number of runs", label, title, ax)
+
+
 # The function that prepares each picture; its arguments after the results are the options of the picture.
 PICTURES: dict[str, Callable[..., Draw]] = {
     "forest": _forest,
     "ranks": _ranks,
     "matrix": _matrix,
     "groups": _groups,
+    "curve": _curve,
     "overlap": _overlap,
     "calibration": _calibration,
     "influence": _influence,

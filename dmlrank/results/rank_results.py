@@ -1037,76 +1037,81 @@ class RankResults(Summarised):
 
         return annotators_of(self._fit, column, alpha_or_default(alpha, self.estimates.alpha), refit)
 
-    @Needs(means="it divides the variance of means between prompts and runs", data=True)
-    def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
-        """Say whether more runs or more prompts make mean scores more precise.
+    @Needs(means="it counts runs that succeed", one_look="its bands are those of one look", data=True)
+    def curve(self, kind: str | None = None, most: int | None = None, alpha: float | None = None) -> pd.DataFrame:
+        """Return pass@k or pass^k of every model over k, the number of runs; ``plot("curve")`` draws it.
 
         Parameters
         ----------
-        prompt_cost, run_cost : float, optional
-            Costs of a further prompt (0 where it is free), and of one run of the models on a prompt, in the same unit.
-            With both, the frame says how many runs of a prompt give the smallest error for the money.
+        kind : {"pass@k", "pass^k"}, optional
+            The chance that at least one of k runs of a model solves a prompt, or that all do; that of the fit when
+            None, or pass@k.
+        most : int, optional
+            Largest k; the fewest runs of a model on a prompt when None.
+        alpha : float, optional
+            Probability that an interval of any model at any k is wrong; the fit's when None.
 
         Returns
         -------
         DataFrame
-            A row per model, and for the first model minus every other model: ``share_runs``, the share of the variance
-            that comes from runs; the standard errors ``se`` as it is, ``se_unlimited_runs`` with unlimited runs on
-            these prompts, and for twice as many runs in all ``se_twice_runs``, on the same prompts, and
-            ``se_twice_prompts``, on twice the prompts; and with costs ``best_runs``, from 1 to ten times the runs of
-            these data.
+            A row per model and k: pass@k or pass^k, its ``std_error``, and limits ``lower`` and ``upper`` that hold
+            jointly for all models and all k.
 
         Raises
         ------
         DataError
-            If no model has two runs on a prompt.
+            If scores of runs are not 0 and 1, or a model has fewer than ``most`` runs on a prompt.
+        MissingDataError
+            If the fit predicts missing scores.
 
         Notes
         -----
-        With n prompts and R runs of each, the variance is (s_p^2 + s_r^2 / R) / n. The sample variances of the runs on
-        each prompt estimate s_r^2, added up over the models of a difference; the remainder of the variance is that of
-        prompts. Twice the prompts halve the variance, and twice the runs only the part of runs: where prompts are free,
-        one run of each is best. For given costs, the best number of runs is s_r / s_p sqrt(prompt_cost / run_cost).
+        The numbers at each k are those of a fit with :class:`dmlrank.functionals.PassAtK` or
+        :class:`dmlrank.functionals.PassHatK` to the same prompts; the covariance of all of them is that of their
+        influence values by prompt.
 
         Examples
         --------
         >>> import numpy as np
         >>> import pandas as pd
         >>> import dmlrank as dr
-        >>> task, model, run = (index.ravel() for index in np.indices((100, 2, 3)))
-        >>> rng = np.random.default_rng(0)
-        >>> score = rng.normal(size=(100, 2))[task, model] + rng.normal(size=600)
-        >>> table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "score": score})
-        >>> dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).runs()["share_runs"].round(2).to_dict()
-        {'a': 0.24, 'b': 0.26, 'b - a': 0.26}
+        >>> solved = [1, 0, 0, 0, 1, 1, 0, 1] * 20
+        >>> runs = pd.DataFrame({"task": np.repeat(np.arange(40), 4), "model": "a", "solved": solved})
+        >>> res = dr.dml_rank("solved ~ 1 | model", runs, context="task", rng=0)
+        >>> res.curve("pass^k")["pass^k"].loc["a"].round(3).to_dict()
+        {1: 0.5, 2: 0.25, 3: 0.125, 4: 0.0}
         """
-        from .run_table import table_of_runs
+        from .run_table import table_of_curve
 
-        return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
+        return table_of_curve(self.estimates, self._fit, kind, most, self._alpha(alpha))
 
     @Needs(means="it divides mean costs by mean scores", one_look="its intervals are those of one look", data=True)
-    def per_success(self, cost: str, alpha: float | None = None) -> pd.DataFrame:
+    def per_success(self, cost: str, against: str | None = None, alpha: float | None = None) -> pd.DataFrame:
         """Divide mean costs by mean scores: what a solved prompt costs, in money, tokens or seconds.
 
         Parameters
         ----------
         cost : str
             The column of the table of scores that holds the cost of each run. Runs that failed or were lost count with
-            what they cost.
+            what they cost; runs of which no cost was recorded are left out, and a warning says how many. Of pass@k,
+            the cost is that of k runs.
+        against : str, optional
+            A model; the frame then has the cost per success of every other model divided by that of this one.
         alpha : float, optional
             Probability that an interval of any model is wrong; the fit's alpha when None.
 
         Returns
         -------
         DataFrame
-            A row per model: mean ``score`` and ``cost``, their ratio ``per_success``, its ``std_error`` by the delta
-            method, and limits ``lower`` and ``upper`` that hold jointly for all models (Fieller's: without an upper
-            limit where the score is not shown to be above zero).
+            A row per model: mean ``score`` and ``cost``, and their ratio ``per_success``; or, with ``against=``, a row
+            per other model with the ``ratio``. Its ``std_error`` is that of the delta method, and the limits ``lower``
+            and ``upper`` hold jointly for all rows (Fieller's: without an upper limit where a denominator is not shown
+            to be above zero).
 
         Raises
         ------
         DataError
-            If a model has a mean score of zero.
+            If a model has a mean score of zero, or, with ``against=``, a mean cost of zero.
         MissingDataError
             If a model has no cost on a prompt.
 
@@ -1123,9 +1128,9 @@ class RankResults(Summarised):
         >>> res.per_success("tokens")["per_success"].round(1).to_dict()
         {'a': 413.3, 'b': 413.3}
         """
-        from .per_success import table_per_success
+        from .run_table import table_per_success
 
-        return table_per_success(self.estimates, self._fit, cost, self._alpha(alpha))
+        return table_per_success(self.estimates, self._fit, cost, against, self._alpha(alpha))
 
     @Needs(models=_ORDER, intervals=True, one_look="power is that of one look")
     def sample_size(self, difference: float | None = None, power: float = 0.8) -> pd.DataFrame:
@@ -1144,8 +1149,9 @@ class RankResults(Summarised):
             A row for the first model minus every other model, and one to decide first place, which needs all at once:
             the ``difference``; its ``std_error``; the ``smallest`` difference that these data find with the power; how
             many ``times`` the data it needs, and so many prompts (or clusters) and scores (votes) in all. Of means of
-            several runs also ``times_runs``, how many times the runs it needs on the same prompts (infinite where no
-            number is enough), and ``prompts_many_runs``, the prompts that it needs with unlimited runs of each.
+            several runs also ``share_runs``, the share of the variance that comes from runs, ``times_runs``, how many
+            times the runs it needs on the same prompts (infinite where no number is enough), and ``prompts_many_runs``,
+            the prompts that it needs with unlimited runs of each.
 
         Raises
         ------
@@ -1154,7 +1160,9 @@ class RankResults(Summarised):
 
         Notes
         -----
-        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these.
+        The verdict, the gate and plans take the same numbers, rounded to two digits. They suppose data like these. With
+        R runs of each prompt now, s as ``share_runs`` and a further prompt that costs c times as much as a run on it,
+        sqrt(R c s / (1 - s)) runs of each prompt give the smallest error for the money.
 
         Examples
         --------
@@ -1265,7 +1273,9 @@ class RankResults(Summarised):
         criterion : {"A", "D"}
             The sum of the variances, or the log determinant of the covariance, as for :func:`dmlrank.design`.
         contrasts : optional
-            Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`.
+            Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`. Without, the
+            plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals. A pair of
+            these without votes is planned with the learner's prediction.
         costs : float, str or array
             Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
             (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not
@@ -1545,10 +1555,11 @@ class RankResults(Summarised):
         picture : str
             ``"forest"``: scores with simultaneous intervals. ``"ranks"``: rank sets, as :meth:`ranks`. ``"matrix"``:
             differences of all pairs, as :meth:`t_test_pairwise`. ``"groups"``: scores with intervals in the groups of
-            ``by=``. ``"overlap"``: propensities of the labelled cells.
-            ``"calibration"``: fitted probabilities beside the labels. ``"influence"``: the prompts with the largest
-            influence on a score, or on ``contrast=``. ``"sheet"``: all of these in one figure, which says what is left
-            out and why; without ``models`` or ``top``, of the best 20 models.
+            ``by=``. ``"curve"``: pass@k or pass^k over the number of runs, as :meth:`curve`. ``"overlap"``:
+            propensities of the labelled cells. ``"calibration"``: fitted probabilities beside the labels.
+            ``"influence"``: the prompts with the largest influence on a score, or on ``contrast=``. ``"sheet"``: the
+            most important ones in one figure, which says what is left out and why; without ``models`` or ``top``, of
+            the best 20 models.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional

@@ -293,7 +293,7 @@ class PairwiseResults(ModelTable):
         error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
         control = f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
         title = f"Coloured: {clause}; grey: not rejected\n{control}, {counts}"
-        return difference_matrix(chosen, gap, coloured, title=title, ax=ax)
+        return difference_matrix(chosen, gap, coloured, title=title, ax=ax, scores=self.functional)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -426,7 +426,7 @@ class RankSets(ModelTable):
         held = "simultaneous" if self.simultaneous else "pointwise"
         title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
         title += f"\n{self.looks}" if self.looks else ""
-        return rank_set_chart(frame, title, ax)
+        return rank_set_chart(frame, title, ax, scores=self.functional)
 
     def __repr__(self) -> str:
         # A console shows the frame instead of the fields of the dataclass.

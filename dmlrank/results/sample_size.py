@@ -47,10 +47,11 @@ def table_of_sizes(
         return frame
     # With R times the runs the variance is that of prompts and 1 / R of that of runs.
     rows = np.eye(len(e.models))[first.leader] - np.eye(len(e.models))[first.others]
-    of_runs = np.append(np.minimum(variance_from_runs(steps, rows)[0] * e.scale.factor**2, errors**2), np.nan)
+    of_runs = np.append(np.minimum(variance_from_runs(steps, rows) * e.scale.factor**2, errors**2), np.nan)
     variance = np.append(errors**2, np.nan)
+    share = np.divide(of_runs, variance, out=np.full(len(variance), np.nan), where=variance > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         room = variance / wanted.to_numpy() - (variance - of_runs)
         further = np.where(room <= 0, np.inf, of_runs / room)
-        least = np.maximum(np.ceil(n_units * wanted * (1 - of_runs / variance)), 1)
-    return frame.assign(times_runs=further, prompts_many_runs=least)
+        least = np.maximum(np.ceil(n_units * wanted * (1 - share)), 1)
+    return frame.assign(share_runs=share, times_runs=further, prompts_many_runs=least)

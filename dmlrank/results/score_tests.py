@@ -24,6 +24,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
 from ..report.fit_summary import choose_models
+from ..report.statements import functional_unit
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps
@@ -61,9 +62,12 @@ class ZTestResults(Summarised, ZTests):
         Where the tests hold at all looks, what was fixed before the first look.
     remark : str
         Sentence for the reader of the table; may be empty.
+    functional : str
+        The functional and the unit of the scores; empty for tests of other numbers.
     """
 
     remark: str = ""
+    functional: str = ""
 
     def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
         """Return the table of the tests.
@@ -103,7 +107,8 @@ class ZTestResults(Summarised, ZTests):
             law = f"P and intervals: Student's t with {covariance.df:.0f} degrees of freedom."
         law = law if self.sequence is None else ""
         notes = tuple(filter(None, (law, self.remark)))
-        return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
+        header = (("Functional:", self.functional),) if self.functional else ()
+        return Summary(default, header, columns, tuple(rows), notes, row_head="hypothesis").with_title(title)
 
     def summary_frame(self, alpha: float | None = None) -> pd.DataFrame:
         """Return the table of the tests as a frame, with the columns of statsmodels.
@@ -281,7 +286,7 @@ def t_test_of_scores(estimates: Estimates, hypothesis: HypothesisLike, *, delta:
     """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
     contrasts = named.hypothesis(hypothesis)
-    tests = z_tests(ZTestResults, named, contrasts, alternative)
+    tests = replace(z_tests(ZTestResults, named, contrasts, alternative), functional=functional_unit(estimates))
     if not estimates.of_models or len(estimates.models) < 3:
         return tests
     top = np.argsort(-estimates.merit, kind="stable")[:2]

@@ -205,6 +205,19 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     assert "gpt4" in capsys.readouterr().err
 
 
+def test_an_arena_is_one_word_on_the_command_line(csv, capsys):
+    """The options that it stands for, and a plan for the leader."""
+    call = ["design", FORMULA, csv, "--functional", "bt", "--budget", "60", "--set", "pairs=arena"]
+    assert main(call) == 0
+    plan = dr.dml_rank(FORMULA, pd.read_csv(csv), functional="bt", pairs="arena").design(60)
+    assert " ".join(capsys.readouterr().out.split()) == " ".join(str(plan.summary()).split())
+    assert "as in an arena" in " ".join(str(plan).split())
+    assert main([*call, "--set", "min_labels=2"]) == 1
+    assert "pairs=arena and 'min_labels' are both about pairs" in capsys.readouterr().err
+    assert main([*call[:-1], "pairs=all"]) == 1
+    assert "allowed: 'arena'" in capsys.readouterr().err
+
+
 def test_a_stored_result_is_no_file_of_votes(csv, tmp_path, capsys):
     stored = str(tmp_path / "fit.json")
     assert main(["fit", FORMULA, csv, "--functional", "bt", "--out", stored]) == 0

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 RNG = np.random.default_rng(0)
@@ -54,25 +53,6 @@ def test_long_texts_are_not_repeated_as_a_whole(call):
         with pytest.raises(dr.DmlrankError) as caught:
             call("z" * length)
         assert len(str(caught.value)) < 10_000
-
-
-# A stored result knows the lost runs of candidate and baseline, also where other models lost more: it decides as the
-# file does where they lost none, and not where they lost some.
-@pytest.mark.parametrize("seed", range(2))
-def test_the_gate_of_a_stored_result_knows_lost_runs_of_all_models(seed, tmp_path, capsys):
-    rng, rows = np.random.default_rng(seed), []
-    for prompt in range(200):
-        for model in ("new", "old", "x new", "x1", "x2", "x3"):
-            for run in range(2):
-                score, rest = float(rng.random() < 0.7), model[0] == "x"
-                is_lost = run and rng.random() < (0.35 if rest else 0.3 * (model == "new") * (seed == 0) * (1 - score))
-                rows.append((prompt, model, run, np.nan if is_lost else score))
-    pd.DataFrame(rows, columns=["q", "m", "run", "s"]).to_csv(tmp_path / "t.csv", index=False)
-    table = pd.read_csv(tmp_path / "t.csv")
-    fit(table, run="run").to_json(tmp_path / "t.json")
-    ask = ["--candidate", "new", "--baseline", "old", "--margin", ".06"]
-    of_file = main(["gate", "s ~ 1 | m", str(tmp_path / "t.csv"), "--context", "q", "--run", "run", *ask])
-    assert main(["gate", str(tmp_path / "t.json"), *ask]) == (4 if seed == 0 else of_file)
 
 
 def test_the_task_of_an_error_is_named_as_in_the_data():

@@ -53,7 +53,7 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: dr.design(MU, budget=1).export(None),
         lambda: dr.design(MU, budget=1).for_power("model_0", "model_1", difference=pd.DataFrame()),
         lambda: dr.datasets.simulate_bt(10, gamma=HUGE, rng=0),
-        lambda: dr.design(MU, budget=1).cov_params(uniform=np.ones(2)),
+        lambda: dr.design(MU, budget=1).for_std_error(np.ones(2)),
         lambda: dr.data.pairs_from_scores(
             SCORES, prompt="task", model="model", score="score", lower_is_better=np.zeros(0)
         ),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,7 +152,7 @@ def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_pat
     prompt, model, run = (axis.ravel() for axis in np.meshgrid(range(400), ("new", "old"), range(3), indexing="ij"))
     score = (rng.random(len(prompt)) < 0.6).astype(float)
     score[(model == "new") & (score == 0) & (rng.random(len(prompt)) < 0.25)] = np.nan
-    table = pd.DataFrame({"prompt": prompt, "model": model, "run": run, "score": score})
+    table = pd.DataFrame({"prompt": prompt, "model": model, "run": run, "score": score, "half": prompt % 2})
     path, stored = tmp_path / "runs.csv", tmp_path / "stored.json"
     table.to_csv(path, index=False)
     fit = ["score ~ 1 | model", str(path), "--context", "prompt", "--run", "run"]
@@ -170,15 +174,25 @@ def test_a_candidate_that_loses_the_runs_in_which_it_fails_does_not_pass(tmp_pat
     assert (code, figures["decision"], figures["lost_runs"]) == (4, "not decided", {"new": n_lost})
     # The baseline lost none, so that the worst for the candidate is that all lost runs count as 0.
     assert figures["lost_runs_at_worst"]["lower"] == pytest.approx(counted["lower"])
+    # So it is with chances that all of several runs succeed, for which prompts with lost runs may have too few.
+    of_three = ("--functional", "PassHatK(3)", "--json")
+    figures, counted = (
+        json.loads(gate(*fit, *question, "0.02", *of_three, *options)[1]) for options in ((), ("--missing", "0"))
+    )
+    assert figures["lost_runs"] == {"new": n_lost}
+    assert figures["lost_runs_at_worst"]["lower"] == pytest.approx(counted["lower"])
     # Who says what a lost run counts has the decision of that, and a decision that holds with any score is one.
     assert gate(*fit, *question, "0.02", "--missing", "drop")[0] == 0
     code, said = gate(*fit, *question, "0.02", "--lost", "left-out")
     assert (code, said.endswith("; lost runs are left out\n")) == (0, True)
-    code, said = gate(*fit, *question, "0.02", "--lost", "lowest", "--json")
+    code, said = gate(*fit, *question, "0.02", "--lost", "lowest", *of_three)
     assert (code, json.loads(said)["difference"]) == (4, pytest.approx(counted["difference"]))
     code, said = gate(*fit, *question, "0.2")
     assert code == 0
     assert said.endswith(f"; lost runs: {n_lost} of new; the decision holds whatever they count\n")
+    head, *groups = gate(*fit, *question, "0.3", "--by", "half")[1].splitlines()
+    assert head.endswith(f"; lost runs: {n_lost} of new; the decision holds whatever they count")
+    assert [line.split(":")[0] for line in groups] == ["  0", "  1"]
     # A stored result cannot tell.
     with pytest.warns(IntervalWarning, match="different shares"):
         dr.dml_rank("score ~ 1 | model", table, context="prompt", run="run").to_json(stored)
@@ -344,9 +358,43 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
         shown.out.strip(),
         name,
         f"{len(table):,} scores on 600 prompts",
-        "95 % joint interval",
+        "95% simult. CI",
     ):
         assert words in said
-    rows = [line for line in said.splitlines() if line.startswith("| candidate") or line.startswith("| baseline")]
-    assert [f"{means[row.split()[1]]:.3f}" == row.split()[3] for row in rows] == [True, True]
+    rows = [line for line in said.splitlines() if re.match(r"\| [12-]+ \| (candidate|baseline)", line)]
+    assert [f"{means[row.split()[3]]:.3f}" == row.split()[5] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("lead", "old", "status", "posts"),
+    [(0.2, "old", 0, True), (-0.3, "old", 3, True), (0.0, "old", 0, True), (0.2, "other", 1, False)],
+)
+def test_the_workflow_of_the_page_runs_and_its_exit_codes_are_the_decisions(lead, old, status, posts, tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "how_to" / "gate.md").read_text(encoding="utf-8")
+    workflow = pytest.importorskip("yaml").safe_load(re.search(r"```yaml\n(.*?)```", text, flags=re.S)[1])
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    *_, step = workflow["jobs"]["gate"]["steps"]
+    assert step["env"] == {"GH_TOKEN": "${{ github.token }}"}
+    names = {"candidate": "new", "baseline": old}
+    table = table_of_releases(400, lead, np.random.default_rng(0))
+    table.assign(model=table["model"].map(names)).to_csv(tmp_path / "scores.csv", index=False)
+    # The commands of the page, and one that stands for GitHub's, which a fork's token does not let write.
+    programs = {"dmlrank": f'exec "{sys.executable}" -m dmlrank.cli "$@"', "gh": 'echo "$@" >> posted; exit 1'}
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    script = step["run"].replace("${{ github.event.number }}", "12")
+    command = ["bash", "-e", "-o", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert ("::warning::not decided" in done.stdout) == (lead == 0)
+    assert (tmp_path / "posted").exists() == posts
+    if posts:
+        assert (tmp_path / "posted").read_text().split() == ["pr", "comment", "12", "--body-file", "comment.md"]
+        assert (tmp_path / "comment.md").read_text().startswith("**Gate: ")
+    # The command at the head of the page is that of the workflow without its file.
+    head = re.search(r"```text\n(dmlrank gate .*)\n", text)[1]
+    assert head.split() == re.search(r"dmlrank gate .*(?=--out)", script, flags=re.S)[0].replace("\\", "").split()

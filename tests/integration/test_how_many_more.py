@@ -231,9 +231,9 @@ def test_the_plan_is_optimal_for_all_labels_together(result, criterion, own):
     def objective(labelling):
         return specification.objective(specification.sigma(labelling))
 
-    best = objective(specification.problem.labelling_covariance(plan.solution.propensity))
+    best = objective(specification.problem.labelling_covariance(plan.propensities[:]))
     assert best == pytest.approx(plan.objective, rel=1e-9)
     for _ in range(10):
-        other = plan.solution.propensity * np.exp(0.3 * rng.normal(size=plan.solution.propensity.shape[1]))
+        other = plan.propensities[:] * np.exp(0.3 * rng.normal(size=plan.propensities[:].shape[1]))
         other = np.clip(other * plan.expected_cost / specification.problem.expected_cost(other), 1e-6, 1)
         assert objective(specification.problem.labelling_covariance(other)) > best

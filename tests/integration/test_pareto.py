@@ -199,12 +199,18 @@ def test_common_prompts_votes_looks_and_further_rows(arena_result):
 
 @pytest.mark.long
 def test_what_is_shown(tmp_path, capsys):
-    table = a_table(0)
+    table = a_table(0).assign(model=lambda t: "Sys-" + t["model"].str.upper())
     res = fit(table)
     found = res.pareto("tokens")
+    counts = found.table["status"].value_counts()
+    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
+    assert said in repr(found)
+    assert f"S{said}. With 95 %" in " ".join(str(found).split())
     axes = found.plot()
     assert {text.get_text().split()[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
     assert found.summary(top=2).rows[0][0] in res.params.nlargest(2).index
+    for models in (found.models[::-1], None):
+        assert [row[0] for row in found.summary(models=models).rows] == (models or found.models)
     page = res.report(pareto=found)
     assert "Score against cost: score over tokens per prompt</h2>" in page
     for model, sentence in found.table[["model", "sentence"]].to_numpy():
@@ -221,31 +227,25 @@ def test_what_is_shown(tmp_path, capsys):
     assert "Score against cost: score over tokens per prompt</h2>" in written.read_text()
 
 
-def test_names_keep_their_letters_and_no_model_is_called_off_the_front():
-    table = a_table(0)
-    names = {name: f"Sys-{name.upper()}" for name in table["model"].unique()}
-    found = fit(table.assign(model=table["model"].map(names))).pareto("tokens")
-    counts = found.table["status"].value_counts()
-    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
-    assert f"S{said}. With 95 %" in " ".join(str(found).split())
-    assert said in repr(found)
-    _, _, of_page, note = found.page_section(found.estimates)
-    assert note.startswith("With 95 % confidence no status is wrong")
-    assert [name for name, *_ in of_page.rows] == found.models
-
-
 def test_the_sentence_of_every_model_follows_from_the_intervals():
     """Equal scores of a and b are not told apart; c is worse than both, and d is better than all."""
     rng = np.random.default_rng(0)
     prompt, model = (places.ravel() for places in np.indices((600, 4)))
     score = (rng.random(2400) < np.array([0.6, 0.6, 0.3, 0.9])[model]).astype(float)
-    res = fit(pd.DataFrame({"prompt": prompt, "model": np.array(list("abcd"))[model], "score": score}))
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("abcd"))[model], "score": score})
+    res = fit(table)
     said = res.pareto({"a": 1.0, "b": 2.0, "c": 1.5, "d": 4.0}).table.set_index("model")["sentence"]
-    assert said["a"] == said["d"].replace("d:", "a:") == "a: every other model is shown to be worse or is dearer."
-    assert said["b"] == "b: dearer and not shown to be better than a."
-    assert said["c"] == "c: dearer than a and shown to be worse."
-    alike = res.pareto(dict.fromkeys("abcd", 1.0)).table.set_index("model")["sentence"]
-    assert alike["a"] == "a: dearer than d and shown to be worse.".replace("dearer than d", "not cheaper than d")
+    assert said["a"] == said["d"].replace("d:", "a:") == "a: every other model is shown to be worse or costs more."
+    assert said["b"] == "b: costs more than a and is not shown to be better."
+    assert said["c"] == "c: costs more than a and is shown to be worse."
+    alike = res.pareto(dict.fromkeys("abcde", 1.0)).table.set_index("model")["sentence"]
+    assert alike["a"] == "a: is not cheaper than d and is shown to be worse."
+    two = fit(table[table["model"].isin(["a", "b"])]).pareto({"a": 1.0, "b": 1.0}).table["sentence"]
+    assert sorted(two)[0] == "a: is not told apart from b by score or cost."
+    # Costs of a and c that are not told apart.
+    table["cost"] = np.exp(rng.normal(size=2400)) * np.where(table["model"] == "d", 9, 1)
+    said = fit(table).pareto("cost").table.set_index("model")["sentence"]
+    assert said["c"] == "c: is shown to be worse than a, b, and not shown to be cheaper."
 
 
 def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
@@ -261,6 +261,7 @@ def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     found = fit(table).pareto("tokens")
     rows = pd.read_csv(files["csv"])
     assert rows["status"].tolist() == found.table["status"].tolist()
+    assert set(rows["functional"]) == {"mean (of score)"}
     # Files have the estimates with their intervals and ranks beside the costs, and the JSON is still a result.
     res = fit(table)
     expected = res.tidy().merge(res.ranks().result_frame, left_on="term", right_index=True).set_index("term")
@@ -314,8 +315,6 @@ def test_bad_costs_are_errors(arena_result):
         res.pareto("gap")
     with pytest.raises(OptionError, match="has no number for"):
         res.pareto({res.models[0]: 1.0})
-    with pytest.raises(OptionError, match="has numbers for others"):
-        res.pareto(dict.fromkeys([*res.models, "other"], 1.0))
     with pytest.raises(OptionError, match="a cost is a finite number"):
         res.pareto(dict.fromkeys(res.models, np.nan))
     with pytest.raises(OptionTypeError, match="allowed: a text, a mapping"):

@@ -26,17 +26,43 @@ def fit(table, **options):
 
 
 @pytest.mark.parametrize("n_models", [2, 3])
-def test_verdict_and_command_line_have_the_number_of_sample_size(n_models, tmp_path, capsys):
+def test_every_door_has_the_number_of_sample_size(n_models, tmp_path, capsys):
+    """Verdict, explanation, command line, a plan's summary and its search for a budget are asked the same."""
     table = draw(150, gap=0.05, n_models=n_models, seed=2)
     res = fit(table)
-    wanted = res.sample_size().loc["first place", "prompts"]
-    said = re.search(r"About ([\d,]+) independent prompts in all", " ".join(res.verdict().split()))
-    assert float(said[1].replace(",", "")) == pytest.approx(float(f"{wanted:.2g}"))
+    sizes = res.sample_size()
+    wanted, closest = sizes.loc["first place", "prompts"], sizes["prompts"].iloc[0]
+    for text in (res.verdict(), res.explain()):
+        said = re.search(r"[Aa]bout ([\d,]+) independent prompts in all", " ".join(text.split()))
+        assert float(said[1].replace(",", "")) == pytest.approx(float(f"{wanted:.2g}"))
     table.to_csv(tmp_path / "runs.csv", index=False)
     given = ["solved ~ 1 | model", str(tmp_path / "runs.csv"), "--context", "task", "--run", "run"]
     assert main(["design", *given, "--detect", "0.02"]) == 0
     shown = capsys.readouterr().out.split("first place")[1].split()
     assert float(shown[1]) == res.sample_size(0.02).loc["first place", "prompts"]
+    leader, rival = res.params.nlargest(2).index
+    plan = res.design(150 * n_models, contrasts=dr.planning.Top(1), from_scratch=True)
+    said = re.search(r"too few to decide first place[^,]*, so .* about ([\d,]+) like", " ".join(str(plan).split()))
+    assert float(said[1].replace(",", "")) == pytest.approx(wanted, rel=0.02)
+    with pytest.raises(OptionError) as error:
+        plan.for_power(leader, rival, method="none")
+    said = re.search(r"about ([\d,]+) prompts like these", str(error.value))
+    assert float(said[1].replace(",", "")) == pytest.approx(closest, rel=0.01)
+    assert plan.smallest_gap(leader, rival, method="none") == pytest.approx(sizes["smallest"].iloc[0], rel=1e-3)
+    # The limits are those of the fit of as many runs, too.
+    width = plan.predicted((leader, rival), method="none")["width"].item()
+    assert width == pytest.approx(np.ptp(res.t_test((leader, rival)).conf_int()), rel=1e-3)
+
+
+@pytest.mark.parametrize("n_models", [2, 4])
+def test_sizes_before_data_are_those_of_the_data_that_they_suppose(n_models):
+    n = 400
+    res = fit(draw(n, gap=0.1, n_models=n_models, seed=4))
+    error = res.sample_size()["std_error"].to_numpy()[:-1]
+    # Votes without ties have the variance one.
+    before = dr.planning.sample_size(0.1, models=n_models)["prompts"].item()
+    after = res.sample_size(0.1).loc["first place", "prompts"]
+    assert after == pytest.approx(before * n * np.square(error).mean(), rel=0.05)
 
 
 def test_the_smallest_difference_needs_the_data_as_they_are():
@@ -44,11 +70,9 @@ def test_the_smallest_difference_needs_the_data_as_they_are():
     smallest = res.sample_size()["smallest"].iloc[0]
     needed = res.sample_size(smallest).iloc[0]
     np.testing.assert_allclose([needed["times"], needed["times_runs"]], 1.0, rtol=1e-9)
-    # Runs alone: the error with so many of them is the one that the difference needs, by the table of runs.
-    more, runs = res.sample_size(smallest / 1.05).iloc[0], res.runs().loc["a - b"]
-    of_prompts = runs["se_unlimited_runs"] ** 2
-    error = np.sqrt(of_prompts + (runs["se"] ** 2 - of_prompts) / more["times_runs"])
-    np.testing.assert_allclose(error, runs["se"] / 1.05, rtol=2e-3)
+    # Runs alone: with so many of them the error is the one that the difference needs.
+    more = res.sample_size(smallest / 1.05).iloc[0]
+    np.testing.assert_allclose(1 - more["share_runs"] * (1 - 1 / more["times_runs"]), 1.05**-2, rtol=2e-3)
     assert res.sample_size(smallest / 100).iloc[0]["times_runs"] == np.inf
 
 

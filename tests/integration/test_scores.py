@@ -113,6 +113,8 @@ def draw_runs(n=40, most=7):
 @pytest.mark.parametrize("name", ["PassAtK", "PassHatK"])
 def test_functionals_of_runs_by_enumeration(name):
     table, kind = draw_runs(), {"PassAtK": max, "PassHatK": min}[name]
+    of_mean = fit(table, formula="solved ~ 1 | model")
+    curve = of_mean.curve("pass@k" if name == "PassAtK" else "pass^k")
     for k in (1, 2, 3):
         by_task = table.groupby(["task", "model"])["solved"].agg(
             lambda runs, k=k: np.mean([kind(subset) for subset in itertools.combinations(runs, k)])
@@ -126,6 +128,14 @@ def test_functionals_of_runs_by_enumeration(name):
         np.testing.assert_allclose(found.params, expected.params, atol=1e-12)
         np.testing.assert_allclose(found.cov_params(), expected.cov_params(), atol=1e-12)
         np.testing.assert_allclose(found.conf_int(), expected.conf_int(), atol=1e-9)
+        at_k = curve.xs(k, level="k")
+        np.testing.assert_allclose(at_k.iloc[:, :2], np.column_stack([found.params, found.bse]), atol=1e-12)
+        # Bands hold at all k: they are wider than intervals at one k.
+        assert (at_k["lower"] < found.conf_int()["lower"]).all()
+        assert (at_k["upper"] > found.conf_int()["upper"]).all()
+    assert curve.index.tolist() == [(model, k) for model in "ab" for k in (1, 2, 3)]
+    assert found.rescale(100).curve().equals(of_mean.rescale(100).curve(curve.columns[0]))
+    assert found.plot("curve").get_ylabel() == f"{curve.columns[0]} (of solved)"
     assert (
         found.update(functional="mean").update(functional=getattr(dr.functionals, name)(3)).params.equals(found.params)
     )
@@ -150,8 +160,12 @@ def test_functionals_of_runs_name_what_they_need():
         fit(table, functional=dr.functionals.PassAtK(1), lower_is_better=True, **call)
     with pytest.raises(OptionError, match="k=0"):
         dr.functionals.PassAtK(0)
-    with pytest.raises(DataError, match=r"pass@2 is no mean of runs"):
-        fit(table, functional=dr.functionals.PassAtK(2), **call).runs()
+    res = fit(table, functional=dr.functionals.PassAtK(2), **call)
+    assert "share_runs" not in res.sample_size()
+    with pytest.raises(DataError, match=r"fewer than k=4 runs"):
+        res.curve(most=4)
+    with pytest.raises(OptionError, match="lower_is_better"):
+        fit(table, lower_is_better=True, **call).curve()
 
 
 @pytest.mark.parametrize("are_absent", [True, False])
@@ -167,19 +181,27 @@ def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
             found = fit(given, functional=functional, missing=0.0, **call)
             by_hand = fit(table.fillna({"solved": 0}), functional=functional, **call)
         np.testing.assert_array_equal(found.params, by_hand.params)
+        np.testing.assert_array_equal(found.curve(), by_hand.curve())
     assert found.params.tolist() == [1.0, 0.5]
 
 
 @pytest.mark.long
 def test_every_output_names_the_functional_of_runs(tmp_path):
+    text_of = pytest.importorskip("matplotlib.text").Text
     res = fit(draw_runs(), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
     res.report(tmp_path / "page.html")
     res.to_json(tmp_path / "fit.json")
     page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<script")[0]
     stored = dr.read_json(tmp_path / "fit.json")
-    for text in (page, str(res), res.summary(slim=True).as_text(), res.explain(), stored.explain()):
+    short, costs = res.summary(slim=True), res.pareto({"a": 1.0, "b": 2.0})
+    tables = (res.summary().as_csv(), short.as_text(), short.as_csv(), short.as_markdown(), costs.summary().as_csv())
+    tests = (str(res.t_test("a - b").summary()), str(res.t_test_pairwise().summary()), str(res.ranks().summary()))
+    for text in (page, str(res), res.explain(), stored.explain(), stored.verdict(), *tables, *tests):
         assert "pass^2" in text
         assert "mean solved" not in text
+    for axes in (*map(res.plot, ("forest", "ranks", "matrix", "influence", "curve")), costs.plot()):
+        words = [text.get_text() for each in axes.figure.axes for text in each.findobj(text_of)]
+        assert any("pass^" in word and "solved" in word for word in words), axes.get_title()
     assert "all of 2 runs" in " ".join(stored.explain().split())
 
 
@@ -329,71 +351,42 @@ def draw_variances(seed, n=100, n_runs=3):
 def test_runs_divide_the_variance():
     table = draw_variances(0)
     res = fit(table)
-    runs = res.runs(prompt_cost=10, run_cost=1)
+    sizes = res.sample_size()
     within = table.groupby(["task", "model"])["accuracy"].var().unstack().mean()
-    name = runs.index[-1]
-    np.testing.assert_allclose(
-        runs.loc["a", "share_runs"] * runs.loc["a", "se"] ** 2, within["a"] / 3 / 100, rtol=1e-10
-    )
-    np.testing.assert_allclose(runs.loc["a", "se"], res.bse["a"], rtol=1e-12)
-    total, of_runs = runs.loc[name, "se"] ** 2 * 100, within.sum()
-    np.testing.assert_allclose(runs.loc[name, "se_unlimited_runs"] ** 2 * 100, total - of_runs / 3, rtol=1e-10)
-    # The best number of runs against all numbers, for a fixed budget: (s_p^2 + s_r^2 / R) (10 + R) is smallest.
+    name, error = sizes.index[0], sizes["std_error"].iloc[0]
+    share = within.sum() / 3 / 100 / error**2
+    np.testing.assert_allclose(sizes["share_runs"].iloc[0], share, rtol=1e-10)
+    # Of all numbers of runs for a fixed budget, the one of the formula has the smallest error.
     numbers = np.linspace(0.5, 20, 100_000)
-    price = (total - of_runs / 3 + of_runs / numbers) * (10 + numbers)
-    np.testing.assert_allclose(runs.loc[name, "best_runs"], numbers[price.argmin()], rtol=1e-3)
+    price = (1 - share + share * 3 / numbers) * (10 + numbers)
+    np.testing.assert_allclose(numbers[price.argmin()], np.sqrt(3 * 10 * share / (1 - share)), rtol=1e-3)
     # Twice as many runs in all, on the same prompts and on new ones.
-    np.testing.assert_allclose(runs.loc[name, "se_twice_runs"] ** 2 * 100, total - of_runs / 6, rtol=1e-10)
-    np.testing.assert_allclose(runs.loc[name, "se_twice_prompts"] ** 2 * 200, total, rtol=1e-10)
-    now, twice_runs, twice_prompts = (
-        f"{runs.loc[name, f'se{of}']:.3f}" for of in ("", "_twice_runs", "_twice_prompts")
-    )
+    plain = float(res.t_test(name).sd[0])
+    of_runs = share * error**2
+    twice = np.sqrt(plain**2 - of_runs / 2), plain / np.sqrt(2)
     said = " ".join(res.summary().as_text().split())
     said = said.partition(f"Standard error of {name}: ")[2].partition(" Scores:")[0]
-    numbers = (now, f"twice the runs: {twice_runs}, twice the prompts at the same price of runs: {twice_prompts}.")
-    assert said == "; ".join(numbers)
-    with pytest.raises(OptionError, match="run_cost"):
-        res.runs(prompt_cost=1)
-    with pytest.raises(DataError, match="two runs"):
-        fit(table[table.run == 0]).runs()
-    assert not hasattr(res.update(functional="borda"), "runs")
-    np.testing.assert_allclose(res.rescale(100).runs()["se"], 100 * runs["se"], rtol=1e-12)
+    numbers = (f"{plain:.3f}", f"twice the runs: {twice[0]:.3f}, twice the prompts at the same price of runs: ")
+    assert said == "; ".join(numbers) + f"{twice[1]:.3f}."
+    assert "share_runs" not in fit(table[table.run == 0]).sample_size()
+    np.testing.assert_allclose(res.rescale(100).sample_size()["share_runs"], sizes["share_runs"], rtol=1e-12)
 
 
-def test_the_best_number_of_runs_is_finite_and_at_least_one():
-    # Prompts do not differ, so that the estimate of their variance is zero or below for some model.
+def test_prompts_that_do_not_differ_have_no_part_in_the_variance():
+    # The estimate of their variance is zero or below for some model.
     rng = np.random.default_rng(0)
     task, model, run = (a.ravel() for a in np.indices((60, 3, 4)))
     table = pd.DataFrame({"task": task, "model": model.astype(str), "run": run, "accuracy": rng.normal(size=720)})
     res = fit(table)
-    cut = pytest.warns(DmlrankWarning, match=r"share_runs is cut at 1 and se_unlimited_runs at 0 for '\d")
-    with cut:
-        runs = res.runs()
-    assert ((runs["se_unlimited_runs"] == 0) == (runs["share_runs"] == 1)).all()
-    assert 0 < (runs["se_unlimited_runs"] == 0).sum() < len(runs)
+    share = res.sample_size()["share_runs"].iloc[:-1]
+    assert share.max() == 1 > share.min()
     said = "the part of prompts, estimated below zero, counts as zero" in " ".join(str(res.summary()).split())
-    leaders = res.params.sort_values(ascending=False).index
-    assert said == (runs.loc[f"{leaders[0]} - {leaders[1]}", "share_runs"] == 1)
-    with (
-        cut,
-        pytest.warns(DmlrankWarning, match="is cut at 40, 10 times the runs of the data: nearly all of the variance"),
-    ):
-        best = res.runs(prompt_cost=1, run_cost=1)["best_runs"]
-    assert best.max() == 40
-    assert best.min() >= 1
-    with cut:
-        assert (res.runs(prompt_cost=0, run_cost=1)["best_runs"] == 1).all()
-    for costs, allowed in (
-        ({"prompt_cost": -1, "run_cost": 1}, "at least 0"),
-        ({"prompt_cost": 1, "run_cost": 0}, "a posi"),
-    ):
-        with pytest.raises(OptionError, match=allowed):
-            res.runs(**costs)
+    assert said == (share.iloc[0] == 1)
 
 
 @pytest.mark.long
 def test_variance_split_is_right_on_average():
-    shares = [fit(draw_variances(seed)).runs()["share_runs"].iloc[-1] for seed in range(60)]
+    shares = [fit(draw_variances(seed)).sample_size()["share_runs"].iloc[0] for seed in range(60)]
     # Variances of 2 between prompts and of 1 / 3 between the means of three runs.
     np.testing.assert_allclose(np.mean(shares), (1 / 3) / (2 + 1 / 3), rtol=0.1)
 
@@ -460,8 +453,7 @@ def test_modelled_scores_in_another_order_and_what_follows():
     np.testing.assert_allclose(share[groups.params.columns] @ groups.params.T[res.models], res.params, atol=1e-10)
     twice = dr.dml_rank("accuracy ~ x | model", pd.concat([table, table]), **in_objects(options))
     np.testing.assert_allclose(twice.params, res.params, atol=1e-10)
-    with pytest.raises(MissingDataError, match="runs"):
-        twice.runs()
+    assert "share_runs" not in twice.sample_size()
 
 
 @pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
@@ -863,7 +855,7 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     table[table["model"] != "m03"].to_csv(log, index=False)
     command = ["design", FORMULA, log, *OF_RUNS, "--candidate", "m03"]
     assert main([*command, "--budget", "1000"]) == 0
-    assert "rest to run all models on further prompts" in " ".join(capsys.readouterr().out.split())
+    assert "Use the rest for further prompts" in " ".join(capsys.readouterr().out.split())
     assert main([*command, "--set", "std_error=0.06", "--out", str(plan)]) == 0
     said = capsys.readouterr().out
     assert " 0.060" in said
@@ -875,7 +867,7 @@ def test_a_plan_for_scores_has_a_target_of_precision_and_says_what_else_would_re
     assert re.search(r"even running every model .* on all 200 prompts .* about [\d,]+ prompts like these", said)
     assert re.search(r"twice the runs: [\d.]+.*, twice the prompts at the same price of runs: [\d.]+", said)
     assert main([*command, "--set", "std_error=0"]) == 1
-    assert "is no number above 0" in capsys.readouterr().err
+    assert "it must be a positive number" in capsys.readouterr().err
     with pytest.raises(OptionError, match="run all models on them and fit the rows of all prompts"):
         fit(table[table["model"] != "m03"]).design(90, candidate="m03", newdata=table)
 

@@ -1,5 +1,6 @@
-"""Plans against a general convex solver, and what holds of every plan."""
+"""Plans against a solver for cones: clarabel, through cvxpy, on 4 models and 20 prompts; what holds of every plan."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -16,20 +17,21 @@ FUNCTIONALS = {
 }
 
 
-# Earlier versions of scipy warn of the steps of the general solver.
-@pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONALS)
 @pytest.mark.parametrize("criterion", ["A", "D"])
 @pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
 @pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
-def test_no_general_solver_does_better(
-    name, criterion, contrasted, one_pair, ordered, draw_mu, label_covariances, convex_programme
-):
+def test_no_plan_is_better(name, criterion, contrasted, one_pair, ordered, draw_mu, label_covariances):
+    """A plan minimises a convex function of the propensities.
+
+    The determinant's logarithm is convex in the logarithms of the propensities, and concave in the covariance. So a
+    plan for "D" is optimal if and only if it minimises the function whose weights are the inverse of its covariance.
+    """
     case = [sorted(FUNCTIONALS).index(name), criterion == "A", contrasted, one_pair, ordered]
     costly = ("pair", "context", "both")[sum(case) % 3]
     rng = np.random.default_rng(case)
-    n, n_items = (4, 4) if ordered else (6, 4)
+    n, n_items = 20, 4
     mu = draw_mu(rng, n, n_items, 3)
     mu = mu if ordered else without_order(mu)
     functional = FUNCTIONALS[name].bind(CategoryWeights.half(3), dr.Graph.all_pairs(n_items))
@@ -54,30 +56,23 @@ def test_no_general_solver_does_better(
         one_pair=one_pair,
         position_bias=ordered,
     )
-    value = functional.value(mu)
-    between = np.cov(value.T, bias=True)
+    taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
+    covariance = np.cov(functional.value(mu).T, bias=True) + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
+    np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(covariance) / n), rtol=1e-9)
     target = plan.specification.rows
-
-    def sigma(pi):
-        return target @ (between + (parts / pi[:, :, None, None]).sum(axis=(0, 1)) / n) @ target.T
-
-    def value(pi):
-        return np.linalg.slogdet(sigma(pi))[1] if criterion == "D" else np.trace(sigma(pi))
-
-    def slope(pi):
-        metric = target.T @ (np.linalg.inv(sigma(pi)) if criterion == "D" else np.eye(len(target))) @ target
-        return -np.einsum("nmjk,jk->nm", parts, metric) / pi**2 / n
-
-    best = convex_programme(value, slope, cost, budget=budget, floor=floor, one_pair=one_pair).smallest()
-    assert plan.objective <= best + 1e-6 * max(1, abs(best))
-    assert plan.objective >= best - 1e-5 * max(1, abs(best))
+    weight = target.T @ (np.linalg.inv(target @ covariance @ target.T) if criterion == "D" else np.eye(len(target)))
+    information = np.einsum("ab,imba->im", weight @ target, parts)
+    free = cp.Variable(taken.shape, pos=True)
+    limits = [free >= floor, free <= 1, cp.sum(cp.multiply(cost, free)) <= budget]
+    limits += [cp.sum(free, axis=1) <= 1] if one_pair else []
+    best = cp.Problem(cp.Minimize(cp.sum(cp.multiply(information, cp.inv_pos(free)))), limits)
+    best.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose((information / taken).sum(), best.value, rtol=1e-6)
+    np.testing.assert_allclose(taken, free.value, atol=5e-3)
     assert plan.kkt_residual < 1e-5
     assert plan.expected_cost <= budget * (1 + 1e-8)
     assert plan.slack or abs(plan.expected_cost - budget) <= 1e-8 * budget
-    taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
     assert taken.min() >= floor * (1 - 1e-12)
     assert taken.max() <= 1
     if one_pair:
         assert taken.sum(axis=1).max() <= 1 + 1e-10
-    written_out = between + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
-    np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(written_out) / n), rtol=1e-9)

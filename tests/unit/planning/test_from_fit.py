@@ -1,5 +1,7 @@
 """Plans and the estimator: what is predicted is what happens, and what is drawn can be estimated from."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-from ...support import chunks_of, without_order
+from ...support import chunks_of, simulated_votes, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -78,6 +80,59 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
         errors.append(((fit.params - truth) / fit.bse).abs().max())
     assert errors[0] < 3.5
     assert errors[1] > 6
+
+
+def arena(n, seed):
+    """Votes on six models; the two best never met."""
+    rng, names = np.random.default_rng(seed), np.array([f"m{j}" for j in range(6)])
+    first = rng.integers(6, size=n)
+    second = (first + rng.integers(1, 6, size=n)) % 6
+    met = np.minimum(first, second) + np.maximum(first, second) > 1
+    rows = pd.DataFrame({"model_a": names[first[met]], "model_b": names[second[met]]})
+    return voted(rows, rng).assign(prompt=[f"o{i}" for i in range(met.sum())])
+
+
+def voted(rows, rng):
+    skill = pd.Series([0.3, 0.2, 0.1, 0.0, -0.2, -0.4], index=[f"m{j}" for j in range(6)])
+    gap = rows["model_a"].map(skill) - rows["model_b"].map(skill)
+    return rows.assign(winner=np.where(rng.random(len(rows)) < 1 / (1 + np.exp(-gap)), "model_a", "model_b"))
+
+
+def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
+    """The later fit of all votes, with the pair that never met, is as precise as the plan predicts."""
+    rng, options = np.random.default_rng(1), {"functional": "bt", "context": "prompt", "pairs": "arena", "rng": 0}
+    old, formula = arena(1500, 0), "winner ~ 1 | model_a + model_b"
+    res = dr.dml_rank(formula, old, **options)
+    plan = res.design(600)
+    text = " ".join(str(plan).split())
+    assert "Votes count as in an arena, and the plan is for the leader against its rivals" in text
+    assert "No votes are on m0 and m1: labels of a pair without votes are planned with the learner's" in text
+    assert plan.propensity.sum(axis=0)[0, 1] > 0.3 * 600
+    new = voted(plan.sample(rng).dropna(subset="propensity")[["model_a", "model_b"]], rng)
+    both = pd.concat([old, new.assign(prompt=[f"n{i}" for i in range(len(new))])])
+    after = dr.dml_rank(formula, both, **options)
+    for contrast in ("m0 - m1", "m0 - m2"):
+        assert plan.predicted(contrast)["std_error"].item() == pytest.approx(after.t_test(contrast).sd.item(), rel=0.03)
+        assert after.t_test(contrast).sd.item() < 0.85 * res.t_test(contrast).sd.item()
+    every = res.design(600, contrasts=res.models)
+    assert every.specification.contrasts[1] == tuple(res.models)
+    assert "as in an arena" not in str(every)
+    # Where first place is decided, the plan is for all differences of the leader.
+    far = arena(3000, 2)
+    for side in ("model_a", "model_b"):
+        far.loc[(far[side] == "m5") & (rng.random(len(far)) < 0.7), "winner"] = side
+    decided = dr.dml_rank(formula, far, **options).design(300)
+    assert decided.specification.contrasts[1] == tuple(f"m5 - m{j}" for j in range(5))
+
+
+def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call_that_does():
+    options = {"functional": "bt", "context": "prompt", "position_bias": False, "rng": 0}
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", simulated_votes(8, 400, seed=1), **options)
+    said = r"\[1\] With 100 labels, 0 of \d+ differences of models that the fit leaves open will be found .* With "
+    said += r"contrasts=\('(\S+)', '(\S+)'\), 1 of 1 difference will be\."
+    named = res.design(100, contrasts=re.search(said, " ".join(str(res.design(100)).split())).groups())
+    assert "With 100 labels, 1 of 1 difference will be found" in " ".join(str(named).split())
+    assert " 0 of" not in str(res.design(20_000))
 
 
 # --- from a fit ----------------------------------------------------------------------------------------------------

@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from scipy.stats import t as student
 
 import dmlrank as dr
 from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
 from dmlrank.planning.plan_options import Limits
+from dmlrank.planning.precision import covariance_of
 from dmlrank.planning.specify import Specification
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
@@ -80,3 +82,37 @@ def test_refits_have_the_standard_errors_that_a_plan_predicts():
         errors.append(float(contrast.sd[0]))
     assert float(res.t_test("a - c").sd[0]) > 1.3 * np.mean(errors)
     assert uniform == pytest.approx(np.mean(errors), rel=0.05)
+
+
+@pytest.mark.parametrize(("functional", "own", "n_raters"), [("bt", True, 25), ("borda", False, 12), ("bt", False, 60)])
+def test_widths_have_the_quantiles_of_the_fit_of_all_labels(functional, own, n_raters):
+    """Few raters of the fit and many new ones: degrees of freedom, and widths with them, are those of a refit."""
+    rng, n_new = np.random.default_rng(3), 600
+    options = {"functional": functional, "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": "rater"}, "n_jobs": 1}
+    options |= {"position_bias": False, "propensity": "marginal", "context": "prompt"}
+    formula = "winner ~ 1 | model_a + model_b"
+    old = votes(1500, [f"r{k}" for k in range(n_raters)], rng)
+    old["prompt"] = [f"o{i}" for i in range(len(old))]
+    res = dr.dml_rank(formula, old, **in_objects(options))
+    prompts = pd.DataFrame({"prompt": [f"n{i}" for i in range(n_new)]})
+    plan = res.design(n_new) if own else res.design(n_new, newdata=prompts, one_pair=True)
+    df, widths = [], []
+    for _ in range(3):
+        new = votes(n_new, [f"n{k}" for k in range(200_000)], rng).assign(prompt=prompts, rater=prompts)
+        both = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **in_objects(options))
+        df.append(both.estimates.covariance.of_scores)
+        widths.append(np.ptp(both.conf_int(), axis=1))
+    predicted = covariance_of(plan, uniform=True)
+    assert (predicted.of_scores > 1.01 * res.estimates.covariance.of_scores).all()
+    np.testing.assert_allclose(predicted.of_scores, np.mean(df, axis=0), rtol=0.08)
+    np.testing.assert_allclose(plan.predicted()["uniform_width"], np.mean(widths, axis=0), rtol=0.05)
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda"])
+def test_widths_of_few_prompts_have_quantiles_of_student(functional):
+    ties = dr.datasets.Ties()
+    few = dr.design(ties.mu(ties.features(40, rng=0)), functional, budget=200).predicted(method="none")
+    ratio = few["width"] / few["std_error"]
+    np.testing.assert_allclose(
+        ratio, 2 * np.sqrt(40 / 39) * student.isf(0.025, 39), rtol=1e-9 if functional == "bt" else 0.05
+    )
