@@ -7,7 +7,7 @@ beforehand, outside the time. The ``wide`` setting has 102 features and 402 tree
 instead of 4,000; ``default`` is what dmlrank trains by itself on 12 features.
 ``with preparation`` is the ratio if the trees are prepared in every turn.
 
-    python benchmarks/all_pairs.py --items 20 60
+    python -m benchmarks.all_pairs --items 20 60
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from benchmarks.end_to_end import draw_battles
 from dmlrank._utils.computation import computing_with, one_thread
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.boosting import BoosterSpec, Tune, train_booster
@@ -40,18 +41,12 @@ SETTINGS: dict[str, tuple[int, int, float, Tune]] = {
 _ROWS, _CONTEXTS = 200_000, 512
 
 
-def draw_labels(n: int, n_features: int, n_items: int, rng: np.random.Generator) -> TrainingRows:
-    """Labels whose strengths depend on five features, with matchups, for one pair per context."""
-    x = rng.normal(size=(n, n_features))
-    first = rng.integers(n_items, size=n)
-    second = (first + rng.integers(1, n_items, size=n)) % n_items
-    strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, 5)) / 2
-    matchup = rng.normal(size=(n_items, n_items)) * 0.3
-    lead = strength[first] - strength[second] + (x[:, :5] * (slope[first] - slope[second])).sum(axis=1)
-    lead += (matchup - matchup.T)[first, second] + 0.3
-    scores = np.column_stack([lead / 2, -lead / 2, 0.2 * x[:, 6] - 0.3 * np.abs(lead)])
-    label = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return TrainingRows(np.column_stack([x, first, second]), label, np.ones(n), np.arange(n))
+def draw_labels(n: int, n_features: int, n_items: int, seed: int) -> TrainingRows:
+    """Labels whose strengths depend on five features, for one pair per context."""
+    battles = draw_battles(n, n_features, n_items, seed)
+    return TrainingRows(
+        np.column_stack([battles.x, battles.first, battles.second]), battles.label, np.ones(n), np.arange(n)
+    )
 
 
 def remove_values(x: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -122,7 +117,7 @@ def main() -> int:
         n_labels, n_features, share_missing, tune = SETTINGS[setting]
         for n_items in given.items:
             rng = np.random.default_rng(0)
-            rows = draw_labels(given.labels or n_labels, n_features, n_items, rng)
+            rows = draw_labels(given.labels or n_labels, n_features, n_items, 0)
             contexts, items = np.split(rows.features, [n_features], axis=1)
             features = np.column_stack([remove_values(contexts, share_missing, rng), items])
             specification = BoosterSpec(N_CATEGORIES, True, tune)

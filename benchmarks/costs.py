@@ -1,14 +1,17 @@
-"""Time and memory of what is asked of a large fit, of tables of scores, and of files of votes.
+"""Time and memory of what is asked of a large fit, of tables of scores, of files of votes, and of a random search.
 
 Each command is a process of its own, and prints seconds of the clock and of the processors and the largest memory so
 far. ``questions``: groups and updates; ``plans``: a design on prompts that all differ, and the budget for a power;
-``bounds``: sensitivity and fragility; ``style``: scores at equal style; ``scores``: score tables as pairs, and with the
-comparisons written out as rows; ``files``: votes in parquet files.
+``bounds``: sensitivity and fragility; ``scores``: score tables as pairs, and with the
+comparisons written out as rows; ``files``: votes in parquet files; ``search``: a random search for the hyperparameters
+of LightGBM, which computes the held-out loss of a configuration after its last round, and ``lightgbm.cv``, which
+computes it after every round, on votes of the paper's tie simulator.
 
     OMP_NUM_THREADS=1 python -m benchmarks.costs questions --binary
     python -m benchmarks.costs plans --models 52 --features 4
     python -m benchmarks.costs scores --models 60 --contexts 500
     python -m benchmarks.costs files --models 20 --features 64 --contexts 1000000
+    OMP_NUM_THREADS=1 python -m benchmarks.costs search --contexts 500 --features 2
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 
 import dmlrank as dr
 from benchmarks.growth import Setting, draw_battles
-from tests.styled import Styled
+from dmlrank.nuisance.boosting import BinnedRows, draw_inner_folds, fixed_parameters, loss_after_last_round
+from dmlrank.nuisance.training_rows import TrainingRows
 
 OPTIONS: dict[str, Any] = {"rng": 0, "n_jobs": 1}
 
@@ -87,14 +92,6 @@ def bounds(setting: Setting) -> None:
         timed("fragility()", fit.fragility)
 
 
-def style(setting: Setting) -> None:
-    """A fit of raw scores, and scores at equal style beyond it."""
-    battles = Styled(n_items=setting.items).sample(setting.contexts, rng=0)
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    fit = timed("fit", lambda: dr.dml_rank(formula, battles, position_bias=False, **OPTIONS))
-    timed("equal style, further", lambda: fit.update(adjust="~ log_length + headers"))
-
-
 def scores(setting: Setting) -> None:
     """Random scores of every model on every prompt, as pairs and written out."""
     n, k = setting.contexts, setting.items
@@ -129,7 +126,36 @@ def files(setting: Setting) -> None:
         fit_of(setting, folder, context="prompt")
 
 
-WORKS = {work.__name__: work for work in (questions, plans, bounds, style, scores, files)}
+def search(setting: Setting, draws: int = 30) -> pd.DataFrame:
+    """Every configuration of a random search twice in turn: with the loss of the last round, and of every round."""
+    rng, simulator = np.random.default_rng(0), dr.datasets.Ties(n_features=setting.features)
+    votes = simulator.sample(setting.contexts, rng=rng).dropna(subset=["model_a", "model_b"])
+    codes = [pd.Categorical(votes[side], simulator.models).codes for side in ("model_a", "model_b")]
+    features = np.column_stack([votes[[f"x{place}" for place in range(setting.features)]].to_numpy(), *codes])
+    label, unit = pd.Categorical(votes["winner"]).codes.astype(np.intp), votes["question_id"].to_numpy(int)
+    spec = dr.RandomSearch(draws, 3, "debiasing")
+    binned = BinnedRows.of(TrainingRows(features, label, np.ones(len(votes)), unit), spec, has_items=True)
+    fixed, folds = fixed_parameters(int(label.max()) + 1, 0, 1), draw_inner_folds(binned.unit, rng, spec.n_folds)
+    rows = []
+    for place, drawn in enumerate(spec.draws(rng)):
+        rounds = int(drawn.pop("num_iterations"))  # type: ignore[arg-type]
+        parameters, row = {**fixed, **drawn, "bagging_freq": 1}, {"rounds": rounds}
+        # The order alternates, so that neither way always finds the rows in the processor's cache.
+        for name in ("last", "every") if place % 2 else ("every", "last"):
+            start = time.process_time()
+            if name == "last":
+                loss = loss_after_last_round(parameters, rounds, binned.dataset, folds)
+            else:
+                history = lgb.cv(parameters, binned.dataset, num_boost_round=rounds, folds=folds)
+                loss = next(values for key, values in history.items() if key.endswith("-mean"))[-1]
+            row |= {f"{name}_seconds": time.process_time() - start, f"{name}_loss": loss}
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    print(f"{len(votes)} training rows; sums, CPU seconds among them:", table.sum().to_string(), sep="\n")
+    return table
+
+
+WORKS = {work.__name__: work for work in (questions, plans, bounds, scores, files, search)}
 
 
 def main() -> None:

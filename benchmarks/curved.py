@@ -37,11 +37,7 @@ class Heavy:
     n_items = 4
     n_features = 3
     n_categories = 2
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names."""
-        return tuple(f"model_{item}" for item in range(self.n_items))
+    models = ("model_0", "model_1", "model_2", "model_3")
 
     def features(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Features, (n, 3)."""

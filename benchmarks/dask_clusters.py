@@ -61,14 +61,9 @@ def workers_by_hand(n: int) -> Iterator[Any]:
 class EndWorker(SchedulerPlugin):  # type: ignore[misc]
     """Ends the worker process that gets a task of a stage, once.
 
-    Parameters
-    ----------
-    stage : str
-        Name of the tasks, such as ``"scores of contexts"``.
-    processes : dict of str to int
-        Process of each worker, by its address.
-    after : int
-        Number of tasks of the stage that are given to workers before.
+    stage: Name of the tasks, such as ``"scores of contexts"``.
+    processes: Process of each worker, by its address.
+    after: Number of tasks of the stage that are given to workers before.
     """
 
     def __init__(self, stage: str, processes: dict[str, int], after: int = 0) -> None:

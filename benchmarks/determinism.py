@@ -1,12 +1,14 @@
-"""Whether the bits of a result depend on how it was computed: threads, processes, the order of the rows.
+"""Whether the bits of a result depend on how it was computed: threads, workers, the order of the rows.
 
 Every setting is a process of its own with its own number of threads, which computes all cases: the fits of
-``same_numbers.py``, and larger fits whose linear algebra a library divides among its threads. The table has a row for
-each case and a column for each setting: "=" where all numbers and texts are those of the first setting to the last bit,
-otherwise the largest difference relative to the largest number, and then the parts that differ.
+``same_numbers.py``, larger fits whose linear algebra a library divides among its threads, and what workers do beside
+fits. The table has a row for each case and a column for each setting: "=" where all numbers and texts are those of the
+first setting to the last bit, otherwise the largest difference relative to the largest number, and then the parts that
+differ.
 
-    python benchmarks/determinism.py                            # everything: a quarter of an hour
-    python benchmarks/determinism.py --cases bt "text, large" --settings "linear algebra 2"
+    python -m benchmarks.determinism                            # threads and the order of rows: a quarter of an hour
+    python -m benchmarks.determinism --settings processes Dask  # workers of the user
+    python -m benchmarks.determinism --cases bt "text, large" --settings "linear algebra 2"
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -32,30 +35,44 @@ import pandas as pd
 import dmlrank as dr
 from benchmarks import same_numbers
 
-FORMULA = "winner ~ C(category) + length | model_a + model_b"
 Numbers = dict[str, Any]
+
+
+def _loky() -> Any:
+    import loky
+
+    return loky.ProcessPoolExecutor(2)
+
+
+def _cluster() -> Any:
+    from benchmarks.dask_clusters import local_cluster
+
+    return local_cluster(2)
+
+
+WORKERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "threads": lambda: ThreadPoolExecutor(2),
+    "processes": lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn")),
+    "loky": _loky,
+    "Dask": _cluster,
+}
 
 
 @dataclass(frozen=True)
 class Setting:
     """A way to compute.
 
-    Attributes
-    ----------
-    n_jobs : int
-        The option of every fit.
-    threads : int
-        Threads of OpenMP and of the linear algebra, which the libraries read from the environment when they are loaded.
-    is_spawned : bool
-        Whether a spawned process computes each case.
-    is_shuffled : bool
-        Whether the rows of each frame are in another order.
+    n_jobs: The option of every fit.
+    threads: Threads of OpenMP and of the linear algebra, which the libraries read from the environment when they are
+    loaded.
+    is_shuffled: Whether the rows of each frame are in another order.
+    workers: Kind of workers that carry out the tasks of all cases; empty for the threads of the package.
     """
 
-    n_jobs: int = 1
+    n_jobs: int | None = 1
     threads: int = 1
-    is_spawned: bool = False
     is_shuffled: bool = False
+    workers: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,8 +87,8 @@ SETTINGS: dict[str, Setting] = {
     "linear algebra 2": Setting(threads=2),
     "linear algebra 4": Setting(threads=4),
     "4 of each": Setting(n_jobs=4, threads=4),
-    "spawned": Setting(n_jobs=2, threads=2, is_spawned=True),
     "other row order": Setting(is_shuffled=True),
+    **{kind: Setting(n_jobs=None, workers=kind) for kind in WORKERS},
 }
 
 
@@ -100,22 +117,30 @@ def _many_models(functional: str, **options: Any) -> Numbers:
     second = (first + rng.integers(1, n_models, size=n)) % n_models
     strength = np.linspace(-1, 1, n_models)
     wins = rng.random(n) < 1 / (1 + np.exp(strength[second] - strength[first]))
-    battles = pd.DataFrame(
-        {
-            "question_id": np.arange(n),
-            "model_a": [f"m{i:03d}" for i in first],
-            "model_b": [f"m{i:03d}" for i in second],
-            "winner": np.where(wins, "model_a", "model_b"),
-        }
-    )
+    battles = pd.DataFrame({"question_id": np.arange(n), "winner": np.where(wins, "model_a", "model_b")})
+    battles["model_a"], battles["model_b"] = ([f"m{i:03d}" for i in side] for side in (first, second))
     result = same_numbers.fit(same_numbers.PLAIN, battles, functional=functional, min_labels=1, n_folds=2, **options)
-    return {
-        "params": result.params.to_numpy(),
-        "cov": result.cov_params().to_numpy(),
-        "conf_int": result.conf_int().to_numpy(),
-        "ranks": result.ranks().to_csv(),
-        "json": result.to_json(),
-    }
+    return {**same_numbers.of_result(result), "json": result.to_json()}
+
+
+def _mean_preferences() -> Numbers:
+    result = same_numbers.fit(functional="bt", average="preferences")
+    return {**same_numbers.of_result(result), "groups": result.by("category").cov_params().to_numpy()}
+
+
+def _plan() -> Numbers:
+    # Plans from so many labels need a pass for each step, because the directions of labels depend on the prompt.
+    plan = same_numbers.fit(functional="rank_centrality").design(500, from_scratch=True)
+    return {"propensity": plan.propensity, "cov": plan.cov_params().to_numpy()}
+
+
+def _files() -> Numbers:
+    battles = same_numbers.arena()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, start in enumerate(range(0, len(battles), 500)):
+            battles[start : start + 500].to_parquet(Path(folder) / f"{number}.parquet", index=False)
+        how = {"functional": "bt", "context": "question_id", "rng": 0, **same_numbers.OF_EVERY_FIT}
+        return same_numbers.of_result(dr.dml_rank(same_numbers.FORMULA, folder, **how))
 
 
 _NUMERIC = " + ".join(f"z{i}" for i in range(40))
@@ -130,6 +155,9 @@ CASES: dict[str, Callable[[], Numbers]] = {
     "120 models, bt": partial(_many_models, "bt"),
     "120 models, rank centrality": partial(_many_models, "rank_centrality"),
     "120 models, bt_mle": partial(_many_models, "bt", estimator="bt_mle"),
+    "mean preferences, groups": _mean_preferences,
+    "plan from scratch, rank centrality": _plan,
+    "parquet files": _files,
 }
 
 
@@ -147,11 +175,11 @@ def compute(name: str, setting: Setting) -> Numbers:
 
 
 def compute_all(cases: Sequence[str], setting: Setting) -> dict[str, Numbers]:
-    """Return the numbers of all cases of a setting, computed in this process or in spawned ones."""
-    if not setting.is_spawned:
+    """Return the numbers of all cases of a setting, on its workers if it has any."""
+    with ExitStack() as stack:
+        if setting.workers:
+            stack.enter_context(dr.computing(executor=stack.enter_context(WORKERS[setting.workers]())))
         return {name: compute(name, setting) for name in cases}
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        return dict(zip(cases, pool.map(partial(compute, setting=setting), cases), strict=True))
 
 
 def in_other_process(cases: Sequence[str], name: str) -> dict[str, Numbers]:
@@ -168,12 +196,11 @@ def in_other_process(cases: Sequence[str], name: str) -> dict[str, Numbers]:
 def differences(first: Numbers, other: Numbers) -> dict[str, float]:
     """Return the largest relative difference of each part that is not the same to the last bit."""
     parts = {**first, **other}
-    gaps = {
+    return {
         part: same_numbers.difference(first.get(part, ""), other.get(part))
         for part in parts
         if not _are_same_bits(first.get(part), other.get(part))
     }
-    return gaps
 
 
 def _are_same_bits(first: Any, other: Any) -> bool:
@@ -205,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compute every case in every setting and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS)[1:], metavar="SETTING")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS)[1:7], metavar="SETTING")
     parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.store is not None:

@@ -7,7 +7,7 @@ summary when the clock stops. Both run one after the other on the same labels, a
 The cost of the described pipeline depends on the configurations that it happens to draw, hence several seeds. On a
 machine that others use as well, ``--threads 1`` and the ratio of CPU time are to be trusted.
 
-    python benchmarks/end_to_end.py --seeds 0 1 2
+    python -m benchmarks.end_to_end --seeds 0 1 2
 
 Reference: Frauen, Deviyani, van der Schaar and Feuerriegel, arXiv 2601.21816, appendix on nuisance estimation.
 """
@@ -28,6 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dmlrank as dr
+from benchmarks import growth
 from dmlrank.exceptions import DmlrankWarning
 from dmlrank.nuisance.boosting import GRIDS, Grid
 
@@ -45,19 +46,17 @@ _GRID = GRIDS["real"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Battles:
-    """One labelled ordered pair per context: features (n, p), items (n,) and category (n,)."""
+    """A leaderboard's table with one labelled ordered pair per context, and its arrays.
 
+    Features x (n, p), items first and second (n,) and category label (n,).
+    """
+
+    frame: pd.DataFrame
     x: FloatArray
     first: IntArray
     second: IntArray
     label: IntArray
     n_items: int
-
-    def frame(self) -> pd.DataFrame:
-        """The same as a leaderboard's table."""
-        names = np.array([f"model-{j:03d}" for j in range(self.n_items)])
-        made = pd.DataFrame(self.x, columns=[f"f{f}" for f in range(self.x.shape[1])])
-        return made.assign(model_a=names[self.first], model_b=names[self.second], winner=LABELS[self.label])
 
     @property
     def formula(self) -> str:
@@ -65,21 +64,14 @@ class Battles:
         return f"winner ~ {' + '.join(f'f{f}' for f in range(self.x.shape[1]))} | model_a + model_b"
 
 
-def draw_battles(n: int, n_features: int, n_items: int, rng: np.random.Generator) -> Battles:
-    """Strengths that follow five features, matchups, and models that are shown more often on prompts of some kind."""
-    x = rng.normal(size=(n, n_features))
-    popular = np.exp(0.3 * rng.normal(size=n_items) + 0.3 * x[:, :2] @ rng.normal(size=(2, n_items)))
-    shown = np.log(popular) + rng.gumbel(size=popular.shape)
-    first, second = np.argsort(-shown, axis=1)[:, :2].T
-    swap = rng.random(n) < 0.5
-    first, second = np.where(swap, second, first), np.where(swap, first, second)
-    strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, 5)) / 2
-    matchup = rng.normal(size=(n_items, n_items)) * 0.3
-    lead = strength[first] - strength[second] + (x[:, :5] * (slope[first] - slope[second])).sum(axis=1)
-    lead += (matchup - matchup.T)[first, second] + 0.3
-    scores = np.column_stack([lead / 2, -lead / 2, 0.2 * x[:, 4] - 0.3 * np.abs(lead)])
-    label = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return Battles(x, first, second, label, n_items)
+def draw_battles(n: int, n_features: int, n_items: int, seed: int) -> Battles:
+    """Votes with ties whose strengths, and who is shown, depend on the features."""
+    frame = growth.draw_battles(growth.Setting(n, n_items, n_features), np.random.default_rng(seed))
+    frame["winner"] = frame["winner"].replace({"both_good": "tie", "both_bad": "tie"})
+    names = sorted({*frame["model_a"], *frame["model_b"]})
+    first, second = (pd.Categorical(frame[side], names).codes.astype(np.intp) for side in ("model_a", "model_b"))
+    label = pd.Categorical(frame["winner"], LABELS).codes.astype(np.intp)
+    return Battles(frame, frame.filter(regex="^f").to_numpy(), first, second, label, len(names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,9 +175,7 @@ def _selection_rows(battles: Battles, kept: IntArray, rng: np.random.Generator) 
     drawn, first, second = drawn[free], first[free], second[free]
     context = np.concatenate([kept, drawn])
     rows = _rows(
-        battles.x[context],
-        np.concatenate([battles.first[kept], first]),
-        np.concatenate([battles.second[kept], second]),
+        battles.x[context], np.concatenate([battles.first[kept], first]), np.concatenate([battles.second[kept], second])
     )
     weight = np.ones(len(context))
     weight[n:] = n * (n_items * (n_items - 1) - 1) / len(drawn)
@@ -223,11 +213,10 @@ def compare(battles: Battles, seed: int, threads: int, grid: Grid = _GRID) -> di
     """Seconds (wall clock and of all cores), log-losses, and the ratio of the times."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
-        frame, formula = battles.frame(), battles.formula
         start = time.perf_counter(), time.process_time()
         fit = dr.dml_rank(
-            formula,
-            frame,
+            battles.formula,
+            battles.frame,
             functional="bt",
             pairs=dr.Pairs(graph="complete"),
             learning=dr.Learning(n_folds=N_FOLDS),
@@ -265,7 +254,7 @@ def main() -> int:
     print(f"{os.cpu_count()} cores, {given.threads} threads\n")
     results = []
     for seed in given.seeds:
-        battles = draw_battles(given.contexts, given.features, given.items, np.random.default_rng(seed))
+        battles = draw_battles(given.contexts, given.features, given.items, seed)
         results.append(compare(battles, seed, given.threads))
         print(pd.DataFrame(results[-1:]).T.to_string(header=False), "\n", flush=True)
     print(pd.DataFrame(results).set_index("seed").T.to_string())

@@ -5,16 +5,14 @@
 
 Kinds: ``lightgbm`` (every parameter that can be set, with wild values, in a fit), ``callables`` (learners, judges,
 propensities, functionals and arrays that raise, return NaN or wrong shapes), ``interrupts`` (Ctrl-C at moments spread
-over a fit and a command), ``writes`` (a disk that is full after so many bytes, and a process that is killed while it
-writes), ``memory`` (an address space that is too small), ``commands`` (closed and full streams). A case is well if it
-ends with an error of this package, with the user's own error, or with a finite result, prints nothing, and leaves no
-file, thread or setting behind. The cases that are not well are listed, and are the exit status.
+over a fit), ``writes`` (a disk that is full after so many bytes). A case is well if it ends with an error of this
+package, with the user's own error, or with a finite result, prints nothing, and leaves no file, thread or setting
+behind. The cases that are not well are listed, and are the exit status.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import signal
@@ -73,8 +71,6 @@ def outcome(work: Callable[[], Any]) -> str:
             return "own error"
         except OfTheUser:
             return "error of the user"
-        except MemoryError:
-            return "memory error"
         except Exception as error:
             return f"FOREIGN {type(error).__name__}: {error}\n{traceback.format_exc()[-600:]}"
     foreign = [warning for warning in caught if not issubclass(warning.category, dr.DmlrankWarning)]
@@ -110,8 +106,6 @@ def run(work: Callable[[], str], seconds: int = 60) -> str:
             return (
                 "HUNG" if -status in (signal.SIGKILL, signal.SIGXCPU) else f"DIED of signal {-status} {printed[-200:]}"
             )
-        if status == 1 and "OpenBLAS error: Memory allocation" in printed:
-            return "ended by the linear algebra with a line of its own"
         text = answer.read_text() if answer.exists() else f"NO ANSWER, STATUS {status}: {printed[-300:]}"
     return f"{text.splitlines()[0]}, PRINTED {printed[:200]!r}" if printed and text.islower() else text
 
@@ -137,23 +131,11 @@ WILD: tuple[Any, ...] = (
 
 
 def lightgbm_cases() -> Iterator[Case]:
-    """Every parameter that can be set, with every wild value, and pairs of parameters with values that are tame."""
+    """Every parameter that can be set, with every wild value."""
     # A user who asks LightGBM for messages gets them.
     for name in (name for name in SETTABLE if name != "verbosity"):
         for value in WILD:
             yield f"{name}={value!r}", lambda name=name, value=value: fit(tune={name: value}, learner="lightgbm")
-    rng, names = np.random.default_rng(0), list(SETTABLE)
-    numbers = [0, 1, 2, 3, 0.5, 0.01, 10, 100, 1000, True, "dart", "goss", "rf", "bagging"]
-    for _ in range(400):
-        chosen = rng.choice(names, size=4, replace=False)
-        tune = {str(name): numbers[rng.integers(len(numbers))] for name in chosen}
-        yield f"together: {tune}", lambda tune=tune: fit(tune=tune, learner="lightgbm")
-    for name, value in {
-        "monotone_constraints": [1],
-        "interaction_constraints": "[0,9]",
-        "max_bin_by_feature": [3],
-    }.items():
-        yield f"refused: {name}", lambda name=name, value=value: fit(tune={name: value})
 
 
 # --- functions and arrays of the user -----------------------------------------------------------------------------
@@ -253,20 +235,11 @@ def callable_cases() -> Iterator[Case]:
     for option, right in arrays.items():
         for how, value in _misbehaved(right).items():
             yield f"{option} is {how}", lambda option=option, value=value: fit(**{option: _value_of(value)})
-            if option in ("propensity",):
+            if option == "propensity":
                 yield f"{option} returns {how}", lambda option=option, value=value: fit(**{option: lambda *_: value()})
     for how, value in _misbehaved(lambda mu: mu[..., 0].sum(axis=2)).items():
         yield f"functional returns {how}", lambda value=value: fit(functional=value, mu=shares, propensity="marginal")
-    for option in (
-        "progress",
-        "executor",
-        "env",
-        "rng",
-        "context",
-        "cov_kwds",
-        "graph",
-        "floor",
-    ):
+    for option in ("progress", "env", "rng", "context", "cov_kwds", "graph", "floor"):
         yield f"{option} raises", lambda option=option: fit(**{option: _raises})
     for number in range(8):
         yield f"progress raises at call {number}", lambda number=number: fit(progress=_later(number, OfTheUser))
@@ -294,7 +267,7 @@ def _later(number: int, error: type[BaseException]) -> Callable[..., None]:
 
 
 def interrupt_cases() -> Iterator[Case]:
-    """Ctrl-C at moments that are spread over a fit, with one and two threads, and over commands."""
+    """Ctrl-C at moments that are spread over a fit, with one and two threads."""
     for n_jobs in (1, 2):
         seconds = float(run(lambda n_jobs=n_jobs: _seconds_of_fit(n_jobs)))
         for moment in np.linspace(0.002, seconds, 40):
@@ -302,8 +275,6 @@ def interrupt_cases() -> Iterator[Case]:
                 f"fit with n_jobs={n_jobs} after {moment:.3f} s",
                 lambda moment=moment, n_jobs=n_jobs: interrupted_fit(moment, n_jobs),
             )
-    for moment in np.linspace(0.002, 1.5 * seconds, 60):
-        yield f"command after {moment:.3f} s", lambda moment=moment: interrupted_command(moment)
 
 
 def _seconds_of_fit(n_jobs: int) -> str:
@@ -341,44 +312,11 @@ def _interrupt_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def interrupted_command(moment: float) -> str:
-    """Interrupt a command that writes four files; each is the old one or a whole new one."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        battles().to_csv("b.csv", index=False)
-        outputs = ["r.json", "r.csv", "r.html", "r.tex"]
-        for name in outputs:
-            Path(name).write_text("old")
-        words = ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--set", "n_jobs=2"]
-        said = os.open("said", os.O_RDWR | os.O_CREAT)
-        before = os.dup(2), os.dup(1)
-        os.dup2(said, 2)
-        os.dup2(said, 1)
-        _interrupt_after(moment)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            status = command([*words, *(word for name in outputs for word in ("--out", name))])
-        _interrupt_after(0)
-        sys.stdout.flush()
-        os.dup2(before[0], 2)
-        os.dup2(before[1], 1)
-        lines = Path("said").read_text().splitlines()
-        left = sorted(set(os.listdir(".")) - {"b.csv", "said", *outputs})
-        old = [Path(name).read_text() == "old" for name in outputs]
-        os.chdir("/")
-    if left:
-        return f"FILES LEFT {left}"
-    if status == 130:
-        told = [line for line in lines if line.startswith("dmlrank: interrupted")]
-        return "interrupted" if len(told) == 1 and "Traceback" not in str(lines) else f"SAID {lines}"
-    return "result" if status == 0 and not any(old) else f"STATUS {status} {lines[-3:]}"
-
-
 # --- writes -------------------------------------------------------------------------------------------------------
 
 
 def write_cases() -> Iterator[Case]:
-    """A disk that is full after so many bytes, and a process that is killed, for everything that writes files."""
+    """A disk that is full after so many bytes, for everything that writes files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | {"functional": "bt"}))
@@ -414,11 +352,6 @@ def write_cases() -> Iterator[Case]:
                 f"{name}: disk full after {share:.1%}",
                 lambda name=name, write=write, share=share: full_disk(name.split()[-1], write, share),
             )
-    rng = np.random.default_rng(0)
-    for name in ("result.json", "data.pkl", "page.html", "plan.csv"):
-        for number in range(25):
-            moment = float(rng.uniform(0.001, 0.15))
-            yield f"{name}: killed {number}", lambda name=name, m=moment: killed(name, writers[name], m)
 
 
 def full_disk(name: str, write: Callable[[Path], object], share: float) -> str:
@@ -444,140 +377,11 @@ def full_disk(name: str, write: Callable[[Path], object], share: float) -> str:
     return f"FILES LEFT {left}" if left else ended if same else "OLD FILE CHANGED"
 
 
-def killed(name: str, write: Callable[[Path], object], moment: float) -> str:
-    """Kill a process that writes a file again and again; the file has to be whole at any time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        write(path)
-        size = path.stat().st_size
-        child = os.fork()
-        if not child:
-            while True:
-                with suppress(Exception):
-                    write(path)
-        time.sleep(moment)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        # Pickles may differ in a few bytes from run to run, and plans draw anew.
-        whole = abs(path.stat().st_size - size) <= 0.1 * size and path.read_bytes()[-1:] in (b"\n", b"}", b".", b">")
-    return "whole file" if whole else "HALF A FILE"
-
-
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
-def memory_cases() -> Iterator[Case]:
-    """An address space that ends while a fit or a command runs."""
-    for megabytes in (0, 1, 2, 5, 10, 20, 40, 80, 160, 320):
-        yield f"fit in {megabytes} MB", lambda megabytes=megabytes: starved(megabytes, in_command=False)
-        yield f"command in {megabytes} MB", lambda megabytes=megabytes: starved(megabytes, in_command=True)
-
-
-def starved(megabytes: int, *, in_command: bool) -> str:
-    """Fit votes with many features and little memory."""
-    rng = np.random.default_rng(0)
-    rows = pd.concat([battles(6000), pd.DataFrame(rng.normal(size=(6000, 30))).add_prefix("z")], axis=1)
-    formula = "winner ~ " + " + ".join(f"z{i}" for i in range(30)) + " | model_a + model_b"
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "b.csv")
-        rows.to_csv(path, index=False)
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + megabytes * 2**20
-        unlimited = resource.getrlimit(resource.RLIMIT_AS)
-        # One thread: where the memory does not suffice for a new thread, Python's own Thread.start waits for ever.
-        words = ["--set", "min_labels=1", "--set", "n_folds=2", "--set", "tune=none", "--set", "n_jobs=1"]
-        stream, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
-        try:
-            if not in_command:
-                return outcome(lambda: dr.dml_rank(formula, rows, **in_objects(OPTIONS | {"tune": None})))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                os.dup2(nothing, 1)
-                status = command(["fit", formula, path, *words])
-                os.ftruncate(2, 0)  # the line of the error
-        except MemoryError:
-            return "memory error"
-        finally:
-            resource.setrlimit(resource.RLIMIT_AS, unlimited)
-            os.dup2(stream, 1)
-    return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
-
-
-# --- commands -----------------------------------------------------------------------------------------------------
-
-
-def command_cases() -> Iterator[Case]:
-    """Closed and full streams, and outputs that cannot be written, for every command."""
-    commands = {
-        "demo": ["demo"],
-        "check": ["check", FORMULA, "b.csv"],
-        "fit": ["fit", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2"],
-        "design": ["design", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2", "--budget", "40"],
-        "compare": ["compare", FORMULA, "b.csv", "--set", "min_labels=1", "--set", "n_folds=2"],
-        "report": ["report", "r.json", "--out", "r.html"],
-    }
-    for name, words in commands.items():
-        for stream in ("reader gone", "full device", "closed"):
-            yield f"{name}, {stream}", lambda words=words, stream=stream: bad_stream(words, stream)
-        for out in ("none/out.json", ".", "a" * 300 + ".json", "/proc/out.json", "out.unknown"):
-            further = words[:2] if name == "report" else words
-            if name != "demo":
-                yield f"{name} --out {out[:20]}", lambda words=[*further, "--out", out]: refused_at_once(words)
-
-
-def _folder_with_files(folder: str) -> None:
-    os.chdir(folder)
-    battles().to_csv("b.csv", index=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        Path("r.json").write_text(dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS)).to_json())
-
-
-def bad_stream(words: list[str], stream: str) -> str:
-    """Run a command whose output nobody reads, or cannot be written, or that has none."""
-    with tempfile.TemporaryDirectory() as folder:
-        _folder_with_files(folder)
-        code = (
-            "import sys, warnings; warnings.simplefilter('ignore'); from dmlrank.cli.main import main; sys.exit(main())"
-        )
-        call = f'{sys.executable} -c "{code}" {" ".join(repr(word) for word in words)}'
-        ends = {"reader gone": "| true", "full device": "> /dev/full", "closed": ">&-"}
-        shell = f"({call}; echo $? > status) 2> said" if stream == "reader gone" else f"{call} 2> said"
-        status = os.waitstatus_to_exitcode(os.system(f"bash -c {json.dumps(shell + ' ' + ends[stream])} < /dev/null"))
-        if stream == "reader gone":
-            status = int(Path("status").read_text())
-        lines = Path("said").read_text().splitlines()
-        os.chdir("/")
-    few = len(lines) <= 1 and "Traceback" not in str(lines)
-    expected = {"reader gone": (0, 141), "full device": (0, 1), "closed": (0, 1)}[stream]
-    return f"status {status}" if few and status in expected else f"STATUS {status} SAID {lines[-3:]}"
-
-
-def refused_at_once(words: list[str]) -> str:
-    """Run a command with an output that cannot be written; no fit may begin."""
-    with tempfile.TemporaryDirectory() as folder:
-        _folder_with_files(folder)
-        said = os.open("said", os.O_RDWR | os.O_CREAT)
-        before = os.dup(2)
-        os.dup2(said, 2)
-        began = time.process_time()
-        status = command(words)
-        seconds = time.process_time() - began
-        os.dup2(before, 2)
-        lines = Path("said").read_text().splitlines()
-        os.chdir("/")
-    well = status == 1 and len(lines) == 1 and seconds < 0.5
-    return "refused at once" if well else f"STATUS {status} after {seconds:.1f} s SAID {lines[-2:]}"
-
-
 KINDS: dict[str, Callable[[], Iterator[Case]]] = {
     "lightgbm": lightgbm_cases,
     "callables": callable_cases,
     "interrupts": interrupt_cases,
     "writes": write_cases,
-    "memory": memory_cases,
-    "commands": command_cases,
 }
 
 

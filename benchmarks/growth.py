@@ -29,8 +29,6 @@ from dmlrank.exceptions import DmlrankWarning
 
 LABELS = np.array(["model_a", "model_b", "both_good", "both_bad"])
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
-# Bars: exponents, and seconds and gigabytes of the large fits.
-BARS = {"contexts": 1.05, "items": 2.1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +109,7 @@ def measure_apart(setting: Setting) -> Measured:
 
 
 def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """Slope of log seconds on log size.
-
-    >>> round(exponent([10, 20, 40], [3.0, 12.0, 48.0]), 6)
-    2.0
-    """
+    """Slope of log seconds on log size."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
@@ -133,7 +127,7 @@ def grow(what: str, sizes: list[int], functionals: list[str], contexts: int, ite
             print(pd.DataFrame(rows[-1:]).round(2).to_string(index=False, header=len(rows) == 1), flush=True)
         exponents[functional] = exponent(sizes, seconds), exponent(sizes[-2:], seconds[-2:])
     for functional, (overall, last) in exponents.items():
-        print(f"{functional}: exponent {overall:.2f}, of the last step {last:.2f}; bar {BARS[what]}")
+        print(f"{functional}: exponent {overall:.2f}, of the last step {last:.2f}")
 
 
 def show_large(settings: list[Setting]) -> None:

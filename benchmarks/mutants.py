@@ -1,18 +1,16 @@
 """Small mistakes, sown into the code one at a time, that the tests have to find.
 
-A mutant is a module with one operator, comparison, constant or condition changed. Tests run until one of them fails,
-which kills the mutant. A mutant that survives shows code that no test depends on, or a change that changes nothing. The
+A mutant is a module with one operator, comparison, constant or condition changed, or with a small change of meaning
+that somebody wrote down in ``mutants.csv``: path, old text, new text, tests. Tests run until one of them fails, which
+kills the mutant. A mutant that survives shows code that no test depends on, or a change that changes nothing. The
 sample of mutants is drawn with a seed. The libraries are loaded once; every mutant runs in a process of its own, which
 is limited in seconds of the processor. A process that needs far more than the limit hangs, and counts as killed.
 
-    python -m benchmarks.mutants --rooms inference functionals --sample 60 --out mutants.csv
-    python -m benchmarks.mutants --only dmlrank/inference/ranks.py:103 --sample 20
+    python -m benchmarks.mutants dmlrank/inference dmlrank/cli/gate.py --sample 60
+    python -m benchmarks.mutants dmlrank/inference/ranks.py:103 --tests tests/unit/inference
+    python -m benchmarks.mutants --written                              # those of mutants.csv
 
-Without further words the unit tests of the mutant's room run. Where a file of coverage.py says which test runs which
-line, a mutant meets the tests that run its line, those that run the fewest lines first. This takes seconds a mutant:
-
-    python -m pytest -n 0 --dist no --cov=dmlrank --cov-context=test --cov-report=
-    python -m benchmarks.mutants --coverage .coverage --sample 20 --out mutants.csv
+Without further words the unit tests of the mutant's room run.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ import os
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,44 +33,6 @@ from pathlib import Path
 import numpy as np
 
 TOP = Path(__file__).parents[1]
-# For each room: its modules, and the unit tests that have to find mistakes in them, the fastest first.
-ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "functionals": ("dmlrank/functionals/*.py", ("tests/unit/functionals",)),
-    "estimation": ("dmlrank/estimation/*.py", ("tests/unit/estimation",)),
-    "inference": ("dmlrank/inference/*.py", ("tests/unit/inference", "tests/integration/test_ranking.py")),
-    "fit": ("dmlrank/fit/*.py", ("tests/unit/fit", "tests/integration")),
-    "planning": ("dmlrank/planning/*.py", ("tests/unit/planning",)),
-    "planning/allocation": ("dmlrank/planning/allocation.py", ("tests/unit/planning",)),
-    "sensitivity": ("dmlrank/sensitivity/*.py", ("tests/unit/sensitivity", "tests/integration/test_sensitivity.py")),
-    "confidence sequences": (
-        "dmlrank/inference/confidence_sequence.py",
-        ("tests/unit/inference/test_confidence_sequence.py", "tests/unit/results/test_sequential_view.py"),
-    ),
-    "equal style": (
-        "dmlrank/estimation/equal_style.py",
-        ("tests/unit/estimation/test_pathwise_style.py", "tests/integration/test_style.py"),
-    ),
-    "voting bounds": (
-        "dmlrank/estimation/voting_bounds.py",
-        ("tests/unit/estimation/test_voting_bounds.py", "tests/integration/test_sensitivity.py"),
-    ),
-    "scores": (
-        "dmlrank/data/pairs_from_scores.py",
-        (
-            "tests/integration/test_derived_pairs.py",
-            "tests/integration/test_scores.py",
-            "tests/integration/test_score_files.py",
-        ),
-    ),
-    "data/outcomes": (
-        "dmlrank/data/outcomes.py",
-        (
-            "tests/unit/data/test_outcomes.py",
-            "tests/integration/test_outcome_kinds.py",
-            "tests/integration/test_labels.py",
-        ),
-    ),
-}
 LIBRARIES = (
     "numpy", "pandas", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.sparse.csgraph",
     "patsy", "statsmodels.api", "lightgbm", "narwhals", "threadpoolctl", "sklearn.linear_model", "polars", "pytest",
@@ -94,21 +53,25 @@ _NAMES = {
 class Mutant:
     """One mistake in one module.
 
-    Attributes
-    ----------
-    path : str
-        The module, relative to the top of the repository.
-    number : int
-        Which of the module's places, in the order of :func:`places`.
-    line : int
-    change : str
-        The mistake in words.
+    path: The module, relative to the top of the repository.
+    change: The mistake in words.
+    number: Which of the module's places, in the order of :func:`places`; -1 for a change that is written down.
+    texts: Old and new text of a change that is written down.
+    tests: Tests that have to find it; those of the room where there are none.
     """
 
     path: str
-    number: int
     line: int
     change: str
+    number: int = -1
+    texts: tuple[str, str] = ("", "")
+    tests: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The changed text of the module."""
+        text = (TOP / self.path).read_text(encoding="utf-8")
+        return text.replace(*self.texts) if self.number < 0 else mutated(text, self.number)
 
 
 def places(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int]]:
@@ -187,13 +150,26 @@ def mutated(source: str, number: int) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def mutants_of(pattern: str) -> list[Mutant]:
-    """Return all mutants of the modules that a pattern names."""
+def mutants_of(place: str) -> list[Mutant]:
+    """Return all mutants of a folder, of a module, or of a line of a module (PATH:LINE)."""
+    name, _, line = place.partition(":")
     mutants = []
-    for path in sorted(TOP.glob(pattern)):
+    for path in sorted((TOP / name).rglob("*.py")) if (TOP / name).is_dir() else [TOP / name]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for number, (node, change, _) in enumerate(places(tree)):
-            mutants.append(Mutant(str(path.relative_to(TOP)), number, getattr(node, "lineno", 0), change))
+            mutants.append(Mutant(str(path.relative_to(TOP)), getattr(node, "lineno", 0), change, number))
+    return [mutant for mutant in mutants if line in ("", str(mutant.line))]
+
+
+def written_mutants(places: Sequence[str]) -> list[Mutant]:
+    """Return the mutants of mutants.csv, those of some paths alone where any are given."""
+    mutants = []
+    with (Path(__file__).with_suffix(".csv")).open(encoding="utf-8", newline="") as file:
+        for path, old, new, tests in list(csv.reader(file))[1:]:
+            if (TOP / path).read_text(encoding="utf-8").count(old) != 1:
+                print(f"{path} does not have {old!r} once: mutants.csv is older than the module", file=sys.stderr)
+            elif not places or path.startswith(tuple(places)):
+                mutants.append(Mutant(path, 0, f"{old} -> {new}", -1, (old, new), tuple(tests.split())))
     return mutants
 
 
@@ -202,8 +178,7 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, mutant: Mutant) -> None:
         self.name = mutant.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        self.path = TOP / mutant.path
-        self.source = mutated(self.path.read_text(encoding="utf-8"), mutant.number)
+        self.path, self.source = TOP / mutant.path, mutant.source
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         """Return where the module is found if it is the changed one."""
@@ -220,26 +195,11 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, str(self.path), "exec"), module.__dict__)
 
 
-class _Selection:
-    """A plugin of pytest: runs the given tests in their order, and starts no further one after the limit.
+class _Limit:
+    """A plugin of pytest: starts no further test after so many seconds of the processor, and counts failures."""
 
-    Attributes
-    ----------
-    order : dict of str to int
-        The tests by their identifiers; empty for all.
-    seconds : float
-        Seconds of the processor after which no test is started.
-    n_failed : int
-        Failed tests.
-    """
-
-    def __init__(self, order: dict[str, int], seconds: float) -> None:
-        self.order, self.seconds, self.n_failed = order, seconds, 0
-
-    def pytest_collection_modifyitems(self, items):  # type: ignore[no-untyped-def]
-        """Leave out tests that were not asked for."""
-        if self.order:
-            items[:] = sorted((item for item in items if item.nodeid in self.order), key=lambda i: self.order[i.nodeid])
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.n_failed = seconds, 0
 
     def pytest_runtest_logreport(self, report):  # type: ignore[no-untyped-def]
         """Count failures."""
@@ -254,15 +214,10 @@ class _Selection:
 def run(mutant: Mutant | None, tests: Sequence[str], seconds: int) -> str:
     """Return what becomes of a mutant: "killed", or "survived" where no test fails within the limit.
 
-    Parameters
-    ----------
-    mutant : Mutant or None
-        None changes nothing.
-    tests : sequence of str
-        Files of tests, or identifiers of tests (with ``::``), in the order in which they run.
-    seconds : int
-        Seconds of the processor after which no test is started. A test that is not over after four times as many
-        seconds hangs, which kills the mutant.
+    mutant: None changes nothing.
+    tests: Files of tests, in the order in which they run.
+    seconds: Seconds of the processor after which no test is started. A test that is not over after four times as many
+    seconds hangs, which kills the mutant.
     """
     if not tests:
         return "survived"
@@ -286,112 +241,53 @@ def _run_tests(mutant: Mutant | None, tests: Sequence[str], seconds: float) -> i
 
     if mutant is not None:
         sys.meta_path.insert(0, _MutantFinder(mutant))
-    order = {test: place for place, test in enumerate(tests) if "::" in test}
-    selection = _Selection(order, time.process_time() + seconds)
+    limit = _Limit(time.process_time() + seconds)
     words = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    code = int(pytest.main([*words, *dict.fromkeys(test.partition("::")[0] for test in tests)], plugins=[selection]))
+    code = int(pytest.main([*words, *tests], plugins=[limit]))
     was_stopped = code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.NO_TESTS_COLLECTED)
-    return int(selection.n_failed > 0) if was_stopped else code
+    return int(limit.n_failed > 0) if was_stopped else code
 
 
 def tests_of(mutant: Mutant, tests: Sequence[str]) -> list[str]:
-    """Return the tests of a room, those that are named after the module first."""
-    name = f"test_{Path(mutant.path).stem}"
-    files = [
-        str(file.relative_to(TOP))
-        for test in tests
-        for file in ([TOP / test] if test.endswith(".py") else sorted((TOP / test).rglob("test_*.py")))
-    ]
-    return sorted(files, key=lambda file: not Path(file).stem.startswith(name))
-
-
-class LinesOfTests:
-    """Which test runs which line, from a file of coverage.py.
-
-    Parameters
-    ----------
-    path : Path
-        The file, written with ``--cov-context=test``.
-    """
-
-    def __init__(self, path: Path) -> None:
-        from coverage import CoverageData
-
-        self._data = CoverageData(str(path))
-        self._data.read()
-        self._paths = {"dmlrank/" + name.rpartition("/dmlrank/")[2]: name for name in self._data.measured_files()}
-        self._sizes = Counter[str]()
-        for name in self._paths.values():
-            for tests in self._data.contexts_by_lineno(name).values():
-                self._sizes.update(tests)
-
-    def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run the mutant's statement, those that run the fewest lines first.
-
-        A statement that runs while its module is imported is met by the tests that run any line of the module.
-        """
-        lines = self._data.contexts_by_lineno(self._paths[mutant.path]) if mutant.path in self._paths else {}
-        tree = ast.parse((TOP / mutant.path).read_text(encoding="utf-8"))
-        wanted = _statement_lines(tree, list(places(tree))[mutant.number][0]) or lines
-        contexts = {context for line in wanted for context in lines.get(line, ()) if context}
-        ordered = sorted(contexts, key=lambda context: (self._sizes[context], context))
-        return list(dict.fromkeys(context.rpartition("|")[0] or context for context in ordered))
-
-
-def _statement_lines(tree: ast.AST, node: ast.AST) -> range | None:
-    """Return the lines of the innermost statement that holds a node, without its block; None outside of functions."""
-    is_in_function, innermost = False, None
-    for statement in ast.walk(tree):
-        if not isinstance(statement, ast.stmt):
-            continue
-        body = getattr(statement, "body", None)
-        if isinstance(statement, ast.FunctionDef):
-            is_in_function |= any(node is inner for part in statement.body for inner in ast.walk(part))
-        if any(node is inner for inner in ast.walk(statement)):
-            last = max(body[0].lineno - 1, statement.lineno) if body else statement.end_lineno
-            innermost = range(statement.lineno, int(last or statement.lineno) + 1)
-    return innermost if is_in_function else None
+    """Return the files of tests, without any those of the mutant's room; those named after the module come first."""
+    chosen = [TOP / test for test in mutant.tests or tests or [f"tests/unit/{Path(mutant.path).parts[1]}"]]
+    files = [file for test in chosen for file in ([test] if test.is_file() else sorted(test.rglob("test_*.py")))]
+    files.sort(key=lambda file: not file.stem.startswith(f"test_{Path(mutant.path).stem}"))
+    return [str(file.relative_to(TOP)) for file in files]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sample of mutants and print those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS))
-    parser.add_argument("--sample", type=int, default=40, help="mutants of each room (default 40)")
+    parser.add_argument("places", nargs="*", metavar="PLACE", help="PATH of a folder or a module, or PATH:LINE")
+    parser.add_argument(
+        "--written", action="store_true", help="the mutants of mutants.csv, of the places if any are given"
+    )
+    parser.add_argument("--tests", nargs="+", default=[], help="files or folders of tests (default: of the room)")
+    parser.add_argument("--sample", type=int, default=40, help="mutants of each place (default 40)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="PATH or PATH:LINE: mutants of this module or line alone")
-    parser.add_argument("--change", default="", help="mutants with this change alone, such as 'Div -> Mult'")
     parser.add_argument("--seconds", type=int, default=40, help="seconds of the processor for a mutant (default 40)")
-    parser.add_argument("--coverage", type=Path, help="a file of coverage.py that says which test runs which line")
     parser.add_argument("--out", type=Path, help="append a line of csv for each mutant")
     given = parser.parse_args(arguments)
     for library in LIBRARIES:
         importlib.import_module(library)
-    lines_of_tests = LinesOfTests(given.coverage) if given.coverage else None
     rng, n_survivors = np.random.default_rng(given.seed), 0
-    for room in given.rooms:
-        pattern, tests = ROOMS[room]
-        mutants = mutants_of(pattern)
-        if given.only:
-            path, _, line = given.only.partition(":")
-            mutants = [one for one in mutants if one.path == path and line in ("", str(one.line))]
-        mutants = [one for one in mutants if given.change in one.change]
-        chosen = rng.permutation(len(mutants))[: given.sample]
+    found = (
+        {"mutants.csv": written_mutants(given.places)} if given.written else {p: mutants_of(p) for p in given.places}
+    )
+    for place, mutants in found.items():
         outcomes = []
-        for place in chosen:
-            mutant, began = mutants[place], time.perf_counter()
-            met = lines_of_tests.tests_of(mutant) if lines_of_tests else tests_of(mutant, tests)
-            outcomes.append(run(mutant, met, given.seconds))
-            row = (room, mutant.path, mutant.line, mutant.number, mutant.change, outcomes[-1])
+        for number in range(len(mutants)) if given.written else rng.permutation(len(mutants))[: given.sample]:
+            mutant, began = mutants[number], time.perf_counter()
+            outcomes.append(run(mutant, tests_of(mutant, given.tests), given.seconds))
+            row = (mutant.path, mutant.line, mutant.number, mutant.change, outcomes[-1])
             if given.out:
                 with given.out.open("a", encoding="utf-8", newline="") as file:
                     csv.writer(file).writerow([*row, round(time.perf_counter() - began)])
             if outcomes[-1] == "survived":
-                print(*row, f"{len(met)} tests", sep=",", flush=True)
+                print(*row, sep=",", flush=True)
         n_survivors += outcomes.count("survived")
-        if outcomes:
-            n_killed = outcomes.count("killed")
-            print(f"{room}: {n_killed} of {len(outcomes)} mutants killed, of {len(mutants)} possible ones", flush=True)
+        print(f"{place}: {outcomes.count('killed')} of {len(outcomes)} mutants killed, of {len(mutants)}", flush=True)
     return int(n_survivors > 0)
 
 

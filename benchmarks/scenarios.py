@@ -48,13 +48,8 @@ class Draw:
 class Skewed:
     """Bradley-Terry models of given strengths and popularity: some hopeless, some rarely shown.
 
-    Parameters
-    ----------
-    strength : tuple of K floats
-    popularity : tuple of K floats
-        A pair is shown in proportion to the product of its models'.
-    slope : tuple of K floats
-        How much strengths change along the one feature, which is uniform from 0 to 1; none when empty.
+    popularity: A pair is shown in proportion to the product of its models'.
+    slope: How much strengths change along the one feature, which is uniform from 0 to 1; none when empty.
     """
 
     strength: tuple[float, ...]
@@ -104,32 +99,19 @@ class Skewed:
 class Scenario:
     """A simulator, what is done to its labels, and how the data are fitted.
 
-    Parameters
-    ----------
-    name : str
-    base : Ties or Bt
-    n : int
-        Contexts.
-    seeds : int
-        Replications that the full study makes.
-    noise : int
-        Further features that mean nothing.
-    n_categories : int
-        4 and 5 split the simulator's ties by the first feature.
-    one_pair : bool
-        One ordered pair per context, with probabilities in proportion to the simulator's propensities.
-    cluster : int
-        Contexts that share the first feature, and three votes of which the later two repeat the first half the time.
-    graph : tuple of (int, int)
-        Pairs that are ever compared; all when empty.
-    options : mapping
-        Options of the fit beside formula, context and given propensities.
+    n: Contexts.
+    noise: Further features that mean nothing.
+    n_categories: 4 and 5 split the simulator's ties by the first feature.
+    one_pair: One ordered pair per context, with probabilities in proportion to the simulator's propensities.
+    cluster: Contexts that share the first feature, and three votes of which the later two repeat the first half the
+    time.
+    graph: Pairs that are ever compared; all when empty.
+    options: Options of the fit beside formula, context and given propensities.
     """
 
     name: str
     base: Any
     n: int
-    seeds: int = 100
     noise: int = 0
     n_categories: int = 0
     one_pair: bool = False
@@ -248,8 +230,8 @@ def _drawn(p: FloatArray, rng: np.random.Generator) -> NDArray[np.intp]:
     return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
 
 
-def _ties(draw: int, n: int, seeds: int) -> Scenario:
-    return Scenario(f"ties-{draw}-{n}", dr.datasets.Ties(coefficients=draw), n, seeds)
+def _ties(draw: int, n: int) -> Scenario:
+    return Scenario(f"ties-{draw}-{n}", dr.datasets.Ties(coefficients=draw), n)
 
 
 def scenarios() -> dict[str, Scenario]:
@@ -257,11 +239,8 @@ def scenarios() -> dict[str, Scenario]:
     ties, bt = dr.datasets.Ties, dr.datasets.Bt
     ring = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (0, 2))
     made = [
-        *(_ties(draw, n, 300) for n in (1000, 3000) for draw in (0, 5)),
-        *(_ties(draw, 2000, 100) for draw in (0, 5)),
-        *(_ties(draw, n, 100) for n in (1000, 2000, 3000) for draw in (7, 9)),
-        _ties(0, 300, 100),
-        _ties(5, 300, 100),
+        *(_ties(draw, n) for n in (1000, 2000, 3000) for draw in (0, 5, 7, 9)),
+        *(_ties(draw, 300) for draw in (0, 5)),
         Scenario("binary", bt(coefficients=5, n_items=3, n_features=2), 1000),
         Scenario("no minimum mass", ties(coefficients=5, min_mass=0.0), 1000),
         Scenario("four categories", ties(coefficients=1), 1000, n_categories=4),
@@ -270,14 +249,12 @@ def scenarios() -> dict[str, Scenario]:
         Scenario("incomplete graph", ties(coefficients=2, n_items=5), 1000, graph=ring),
         Scenario("clusters", ties(coefficients=0), 1000, cluster=5),
         Scenario(
-            "rare pairs",
-            ties(coefficients=0, propensity_rate=0.05, selection_strength=1.0, propensity_min=0.005),
-            3000,
+            "rare pairs", ties(coefficients=0, propensity_rate=0.05, selection_strength=1.0, propensity_min=0.005), 3000
         ),
         Scenario("98 noise features", ties(coefficients=0), 1000, noise=98),
         # The paper's experiment on judges, without a judge.
-        Scenario("five features", ties(coefficients=0, n_features=5), 2000, 100),
-        Scenario("five features, extreme draw", ties(coefficients=5, n_features=5), 2000, 100),
+        Scenario("five features", ties(coefficients=0, n_features=5), 2000),
+        Scenario("five features, extreme draw", ties(coefficients=5, n_features=5), 2000),
         Scenario(
             "one pair of 20 models, estimated propensities",
             ties(coefficients=0, n_items=20),
@@ -292,23 +269,17 @@ def scenarios() -> dict[str, Scenario]:
             one_pair=True,
             options={"propensity": "estimate"},
         ),
-        Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, 200, one_pair=True, options=_SKEWED),
+        Scenario("hopeless and rare", Skewed(_STRENGTH, _POPULARITY), 1500, one_pair=True, options=_SKEWED),
         Scenario(
             "hopeless and rare, with a feature",
             Skewed(_STRENGTH, _POPULARITY, _SLOPES),
             1500,
-            200,
             one_pair=True,
             options=_SKEWED,
         ),
         Scenario(
-            "weak and rare, with a feature",
-            Skewed(_WEAK, _POPULARITY, _SLOPES),
-            1500,
-            200,
-            one_pair=True,
-            options=_SKEWED,
+            "weak and rare, with a feature", Skewed(_WEAK, _POPULARITY, _SLOPES), 1500, one_pair=True, options=_SKEWED
         ),
-        Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, 200, one_pair=True, options=_SKEWED),
+        Scenario("far apart", Skewed(_FAR_APART, (1.0,) * 6), 400, one_pair=True, options=_SKEWED),
     ]
     return {scenario.name: scenario for scenario in made}

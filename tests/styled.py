@@ -46,16 +46,10 @@ class Styled:
 
     A tie has the probability 2 t m (1 - m). Which pair is shown depends on x_0.
 
-    Parameters
-    ----------
-    length_effect, header_effect : float
-        Coefficients of the style differences, beta_1 and beta_2.
-    nonlinearity : float
-        How far the log-odds are from linear in style, kappa: from 0, where they are linear, to 1.
-    tie_share : float
-        Share of ties among close battles, t, from 0 to 1.
-    n_items : int
-        Number of models, K.
+    length_effect, header_effect: Coefficients of the style differences, beta_1 and beta_2.
+    nonlinearity: How far the log-odds are from linear in style, kappa: from 0, where they are linear, to 1.
+    tie_share: Share of ties among close battles, t, from 0 to 1.
+    n_items: Number of models, K.
     """
 
     length_effect: float = 0.8

@@ -54,7 +54,7 @@ def text_chunks(png):
 
 
 def test_the_picture_and_the_text_of_the_readme_are_of_one_fit():
-    """``benchmarks/page_pictures.py`` writes the verdict of the fit into the picture."""
+    """``benchmarks/pictures.py`` writes the verdict of the fit into the picture."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"^```text\n(4,000 simulated.*?)^```$", text, flags=re.M | re.S).group(1)
     file = re.search(r"!\[The page of the fit above.*?\]\((.+?)\)", text).group(1)

@@ -24,17 +24,11 @@ FORMULA = "winner ~ 1 | model_a + model_b"
 class Arena:
     """Votes of a small arena.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        A row per vote with the columns winner, model_a, model_b, prompt, x, g, annotator, topic, importance and
-        verdict.
-    models : list
-        Names of the K models.
-    n_categories : int
-        Number of categories, C.
-    probabilities : ndarray, shape (K, K, C)
-        Category probabilities by which the labels were drawn.
+    frame: A row per vote with the columns winner, model_a, model_b, prompt, x, g, annotator, topic, importance and
+    verdict.
+    models: Names of the K models.
+    n_categories: Number of categories, C.
+    probabilities (K, K, C): Category probabilities by which the labels were drawn.
     """
 
     frame: pd.DataFrame
@@ -55,16 +49,9 @@ def draw_arena(
 ) -> Arena:
     """Draw votes on a connected graph; what is None is drawn as well.
 
-    Parameters
-    ----------
-    rng : Generator
-    n_votes, n_models, n_categories : int, optional
-    repeats : bool, optional
-        Whether a prompt may have several votes.
-    certain : bool, optional
-        Whether some models always win, so that labels do not vary.
-    plain_names : bool
-        Whether models are called m0, m1, ... in place of odd names.
+    repeats: Whether a prompt may have several votes.
+    certain: Whether some models always win, so that labels do not vary.
+    plain_names: Whether models are called m0, m1, ... in place of odd names.
     """
     n = int(rng.integers(30, 250)) if n_votes is None else n_votes
     size = int(rng.integers(2, 7)) if n_models is None else n_models

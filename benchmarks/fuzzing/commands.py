@@ -7,9 +7,6 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import dmlrank as dr
 from dmlrank.cli.main import main
@@ -87,11 +84,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     stored = os.path.join(folder, "stored.json")
     if not os.path.exists(stored):
         dr.dml_rank(
-            FORMULA,
-            arena.frame,
-            pairs=dr.Pairs(min_labels=1, graph="complete"),
-            rng=0,
-            propensity="marginal",
+            FORMULA, arena.frame, pairs=dr.Pairs(min_labels=1, graph="complete"), rng=0, propensity="marginal"
         ).to_json(stored)
     flags = (
         "--functional", "--context", "--propensity", "--estimator", "--judge", "--adjust", "--position-bias",
@@ -186,25 +179,4 @@ def odd_files(rng: Generator, watch: Watch, folder: str) -> None:
         words += ["--set", "min_labels=1", "--rng", "0", "--propensity", "marginal", "--set", "n_folds=2"]
     if rng.random() < 0.3:
         words += ["--context", "prompt"]
-    run(watch, words)
-
-
-def stored_results(rng: Generator, watch: Watch, folder: str) -> None:
-    """Run ``report`` and ``compare`` on stored results that were changed."""
-    from .questions import N_RESULTS, results_of
-    from .stored import _changed
-
-    paths = []
-    for number in range(int(rng.integers(1, 4))):
-        content: Any = json.loads(results_of(int(rng.integers(N_RESULTS))).to_json())
-        if rng.random() < 0.6:
-            content = _changed(rng, content)
-        path = os.path.join(folder, choice(rng, [f"r{number}.json", f"month {number}.json", "r.json"]))
-        Path(path).write_text(json.dumps(content), encoding="utf-8")
-        paths.append(path)
-    words = choice(rng, [["report", "--out", os.path.join(folder, "p.html")], ["compare"]]) + paths
-    if rng.random() < 0.5:
-        words.append("--independent")
-    if np.random.default_rng(int(rng.integers(2**32))).random() < 0.2:
-        words += ["--names", *(f"n{k}" for k in range(len(paths)))]
     run(watch, words)

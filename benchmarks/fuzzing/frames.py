@@ -1,4 +1,4 @@
-"""Frames with odd cells, types, names and indexes, in memory of several libraries; and prompts without votes."""
+"""Frames with odd cells, types, names and indexes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import dmlrank as dr
 from dmlrank.options import in_objects
 
 from .answers import check_result
+from .arenas import draw_arena
 from .draws import Generator, choice
 from .watch import Watch
 
-NAMES = ["gpt-4", "claude v1", "a", "B", "tie", "model_a", "1", "2.0", "ü", "nan", "", "left", "x" * 50, "Q('x')", "0"]
 LABELS = {
     "sides": ["model_a", "model_b"],
     "ties": ["A", "B", "tie"],
@@ -45,13 +45,6 @@ OPTIONS = {
 }
 
 
-def random_names(rng: Generator) -> list[Any]:
-    n_items = int(rng.integers(1, 6))
-    if rng.random() < 0.2:
-        return [int(code) for code in rng.permutation(10)[:n_items]]
-    return [NAMES[k] for k in rng.permutation(len(NAMES))[:n_items]]
-
-
 def random_dtype(rng: Generator, column: pd.Series) -> pd.Series:
     dtype = choice(rng, [object, "category", "category", "string", "Int64", "Float64", float, "float32"])
     try:
@@ -62,32 +55,17 @@ def random_dtype(rng: Generator, column: pd.Series) -> pd.Series:
 
 
 def random_frame(rng: Generator) -> pd.DataFrame:
-    n, names = int(rng.integers(1, 120)), random_names(rng)
-    first = rng.integers(len(names), size=n)
-    second = (first + rng.integers(1, max(2, len(names)), size=n)) % len(names)
-    shown, against = ([names[k] for k in codes] for codes in (first, second))
-    by_name = [choice(rng, [a, b]) for a, b in zip(shown, against, strict=True)]
-    labels = choice(rng, [*LABELS.values(), None])
-    winner = by_name if labels is None else [choice(rng, labels) for _ in range(n)]
-    prompt = rng.integers(max(1, n // 2), size=n)
-    per_prompt = np.random.default_rng(int(rng.integers(100))).normal(size=(n, 2))[prompt]
-    data = {
-        "winner": winner,
-        "first": shown,
-        "second": against,
-        "q": prompt,
-        "x": per_prompt[:, 0] * choice(rng, [1.0, 1e300, 0.0]),
-        "g": np.array(["u", "v", "w"])[prompt % 3],
-        "e": list(per_prompt),
-        "odd name": prompt,
-        "t": [f"prompt number {k}" for k in prompt],
-        "b": prompt % 2 == 0,
-        "p_tie": (prompt % 3) / 4,
-        "p_a": (prompt % 5) / 8,
-        "p_b": 1 - (prompt % 3) / 4 - (prompt % 5) / 8,
-        "p": rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
-    }
-    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in data.items()}).infer_objects()
+    frame = draw_arena(rng, n_votes=int(rng.integers(1, 120)), n_models=int(rng.integers(2, 6))).frame
+    frame = frame.rename(columns={"model_a": "first", "model_b": "second", "prompt": "q"})
+    n, prompt, labels = len(frame), frame["q"].str[1:].astype(int), choice(rng, [*LABELS.values(), None])
+    if labels is not None:
+        frame["winner"] = pd.Series([choice(rng, labels) for _ in range(n)], dtype=object).infer_objects()
+    frame["x"] *= choice(rng, [1.0, 1e300, 0.0])
+    frame["e"] = list(np.stack([frame["x"], prompt], axis=1))
+    frame["odd name"], frame["t"], frame["b"] = prompt, "prompt number " + frame["q"], prompt % 2 == 0
+    frame["p_tie"], frame["p_a"] = (prompt % 3) / 4, (prompt % 5) / 8
+    frame["p_b"] = 1 - frame["p_tie"] - frame["p_a"]
+    frame["p"] = rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01])
     for name in frame.columns:
         if rng.random() < 0.2:
             frame[name] = random_dtype(rng, frame[name])
@@ -108,29 +86,11 @@ def random_call(rng: Generator) -> tuple[str, dict[str, Any]]:
     return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
 
 
-def another_kind(rng: Generator, frame: pd.DataFrame) -> Any:
-    """The frame, sometimes in polars or Arrow memory, where these are installed and can hold it."""
-    kind = choice(rng, [None, None, None, "polars", "pyarrow"])
-    if kind is None:
-        return frame
-    try:
-        if kind == "polars":
-            import polars
-
-            return polars.from_pandas(frame)
-        import pyarrow
-
-        return pyarrow.Table.from_pandas(frame)
-    except Exception:  # not installed, or a column that this memory cannot hold
-        return frame
-
-
 def odd_frames(rng: Generator, watch: Watch, folder: str) -> None:
     """Fit odd frames with odd options; the frame stays as it was, and the counts are those of its rows."""
     frame, (formula, options) = random_frame(rng), random_call(rng)
     before = frame.copy(deep=True)
-    data = another_kind(rng, frame)
-    results = watch.ask("dml_rank", dr.dml_rank, formula, data, **in_objects(options))
+    results = watch.ask("dml_rank", dr.dml_rank, formula, frame, **in_objects(options))
     pd.testing.assert_frame_equal(frame, before)
     if results is not None:
         check_result(watch, results)

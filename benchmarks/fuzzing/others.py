@@ -149,120 +149,39 @@ def plans(rng: Generator, watch: Watch, folder: str) -> None:
 
 
 def helpers(rng: Generator, watch: Watch, folder: str) -> None:
-    """Call helper functions with suitable and odd arguments."""
-    kind = choice(rng, ["mixture", "repeated", "style", "compare", "check", "functionals", "datasets", "search"])
-    n, size = int(rng.integers(1, 5)), int(rng.integers(2, 4))
-    tables = [rng.uniform(0, 0.3, size=(n, size, size)) for _ in range(int(rng.integers(1, 4)))]
-    for table in tables:
-        table[:, np.arange(size), np.arange(size)] = 0
-    if kind == "mixture":
-        shares = rng.dirichlet(np.ones(len(tables)))
-        mixed = watch.ask("mixture_propensity", dr.planning.mixture_propensity, tables, shares)
-        if mixed is not None:
-            watch.near("mixture_propensity", mixed, sum(s * t for s, t in zip(shares, tables, strict=True)), rtol=1e-12)
-        watch.ask(
-            "mixture_propensity",
-            dr.planning.mixture_propensity,
-            *[junk(rng) if rng.random() < 0.6 else x for x in (tables, shares)],
-        )
-    elif kind == "repeated":
-        known = watch.ask("repeated_propensity", dr.planning.repeated_propensity, tables)
-        if known is not None:
-            expected = 1 - np.prod([1 - table for table in tables], axis=0)
-            watch.near("repeated_propensity", known, expected, rtol=1e-10)
-        watch.ask(
-            "repeated_propensity",
-            dr.planning.repeated_propensity,
-            junk(rng) if rng.random() < 0.5 else [junk(rng), tables[0]],
-            position_bias=choice(rng, [True, False, junk(rng)]),
-        )
-    elif kind == "style":
-        words = [
-            "",
-            "a",
-            "# head\n- item\n- item",
-            "**bold** `code`",
-            "```\nx\n```",
-            None,
-            3,
-            "\0",
-            "é" * 100,
-            "\n" * 50,
-            "x" * 20000,
-            "|a|b|\n|-|-|",
-            "*" * 3000,
-            "#" * 3000,
-            "[" * 3000,
-            "1." * 2000,
-            "- " * 2000,
-        ]
-        frame = pd.DataFrame(
-            {name: pd.Series([choice(rng, words) for _ in range(4)], dtype=object) for name in ("answer_a", "answer_b")}
-        )
-        watch.ask(
-            "style_columns",
-            dr.data.style_columns,
-            choice(rng, [frame, frame, junk(rng)]),
-            **({"answers": junk(rng)} if rng.random() < 0.3 else {}),
-        )
-    elif kind == "compare":
-        parts = [
-            choice(rng, [results_of(int(rng.integers(N_RESULTS))), junk(rng)])
-            if rng.random() < 0.3
-            else results_of(int(rng.integers(N_RESULTS)))
-            for _ in range(int(rng.integers(0, 4)))
-        ]
+    """Compare results, check an arena and fit a functional, each with odd arguments; call any other function so."""
+    kind, arena = choice(rng, ["compare", "check", "functional", "other", "other"]), draw_arena(rng, n_votes=50)
+    results = [results_of(int(rng.integers(N_RESULTS))) for _ in range(int(rng.integers(0, 4)))]
+    if kind == "compare":
+        parts = [junk(rng) if rng.random() < 0.15 else result for result in results]
         compared = watch.ask("compare", dr.compare, *parts, independent=choice(rng, [None, True, False, junk(rng)]))
         if compared is not None:
             watch.ask("Comparison.summary", lambda: str(compared.summary()))
             call_method(rng, watch, results_of(0), compared, depth=2)
     elif kind == "check":
-        arena = draw_arena(rng, n_votes=50)
         parameters = [p for p in inspect.signature(dr.check).parameters if p not in ("formula", "data")]
-        report = watch.ask(
-            "check",
-            dr.check,
-            "winner ~ x | model_a + model_b",
-            arena.frame,
-            **{choice(rng, parameters): junk(rng) for _ in range(2)},
-        )
+        options = {choice(rng, parameters): junk(rng) for _ in range(2)}
+        report = watch.ask("check", dr.check, "winner ~ x | model_a + model_b", arena.frame, **options)
         if report is not None:
             watch.ask("str of check", str, report)
-    elif kind == "functionals":
-        name = choice(rng, dr.functionals.__all__)
-        target = getattr(dr.functionals, name)
-        parameters = list(inspect.signature(target).parameters)
-        if name == "Functional" or name == "Gauge":
-            return
-        required = [p.name for p in inspect.signature(target).parameters.values() if p.default is p.empty]
-        options = {p: junk(rng) for p in {*required, choice(rng, parameters)}}
-        made = watch.ask(f"functionals.{name}", target, **options)
-        if made is not None and name not in ("Graph", "CategoryWeights", "named"):
-            arena = draw_arena(rng, n_votes=50, plain_names=True)
-            watch.ask(
-                "dml_rank",
-                dr.dml_rank,
-                _FORMULA,
-                arena.frame,
-                functional=made,
-                pairs=dr.Pairs(min_labels=1),
-                rng=0,
-                n_jobs=1,
-                propensity="marginal",
-            )
-    elif kind == "datasets":
-        name = choice(rng, ["simulate_arena", "simulate_bt", "simulate_ties"])
-        target = getattr(dr.datasets, name)
-        options = {"n": choice(rng, [1, 5, 30, junk(rng)]), "rng": choice(rng, [0, None, junk(rng)])}
-        if isinstance(options["n"], int) and options["n"] > 1000:
-            return
-        watch.ask(f"datasets.{name}", target, **options)
+    elif kind == "functional":
+        names = sorted(set(dr.functionals.__all__) - {"Functional", "Gauge", "Graph", "CategoryWeights", "named"})
+        made = _with_odd_arguments(rng, watch, getattr(dr.functionals, choice(rng, names)))
+        if made is not None:
+            options = {"pairs": dr.Pairs(min_labels=1), "rng": 0, "n_jobs": 1, "propensity": "marginal"}
+            watch.ask("dml_rank", dr.dml_rank, _FORMULA, arena.frame, functional=made, **options)
     else:
-        watch.ask(
-            "RandomSearch",
-            dr.RandomSearch,
-            **{p: junk(rng) for p in ("n_draws", "n_folds", "grid") if rng.random() < 0.5},
-        )
-        watch.ask("EqualStyle", dr.EqualStyle, junk(rng))
-        watch.ask("Top", dr.planning.Top, junk(rng))
-        watch.ask("Against", dr.planning.Against, junk(rng))
+        planning, functions = dr.planning, [dr.RandomSearch, dr.EqualStyle, dr.data.style_columns]
+        functions += [planning.Top, planning.Against, planning.mixture_propensity, planning.repeated_propensity]
+        functions += [dr.datasets.simulate_arena, dr.datasets.simulate_bt, dr.datasets.simulate_ties]
+        _with_odd_arguments(rng, watch, choice(rng, functions))
+
+
+def _with_odd_arguments(rng: Generator, watch: Watch, function: Any) -> Any:
+    """Call a function with odd values of what it needs and of one other argument."""
+    parameters = inspect.signature(function).parameters
+    required = [p.name for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    options = {name: junk(rng) for name in {*required, choice(rng, list(parameters))}}
+    if isinstance(options.get("n"), int) and 1000 < options["n"] < 2**62:
+        return None  # so many votes take long
+    return watch.ask(function.__name__, lambda: function(**options))

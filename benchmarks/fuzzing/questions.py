@@ -15,7 +15,7 @@ import dmlrank as dr
 from dmlrank.options import in_objects
 
 from .arenas import FORMULA, draw_arena
-from .draws import ODD_NAMES, Generator, choice, junk
+from .draws import Generator, choice, junk
 from .watch import Watch
 
 # Methods that are asked elsewhere, or write files.
@@ -251,16 +251,3 @@ def call_method(rng: Generator, watch: Watch, results: Any, holder: Any, depth: 
     if answer is not None and depth > 1 and type(answer).__module__.startswith("dmlrank"):
         watch.ask("repr", repr, answer)
         call_method(rng, watch, results, answer, depth - 1)
-
-
-def odd_names(rng: Generator, watch: Watch, folder: str) -> None:
-    """Ask for odd names of models in methods that take names."""
-    results = results_of(int(rng.integers(N_RESULTS)))
-    name = choice(rng, [*ODD_NAMES, *results.names])
-    other = choice(rng, list(results.names))
-    watch.ask(
-        "t_test",
-        lambda asked: results.t_test(asked),
-        choice(rng, [(name, other), name, f"{name} - {other}", [name], {name: 1}]),
-    )
-    watch.ask("win_probability", lambda *pair: results.win_probability(*pair), name, other)

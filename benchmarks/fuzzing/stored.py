@@ -16,9 +16,9 @@ from .questions import N_RESULTS, results_of
 from .watch import Watch
 
 _VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 2, 5, 1.5, -0.0, 1e-320, 1e308, 10**30, 10**400, -(10**25), "", "a", "NaN", "Infinity",
-    "-Infinity", "nan", "0", "\0", "x" * 2000, "\ud800", [], {}, [[]], [1], ["a"], [[1, 2], [3, 4]], [[[[1]]]],
-    {"a": 1}, [None],
+    None, True, False, 0, 1, -1, 2, 5, 1.5, -0.0, 1e-320, 1e308, 10**30, 10**400, -(10**25), "", "a", "NaN", "None",
+    "Infinity", "-Infinity", "nan", "0", "\0", "x" * 2000, "\ud800", [], {}, [[]], [1], ["a"], [[1, 2], [3, 4]],
+    [[[[1]]]], {"a": 1}, [None],
     "borda", "bt", "cluster", 2**63 - 1, 2**63, 2**64, 1e16, "1e5",
 )  # fmt: skip
 
@@ -29,7 +29,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(deeper for key, item in inner for deeper in _paths(item, (*path, key)))]
 
 
-def _changed(rng: Generator, content: Any) -> Any:
+def changed(rng: Generator, content: Any) -> Any:
     """Return a copy of a content with one value replaced, removed, repeated, renamed, moved or scaled."""
     content = copy.deepcopy(content)
     path = choice(rng, _paths(content)[1:])
@@ -62,7 +62,7 @@ def json_values(rng: Generator, watch: Watch, folder: str) -> None:
     results = results_of(int(rng.integers(N_RESULTS)))
     content = json.loads(results.to_json())
     for _ in range(int(choice(rng, [1, 1, 1, 2, 3]))):
-        content = _changed(rng, content)
+        content = changed(rng, content)
         if not isinstance(content, dict):
             break
     read = watch.ask("read_json", dr.read_json, json.dumps(content))
@@ -78,15 +78,7 @@ def ask_read_result(watch: Watch, read: Any) -> None:
     watch.ask("summary", lambda: str(read.summary()))
     watch.ask("html", lambda: read.summary().as_html())
     watch.ask("latex", lambda: read.summary().as_latex())
-    for name in (
-        "tidy",
-        "conf_int",
-        "ranks",
-        "t_test_pairwise",
-        "best_set",
-        "report",
-        "diagnostics",
-    ):
+    for name in ("tidy", "conf_int", "ranks", "t_test_pairwise", "best_set", "report", "diagnostics"):
         answer = watch.ask(name, lambda name=name: getattr(read, name))
         if callable(answer):
             answer = watch.ask(name, answer)

@@ -11,7 +11,7 @@ import numpy as np
 
 import dmlrank as dr
 
-from . import commands, fits, frames, others, questions, stored
+from . import commands, fits, frames, logs, others, questions, stored
 from .draws import Generator
 from .watch import Watch, silence, time_limit
 
@@ -20,11 +20,12 @@ Target = Callable[[Generator, Watch, str], None]
 TARGETS: dict[str, Target] = {
     f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
     for module, names in (
-        (fits, ("suitable", "odd_options", "odd_formulas", "written_out", "likelihood")),
-        (questions, ("hypotheses", "odd_hypotheses", "methods", "odd_names")),
+        (fits, ("suitable", "odd_options", "odd_formulas", "likelihood")),
+        (questions, ("hypotheses", "odd_hypotheses", "methods")),
         (stored, ("json_values", "json_bytes")),
-        (commands, ("same_as_api", "odd_words", "odd_files", "stored_results")),
+        (commands, ("same_as_api", "odd_words", "odd_files")),
         (frames, ("odd_frames",)),
+        (logs, ("mutated",)),
         (others, ("scores", "odd_tables", "plans", "helpers")),
     )
     for name in names
@@ -37,15 +38,9 @@ LIMIT = 30.0
 def run_case(name: str, seed: int, watch: Watch, limit: float = LIMIT) -> None:
     """Run one case of a target; raise a finding where dmlrank breaks a promise.
 
-    Parameters
-    ----------
-    name : str
-        Name of the target.
-    seed : int
-        The case; the same seed is the same case.
-    watch : Watch
-    limit : float
-        Seconds after which a case counts as one that hangs.
+    name: Name of the target.
+    seed: The case; the same seed is the same case.
+    limit: Seconds after which a case counts as one that hangs.
     """
     rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
     with (

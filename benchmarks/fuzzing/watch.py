@@ -40,14 +40,9 @@ class _TimeIsUp(BaseException):
 class Watch:
     """Makes calls and counts them; raises a :class:`Finding` where a call breaks a promise.
 
-    Attributes
-    ----------
-    inputs : int
-        Number of calls.
-    outcomes : Counter
-        Number of calls by outcome: ``"answered"``, or the name of dmlrank's error.
-    comparisons : int
-        Number of answers that were compared with a reference.
+    inputs: Number of calls.
+    outcomes: Number of calls by outcome: ``"answered"``, or the name of dmlrank's error.
+    comparisons: Number of answers that were compared with a reference.
     """
 
     def __init__(self) -> None:
@@ -56,13 +51,8 @@ class Watch:
     def ask(self, call: str, function: Callable[..., T], /, *args: Any, **options: Any) -> T | None:
         """Return the answer of a call, or None where dmlrank refuses the call with an error of its own.
 
-        Parameters
-        ----------
-        call : str
-            What is called, for findings.
-        function : callable
-        *args, **options
-            Arguments of the function.
+        call: What is called, for findings.
+        *args, **options: Arguments of the function.
         """
         self.inputs += 1
         call = f"{call}({_arguments(args, options)})"

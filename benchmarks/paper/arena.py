@@ -105,10 +105,5 @@ def model_rows(fit: dr.RankResults, way: str) -> Iterator[dict[str, object]]:
 
 
 EXPERIMENT = Experiment(
-    "arena",
-    ("seed", "way", "setting"),
-    ("functional", "estimator", "model", "score", "half_width"),
-    1,
-    tasks,
-    run,
+    "arena", ("seed", "way", "setting"), ("functional", "estimator", "model", "score", "half_width"), 1, tasks, run
 )

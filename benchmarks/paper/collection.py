@@ -64,16 +64,9 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
 class Study:
     """One study: a pilot sample, and contexts whose labels are bought.
 
-    Attributes
-    ----------
-    simulator : Bt
-    seed : int
-    options : mapping
-        Options of all fits.
-    n_pilot, n : int
-        Contexts of the pilot sample, and contexts whose labels are bought.
-    budget : float
-        Expected number of labels.
+    options: Options of all fits.
+    n_pilot, n: Contexts of the pilot sample, and contexts whose labels are bought.
+    budget: Expected number of labels.
     """
 
     simulator: dr.datasets.Bt
@@ -150,13 +143,7 @@ class Study:
 EXPERIMENT = Experiment(
     "collection",
     ("seed", "way", "draw", "plan"),
-    (
-        "functional",
-        "labels",
-        "predicted_ratio",
-        "mse",
-        "covers",
-    ),
+    ("functional", "labels", "predicted_ratio", "mse", "covers"),
     50,
     tasks,
     run,

@@ -74,12 +74,5 @@ def _rows(fit: dr.RankResults, simulator: dr.datasets.Ties, way: str, n_truth: i
 
 
 COLUMNS = ("functional", "estimator", "mse", "covers")
-EXPERIMENT = Experiment(
-    "debiasing",
-    ("seed", "way", "variant", "draw", "n"),
-    COLUMNS,
-    100,
-    tasks,
-    run,
-)
+EXPERIMENT = Experiment("debiasing", ("seed", "way", "variant", "draw", "n"), COLUMNS, 100, tasks, run)
 OPEN_CHOICES = Experiment("debiasing_choices", EXPERIMENT.key, COLUMNS, 20, variant_tasks, run)

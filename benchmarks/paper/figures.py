@@ -114,16 +114,10 @@ def _finish(axes: Axes) -> None:
 def draw_models(rows: pd.DataFrame, setting: str, file: pathlib.Path, order: list[str]) -> None:
     """Draw scores with intervals, debiased and plug-in, a panel per functional, and how many places models move.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of Chatbot Arena or of MT-Bench.
-    setting : str
-        The setting that is drawn.
-    file : path
-        Where the figure is written.
-    order : list of str
-        The models in the order with which ranks are compared, the best first.
+    rows: Rows of Chatbot Arena or of MT-Bench.
+    setting: The setting that is drawn.
+    file: Where the figure is written.
+    order: The models in the order with which ranks are compared, the best first.
     """
     own = rows[rows["setting"] == setting]
     names = [model for model in order if model in set(own["model"])]

@@ -90,11 +90,4 @@ def _judge_options(battles: pd.DataFrame, seed: int, how: str, noise: float) -> 
     return {"judge": verdicts_on_all_pairs(SIMULATOR, battles, judge), "judge_as": how}
 
 
-EXPERIMENT = Experiment(
-    "judges",
-    ("seed", "way", "judge", "noise"),
-    ("functional", "mse", "covers"),
-    100,
-    tasks,
-    run,
-)
+EXPERIMENT = Experiment("judges", ("seed", "way", "judge", "noise"), ("functional", "mse", "covers"), 100, tasks, run)

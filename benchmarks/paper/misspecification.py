@@ -121,16 +121,10 @@ class _Sample:
 def paper_restricted(free: dr.RankResults, battles: pd.DataFrame, pi: FloatArray, share: float = 1.0) -> pd.Series:
     """Return the paper's restricted estimate [P eq:theta_hat_bt_app] from the first stages of a fit.
 
-    Parameters
-    ----------
-    free : RankResults
-        Fit of the projection, with out-of-fold mu.
-    battles : DataFrame
-        The sample; contexts are numbered in order.
-    pi : ndarray, shape (n, K, K)
-        Propensities of the ordered pairs.
-    share : float
-        How much of the paper's correction of the plug-in scores is added.
+    free: Fit of the projection, with out-of-fold mu.
+    battles: The sample; contexts are numbered in order.
+    pi (n, K, K): Propensities of the ordered pairs.
+    share: How much of the paper's correction of the plug-in scores is added.
     """
     score = free.predict().to_numpy()
     fitted = expit(score[:, :, None] - score[:, None, :])

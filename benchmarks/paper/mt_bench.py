@@ -69,10 +69,5 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
 
 
 EXPERIMENT = Experiment(
-    "mt_bench",
-    ("seed", "way", "setting"),
-    ("functional", "estimator", "model", "score", "half_width"),
-    1,
-    tasks,
-    run,
+    "mt_bench", ("seed", "way", "setting"), ("functional", "estimator", "model", "score", "half_width"), 1, tasks, run
 )

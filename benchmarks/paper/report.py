@@ -35,13 +35,7 @@ JUDGE_STUDY = judges.EXPERIMENT.path().with_name("judge_noise.csv")
 
 
 def mean_and_error(values: pd.Series, scale: float = 1.0) -> str:
-    """Return a mean with its standard error in brackets.
-
-    Examples
-    --------
-    >>> mean_and_error(pd.Series([1.0, 2.0, 3.0]))
-    '2.0 (0.58)'
-    """
+    """Return a mean with its standard error in brackets."""
     mean, error = scale * values.mean(), scale * values.sem()
     return f"{mean:.2g}" if len(values) < 2 else f"{_rounded(mean)} ({_rounded(error)})"
 

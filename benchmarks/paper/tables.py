@@ -24,20 +24,12 @@ RESULTS = pathlib.Path(__file__).parents[1] / "results"
 class Experiment:
     """One experiment.
 
-    Attributes
-    ----------
-    name : str
-        Its rows are in ``paper_<name>.csv``.
-    key : tuple of str
-        Columns that identify a task, the seed among them. A task is a tuple of their values.
-    columns : tuple of str
-        The further columns.
-    seeds : int
-        Runs in the paper.
-    tasks : callable
-        ``tasks(seed, way)`` lists the tasks of a seed in one of the two ways.
-    run : callable
-        ``run(task)`` returns the rows of a task without its key; ``run(task, small=True)`` those of a tiny version.
+    name: Its rows are in ``paper_<name>.csv``.
+    key: Columns that identify a task, the seed among them. A task is a tuple of their values.
+    columns: The further columns.
+    seeds: Runs in the paper.
+    tasks: ``tasks(seed, way)`` lists the tasks of a seed in one of the two ways.
+    run: ``run(task)`` returns the rows of a task without its key; ``run(task, small=True)`` those of a tiny version.
     """
 
     name: str

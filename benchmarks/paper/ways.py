@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -32,15 +31,9 @@ SMALL_SEARCH = dr.RandomSearch(2, 2, {"num_iterations": (5, 10), "num_leaves": (
 def options_of(way: str, grid: str, *, folds: int = FOLDS, small: bool = False) -> dict[str, Any]:
     """Return the options of a fit in one of the two ways.
 
-    Parameters
-    ----------
-    way : {"described", "default"}
-    grid : {"debiasing", "collection", "real"}
-        The paper's grid of the random search.
-    folds : int
-        Folds of the fit as described.
-    small : bool
-        Whether the search as described is a tiny one.
+    grid: The paper's grid of the random search.
+    folds: Folds of the fit as described.
+    small: Whether the search as described is a tiny one.
     """
     if way == DEFAULT:
         return {}
@@ -82,12 +75,7 @@ def _standard_normal(n_scores: int) -> FloatArray:
 
 
 def critical_value(covariance: FloatArray) -> float:
-    """Return the quantile of the largest absolute t-value, which the paper calls Gaussian-max [P app:cis].
-
-    Parameters
-    ----------
-    covariance : ndarray, shape (K, K)
-    """
+    """Return the quantile of the largest absolute t-value, which the paper calls Gaussian-max [P app:cis]."""
     error = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
@@ -103,21 +91,13 @@ def plain_covariance(fit: dr.RankResults) -> FloatArray:
 def figures(fit: dr.RankResults, truth: pd.Series, *, plain: bool) -> dict[str, object]:
     """Return error and coverage of a fit, debiased or plug-in.
 
-    Parameters
-    ----------
-    fit : RankResults
-    truth : Series, shape (K,)
-        True scores.
-    plain : bool
-        Whether the intervals use the paper's covariance; otherwise the package's, with its variance correction.
+    truth (K,): True scores.
+    plain: Whether the intervals use the paper's covariance; otherwise the package's, with its variance correction.
     """
     covariance = plain_covariance(fit) if plain else fit.cov_params().to_numpy()
     error, spread = (fit.params - truth).to_numpy(), np.sqrt(np.diag(covariance))
     critical = critical_value(covariance)
-    return {
-        "mse": f"{float((error**2).mean()):.5g}",
-        "covers": int((np.abs(error) <= critical * spread).all()),
-    }
+    return {"mse": f"{float((error**2).mean()):.5g}", "covers": int((np.abs(error) <= critical * spread).all())}
 
 
 def verdicts_on_all_pairs(
@@ -133,19 +113,3 @@ def verdicts_on_all_pairs(
     }
     shares = probabilities[:, first, second].reshape(-1, 3)
     return pd.DataFrame(columns | dict(zip(("p_a", "p_b", "p_tie"), shares.T, strict=True)))
-
-
-def wilson_arm(share: float, trials: int, level: float = 1 - ALPHA) -> float:
-    """Return the longer arm of Wilson's interval of a share, which the paper's table on debiasing has as +-.
-
-    All eighteen coverages of the table have the arm of 100 runs: coverage is joint, whole runs are counted.
-
-    Examples
-    --------
-    >>> [round(wilson_arm(share, 100), 2) for share in (0.17, 0.94, 0.05, 0.97)]
-    [0.09, 0.06, 0.06, 0.05]
-    """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
-    return float(max(share - (centre - half), centre + half - share))

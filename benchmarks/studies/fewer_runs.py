@@ -3,12 +3,10 @@
 2,000 prompts, 12 models, scores of 0 and 1 from an item response model (difficulties, discriminations, clusters by
 task); in three further settings scores have no structure that a plan could use. With 10 % of all runs:
 
-- *uniform*: random cells, plain means of the scores that are there; *same m*: random cells, the package's fit of them.
+- *uniform*: random cells, plain means of the scores that are there.
 - *rounds*: 4 % of all runs, on random prompts, for all models; then two plans for the differences of the best six and
   of the best three. A fit after each round. Standard errors of the differences of the three models that are best in
   truth, and coverage of their intervals after each fit. ``covered_at_all_looks``: all intervals at 1 - .05 / 3 / 3.
-- ``planned_ratio`` is about the differences that the last plan was for, whichever models these are.
-- *means*: the same without contrasts, for all means; standard errors of the means.
 - *candidate*: a new model, the second best in truth, against the best of 11 that were run on all prompts, with a sixth
   of the runs: a quarter of them planned from the other models, the rest after a fit. ``candidate_runs`` is their number
   over that with which plain means of random prompts are as precise, and ``candidate_least_runs`` that of a plan that
@@ -98,13 +96,11 @@ def fitted(scores: np.ndarray, is_drawn: np.ndarray, propensity: object) -> dr.R
     return dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", propensity=propensity, rng=0)
 
 
-def run_rounds(
-    scores: np.ndarray, rng: np.random.Generator, plans: list[int | None]
-) -> tuple[list[dr.RankResults], np.ndarray]:
-    """Return the fits after the pilot and after each of the plans, which share the rest of the budget, and targets.
+def run_rounds(scores: np.ndarray, rng: np.random.Generator, plans: tuple[int, ...]) -> list[dr.RankResults]:
+    """Return the fits after the pilot and after each of the plans, which share the rest of the budget.
 
     A plan is for the differences among so many models with the highest scores, whether or not others may be among the
-    best; None: for all scores.
+    best.
     """
     n = len(scores)
     propensity: object = pd.DataFrame(np.full((n, K), PILOT), columns=NAMES)
@@ -112,12 +108,12 @@ def run_rounds(
     fits = [fitted(scores, is_drawn, propensity)]
     for count in plans:
         res = fits[-1]
-        contrasts = None if count is None else dr.planning.Top(count).rows(res.models, res.params.to_numpy())[0]
+        contrasts = dr.planning.Top(count).rows(res.models, res.params.to_numpy())[0]
         plan = res.design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
         rows = plan.sample(rng)
         is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True
         fits.append(fitted(scores, is_drawn, plan))
-    return fits, plan.specification.rows
+    return fits
 
 
 def of_seed(setting: str, seed: int, n: int) -> Row:
@@ -131,20 +127,13 @@ def of_seed(setting: str, seed: int, n: int) -> Row:
     count = is_drawn.sum(axis=0)
     variances = np.nanvar(known, axis=0) / count
     uniform = np.sqrt(np.square(top) @ variances)
-    same_m = differences(top, fitted(scores, is_drawn, np.full((n, K), TOTAL)))[1]
-    fits, planned = run_rounds(scores, rng, [6, 3])
-    found = {"uniform_se": uniform.mean(), "same_m_se": same_m.mean()}
-    found["planned_ratio"] = differences(planned, fits[-1])[1].mean() / np.sqrt(np.square(planned) @ variances).mean()
+    found: Row = {"uniform_se": uniform.mean()}
     looks = []
-    for look, fit in enumerate(fits):
+    for look, fit in enumerate(run_rounds(scores, rng, (6, 3))):
         found[f"covered_{look}"] = covered(fit, 0.05, top, truth).mean()
         looks.append(covered(fit, 0.05 / 9, top, truth).all())
         found["se"] = differences(top, fit)[1].mean()
     found["covered_at_all_looks"] = float(np.all(looks))
-    means = run_rounds(scores, rng, [None, None])[0][-1]
-    found["means_ratio"] = float(means.bse.mean() / np.sqrt(variances).mean())
-    limits = means.conf_int(method="none").loc[NAMES].to_numpy()
-    found["means_covered"] = float(((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean())
     return found
 
 
@@ -179,10 +168,10 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means by setting, and standard errors over those of random cells."""
     by = rows.drop(columns="seed").groupby("cell", sort=False)
     means, made = by.mean(), {"seeds": by.size()}
-    rounds = {f"se_over_{how}": means["se"] / means[f"{how}_se"] for how in ("uniform", "same_m")}
+    rounds = {"se_over_uniform": means["se"] / means["uniform_se"]}
     least = {f"{name}_least_runs": [least_runs(cell, new) for cell in means.index] for name, new in CANDIDATES.items()}
     own = [name for name in means if name.startswith(tuple(CANDIDATES))]
-    others = means.drop(columns=[*own, "uniform_se", "same_m_se", "se"])
+    others = means.drop(columns=[*own, "uniform_se", "se"])
     parts = {"fewer_runs": (rounds, others), "fewer_runs_candidate": (least, means[own])}
     return {
         title: pd.DataFrame(made | figures, index=means.index).join(rest).round(4).rename_axis("setting").reset_index()

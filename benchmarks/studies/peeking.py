@@ -6,9 +6,8 @@ on the stratum. There are looks every 250 units from 500 to 20,000: prompts, or 
 twenty prompts. First stages are the true ones, or learnt anew at every look, out of fold, by tables of counts, so that
 all 79 refits of a run are cheap. "package": those of ``dml_rank`` at eight looks from 500 to 4,000 prompts.
 
-A claim is false at a look if an interval of a score excludes the true score ("intervals"); if an interval of a
-difference excludes the true difference ("pairs"); or if a model is placed above another one that is at least as good
-("order", by the tests behind rank sets). Fixed intervals have the max-t critical value of the true covariance.
+A look is wrong if an interval of a score excludes the true score. Fixed intervals have the max-t critical value of the
+true covariance.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import dmlrank as dr
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.inference.confidence_sequence import ConfidenceSequence
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.simultaneous import AllLooks, MaxT, separate
+from dmlrank.inference.simultaneous import MaxT
 
 from .runner import Row, Study, covers
 
@@ -36,7 +35,7 @@ PAIRS, LOOKS = len(FIRST), np.arange(500, 20_001, 250)
 # What an outcome is worth for the first model, and mean number of prompts of a user beyond the first.
 WORTH, FURTHER = np.array([1.0, 0.0, 0.5]), 19.0
 PACKAGE_LOOKS, PACKAGE_PLANNED = range(500, 4001, 500), 2_000
-KINDS = [f"{how} {what}" for what in ("intervals", "pairs", "order") for how in ("fixed", "sequential")]
+KINDS = ("fixed intervals", "sequential intervals")
 
 
 @cache
@@ -91,7 +90,6 @@ class Truth:
 
     phi: np.ndarray
     score: np.ndarray
-    basis: np.ndarray
     of_scores: float
     of_pairs: float
 
@@ -120,7 +118,7 @@ def truth_of(cell: str, name: str) -> Truth:
     # Scores of borda and rank centrality have a fixed sum, and bt scores sum to zero.
     covariance = Covariance(matrix, free_basis(np.ones((1, K)) / np.sqrt(K), K))
     of_pairs = MaxT(covariance, n_draws=20_000).critical_of_pairs(ALPHA)
-    return Truth(phi, score, covariance.basis, MaxT(covariance).critical(ALPHA), of_pairs)
+    return Truth(phi, score, MaxT(covariance).critical(ALPHA), of_pairs)
 
 
 @cache
@@ -129,32 +127,11 @@ def sequence(n: int) -> ConfidenceSequence:
     return ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
 
 
-@cache
-def sequential_values() -> np.ndarray:
-    """Critical values of scores and pairs at each look, and the smallest of Holm's steps, (3, looks, 1)."""
-    every = [sequence(n) for n in LOOKS.tolist()]
-    values = [(s.critical(K), s.critical(PAIRS), s.boundary(PAIRS).one_sided_critical(ALPHA)) for s in every]
-    return np.array(values).T[..., None]
-
-
-def false_claims(mean: np.ndarray, matrix: np.ndarray, truth: Truth) -> Row:
-    """Which fixed and sequential claims are false at any look, from means and covariances of all looks."""
-    variance = np.diagonal(matrix, axis1=1, axis2=2)
-    gap, true_gap = mean[:, FIRST] - mean[:, SECOND], truth.score[FIRST] - truth.score[SECOND]
-    gap_error = np.sqrt(variance[:, FIRST] + variance[:, SECOND] - 2 * matrix[:, FIRST, SECOND])
-    z_scores, z_pairs = np.abs(mean - truth.score) / np.sqrt(variance), np.abs(gap - true_gap) / gap_error
-    of_scores, of_pairs, of_last_step = sequential_values()
-    # Pairs that are equal, or whose estimated order is wrong: separating one of these is an error.
-    is_wrong = (np.sign(gap) != np.sign(true_gap)) | (np.abs(true_gap) < 1e-9)
-    z_wrong = np.where(is_wrong, np.abs(gap) / gap_error, 0.0)
-    not_above, order = truth.score[:, None] - truth.score[None, :] <= 1e-9, False
-    for place in np.flatnonzero((z_wrong >= of_last_step).any(axis=1)).tolist():
-        looks = AllLooks(Covariance(matrix[place], truth.basis), sequence(int(LOOKS[place])))
-        order |= bool((separate(mean[place], looks, ALPHA).above & not_above).any())
-    # Step-down tests of one look are slow, and their first step is counted as "fixed order".
-    fixed = (z_scores > truth.of_scores).any(), (z_pairs > truth.of_pairs).any(), (z_wrong > truth.of_pairs).any()
-    sequential = (z_scores > of_scores).any(), (z_pairs > of_pairs).any(), order
-    return dict(zip(KINDS, [claim for both in zip(fixed, sequential, strict=True) for claim in both], strict=True))
+def wrong_intervals(mean: np.ndarray, variance: np.ndarray, truth: Truth) -> Row:
+    """Whether a fixed and a sequential interval is wrong at any look, from means and variances of all looks, (L, K)."""
+    z = (np.abs(mean - truth.score) / np.sqrt(variance)).max(axis=1)
+    values = truth.of_scores, np.array([sequence(n).critical(K) for n in LOOKS.tolist()])
+    return {kind: (z > value).any() for kind, value in zip(KINDS, values, strict=True)}
 
 
 def of_prompts(seed: int) -> Iterator[Row]:
@@ -172,8 +149,8 @@ def of_prompts(seed: int) -> Iterator[Row]:
         phi = np.broadcast_to(phi, (*counts.shape, K)).reshape(len(counts), -1, K)
         weighted = np.swapaxes(phi * counts.reshape(len(counts), -1, 1), 1, 2)
         mean = weighted.sum(axis=-1) / n
-        matrix = (weighted @ phi / n[..., None] - mean[:, :, None] * mean[:, None, :]) / (n - 1)[..., None]
-        yield {"row": f"{name}, {stages} first stages", **false_claims(mean, matrix, truth)}
+        variance = (np.einsum("lkc,lck->lk", weighted, phi) / n - mean**2) / (n - 1)
+        yield {"row": f"{name}, {stages} first stages", **wrong_intervals(mean, variance, truth)}
 
 
 def of_users(seed: int) -> Iterator[Row]:
@@ -184,18 +161,17 @@ def of_users(seed: int) -> Iterator[Row]:
     of = [[counts[a:b][fold[a:b] == f].astype(float) for f in range(FOLDS)] for a, b in parts]
     sums = np.array([[users.sum(axis=0) for users in part] for part in of]).cumsum(axis=0)
     products = np.array([[users.T @ users for users in part] for part in of]).cumsum(axis=0)
-    n, units = sums.sum(axis=(1, 2))[:, None, None], LOOKS[:, None, None]
+    n = sums.sum(axis=(1, 2))[:, None, None]
     for stages, name in ((stages, name) for stages in ("known", "learnt") for name in FUNCTIONALS):
         truth = truth_of("users", name)
         phi = truth.phi if stages == "known" else terms(name, *learnt(sums[:, :, None], True))[:, :, 0]
         phi = np.broadcast_to(phi, (*sums.shape, K))
         mean = np.einsum("lfc,lfck->lk", sums, phi) / n[:, 0]
-        centred = phi - mean[:, None, None, :]
-        flat = np.swapaxes(centred, -1, -2)
-        by_user = (flat @ products @ centred).sum(axis=1) / n**2 * units / (units - 1)
-        by_prompt = (flat @ (sums[..., None] * centred)).sum(axis=1) / n**2
-        ignored = false_claims(mean, by_prompt, truth)["sequential intervals"]
-        row = {"row": f"{name}, {stages} first stages", **false_claims(mean, by_user, truth)}
+        centred, users = phi - mean[:, None, None, :], LOOKS[:, None]
+        by_user = np.einsum("lfck,lfcd,lfdk->lk", centred, products, centred, optimize=True) / n[:, 0] ** 2
+        by_prompt = np.einsum("lfc,lfck->lk", sums, centred**2) / n[:, 0] ** 2
+        ignored = wrong_intervals(mean, by_prompt, truth)["sequential intervals"]
+        row = {"row": f"{name}, {stages} first stages", **wrong_intervals(mean, by_user * users / (users - 1), truth)}
         yield {**row, "sequential intervals that ignore users": ignored}
 
 
@@ -219,12 +195,7 @@ def of_package(seed: int, looks: range = PACKAGE_LOOKS) -> Iterator[Row]:
             fit = fit.update(functional=name)
             score = pd.Series(truth_of("package", name).score, index=names)
             for how, view in (("fixed", fit), ("sequential", fit.sequential(PACKAGE_PLANNED, START))):
-                pairs, ranks = view.t_test_pairwise().result_frame, view.ranks().result_frame.loc[score.index]
-                gap, s = score[pairs["first"]].to_numpy() - score[pairs["second"]].to_numpy(), score.to_numpy()
-                best, worst = 1 + (s[None] > s[:, None] + 1e-9).sum(axis=1), (s[None] >= s[:, None] - 1e-9).sum(axis=1)
                 rows[name][f"{how} intervals"] |= not covers(view, score)
-                rows[name][f"{how} pairs"] |= ((pairs["conf_low"] > gap) | (pairs["conf_high"] < gap)).any()
-                rows[name][f"{how} order"] |= ((ranks["lower"] > best) | (ranks["upper"] < worst)).any()
     for name, row in rows.items():
         yield {"row": name, **row}
 

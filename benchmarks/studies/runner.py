@@ -35,18 +35,11 @@ Row = dict[str, Any]
 class Study:
     """What differs between studies.
 
-    Attributes
-    ----------
-    cells : sequence of str
-        Scenarios, settings or whatever else is replicated for every seed.
-    replicate : callable
-        ``replicate(cell, seed)`` returns the rows of one replication.
-    tables : callable
-        Takes all rows, with the columns ``cell`` and ``seed``, and returns tables by the names of their files.
-    seeds : int
-        Replications of each cell behind the tables in docs/results.
-    small : mapping
-        Further arguments of ``replicate`` in the small version, which tests run in the first cell.
+    cells: Scenarios, settings or whatever else is replicated for every seed.
+    replicate: ``replicate(cell, seed)`` returns the rows of one replication.
+    tables: Takes all rows, with the columns ``cell`` and ``seed``, and returns tables by the names of their files.
+    seeds: Replications of each cell behind the tables in docs/results.
+    small: Further arguments of ``replicate`` in the small version, which tests run in the first cell.
     """
 
     cells: Sequence[str]

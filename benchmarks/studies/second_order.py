@@ -18,11 +18,11 @@ import pandas as pd
 
 import dmlrank as dr
 from benchmarks import curved
-from benchmarks.coverage import efficient_limits, first_fit, limits_of
 from benchmarks.scenarios import Scenario, scenarios
 from dmlrank.functionals import BradleyTerry
 from dmlrank.options import in_objects
 
+from .coverage import efficient_limits, first_fit, limits_of
 from .runner import Row, Study
 
 OF_BT = (

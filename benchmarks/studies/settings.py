@@ -1,11 +1,9 @@
 """Which settings for an arena: position_bias, min_labels and edge_weights against maximum likelihood.
 
 Pairs are as unevenly compared as in chatbot_arena ("arena"), as where models are chosen by Zipf's law ("zipf"), or
-evenly ("small"); Bradley-Terry is exactly true. In "feature" strengths change along a feature of the prompt. In "order"
-the model shown first gains 0.3 in log-odds, and who is first is drawn; in "lopsided" the model with more votes is shown
-first in 80 %. Strengths are the mean log-odds strengths, without any effect of display. The target of a setting is what
-its estimator converges to: with ``position_bias=False`` the preference of a pair is a mean over the orders as they
-were shown, and maximum likelihood knows neither order nor feature. "chatbot_arena" are the votes themselves.
+evenly ("small"); Bradley-Terry is exactly true. In "order" the model shown first gains 0.3 in log-odds, and who is
+first is drawn; in "lopsided" the model with more votes is shown first in 80 %. Strengths are without any effect of
+display. "chatbot_arena" are the votes themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit
+from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.options import in_objects
@@ -36,10 +34,8 @@ SETTINGS = {
     "bt_mle": {},
 }
 PLAIN = ("small-1500", "arena-5000", "arena-26919", "zipf-20000")
-EFFECTS = ("feature-5000", "order-26919", "lopsided-26919")
-# Where means over the feature are taken.
-GRID = (np.arange(200) + 0.5) / 200
-NORMAL = 1.959964
+EFFECTS = ("order-26919", "lopsided-26919")
+NORMAL, FORMULA = 1.959964, "winner ~ 1 | model_a + model_b"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,6 @@ class Arena:
     shares: np.ndarray
     first: np.ndarray
     strengths: np.ndarray
-    slopes: np.ndarray
     position: float
 
     @classmethod
@@ -61,16 +56,11 @@ class Arena:
         if kind not in ("zipf", "small"):
             counts = ROOT / "benchmarks" / "arena_pair_counts.csv"
             shares = pd.read_csv(counts, header=None).to_numpy(float)
-        votes, share, rng = (
-            (shares + shares.T).sum(axis=1),
-            0.8 if kind == "lopsided" else 0.5,
-            np.random.default_rng(7),
-        )
-        strengths = rng.permutation(np.linspace(1.2, -1.2, k))
-        slopes = rng.permutation(np.linspace(1.5, -1.5, k)) * (kind == "feature")
+        votes, share = (shares + shares.T).sum(axis=1), 0.8 if kind == "lopsided" else 0.5
+        strengths = np.random.default_rng(7).permutation(np.linspace(1.2, -1.2, k))
         first = np.where(votes[:, None] > votes[None, :], share, 1 - share)
         position = 0.3 * (kind in ("order", "lopsided"))
-        return cls(shares / shares.sum(), first, strengths - strengths.mean(), slopes, position)
+        return cls(shares / shares.sum(), first, strengths - strengths.mean(), position)
 
     def sample(self, n: int, seed: int) -> pd.DataFrame:
         """A row per vote; models are named in their order."""
@@ -78,39 +68,14 @@ class Arena:
         chosen = pairs[rng.choice(len(pairs), size=n, p=self.shares[pairs[:, 0], pairs[:, 1]])]
         as_listed = rng.random(n) < self.first[chosen[:, 0], chosen[:, 1]]
         first, second = np.where(as_listed[:, None], chosen, chosen[:, ::-1]).T
-        x, names = rng.random(n), np.array([f"model{j:02d}" for j in range(len(self.strengths))])
-        gap = self.strengths[first] - self.strengths[second] + (x - 0.5) * (self.slopes[first] - self.slopes[second])
-        wins, u = expit(gap + self.position), rng.random(n)
+        names = np.array([f"model{j:02d}" for j in range(len(self.strengths))])
+        wins, u = expit(self.strengths[first] - self.strengths[second] + self.position), rng.random(n)
         tie = 0.6 * np.minimum(wins, 1 - wins)
         label = np.where(u < tie, "tie", np.where(u < tie + wins - tie / 2, "model_a", "model_b"))
-        return pd.DataFrame({"x": x, "model_a": names[first], "model_b": names[second], "winner": label})
-
-    def target(self, settings: str, votes: pd.DataFrame) -> np.ndarray:
-        """What a setting estimates, (K,)."""
-        if settings != "bt_mle" and SETTINGS[settings].get("position_bias", "auto"):
-            return self.strengths
-        counts = pd.crosstab(votes["model_a"], votes["model_b"])
-        models = counts.index.union(counts.columns)
-        both = counts.reindex(index=models, columns=models, fill_value=0).to_numpy(float)
-        both, k = both + both.T, len(models)
-        scores = self.strengths + (GRID[:, None] - 0.5) * self.slopes
-        gap = scores[:, :, None] - scores[:, None, :]
-        preferences = self.first * expit(gap + self.position) + (1 - self.first) * expit(gap - self.position)
-        if settings != "bt_mle":
-            kept = both >= SETTINGS[settings].get("min_labels", 10)
-            weights = np.where(kept, both if "counts" in settings else 1.0, 0.0) * ~np.eye(k, dtype=bool)
-            laplacian = np.diag(weights.sum(axis=1)) - weights
-            return np.linalg.pinv(laplacian) @ (weights * logit(preferences).mean(axis=0)).sum(axis=1)
-        found = np.zeros(k)
-        for _ in range(50):
-            win = expit(found[:, None] - found[None, :])
-            weights = both * win * (1 - win)
-            rest = (both * (preferences.mean(axis=0) - win)).sum(axis=1)
-            found = found + np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights) @ rest
-        return found
+        return pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": label})
 
 
-def fits(formula: str, votes: pd.DataFrame, seed: int) -> Iterator[tuple[str, dr.RankResults | None, int]]:
+def fits(votes: pd.DataFrame, seed: int) -> Iterator[tuple[str, dr.RankResults | None, int]]:
     """Name, fit and number of warnings of every setting; all rank all models, and share first stages."""
     options = in_objects({"functional": "bt", "component": "all", "rng": seed, "n_jobs": 1})
     default = None
@@ -119,9 +84,9 @@ def fits(formula: str, votes: pd.DataFrame, seed: int) -> Iterator[tuple[str, dr
             warnings.simplefilter("always")
             try:
                 if default is None:
-                    fit = default = dr.dml_rank(formula, votes, **options)
+                    fit = default = dr.dml_rank(FORMULA, votes, **options)
                 elif name == "bt_mle":
-                    fit = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, **options, estimator=name)
+                    fit = dr.dml_rank(FORMULA, votes, **options, estimator=name)
                 else:
                     fit = default.update(**settings)
             except dr.DmlrankError:
@@ -139,7 +104,7 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
         votes = dr.datasets.read_chatbot_arena(pathlib.Path(os.environ["DMLRANK_DATA"]) / "chatbot_arena/human.json")
     else:
         votes = arena.sample(int(n), seed)
-    found = list(fits(f"winner ~ {'x' if kind == 'feature' else '1'} | model_a + model_b", votes, seed))
+    found = list(fits(votes, seed))
     likelihood, rarest = found[-1][1], pd.concat([votes["model_a"], votes["model_b"]]).value_counts().index[-1]
     for name, fit, warned in found:
         row: Row = {"settings": name, "fitted": fit is not None}
@@ -148,9 +113,8 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
             row |= {"used": used.share_used, "least": (used.used / used.total).min(), "warned": warned > 0}
             row |= {"SE median": ratio.median(), "SE largest": ratio.max()}
         if arena is not None and fit is not None:
-            for truth, scores in (("strengths", arena.strengths), ("target", arena.target(name, votes))):
-                z = (fit.params.sort_index() - scores).abs() / fit.bse.sort_index()
-                row[truth], row[f"{truth} at once"] = (z < NORMAL).mean(), (z < fit.estimates.critical).all()
+            z = (fit.params.sort_index() - arena.strengths).abs() / fit.bse.sort_index()
+            row |= {"strengths": (z < NORMAL).mean(), "strengths at once": (z < fit.estimates.critical).all()}
             row |= {"rarest": z[rarest] < NORMAL, "rmse": rmse(fit.params.sort_index() - arena.strengths)}
         yield row
 
@@ -169,12 +133,12 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
             shares = [f"{m[c]:.3f}" for c in ("used", "least", "strengths", "strengths at once", "rarest")]
             plain.append((cell, name, n, *shares, *se, f"{m['warned']:.2f}"))
         if cell != "small-1500" and name != "False, 10, equal":
-            cover = [f"{m[c]:.3f}, {m[f'{c} at once']:.2f}" for c in ("strengths", "target")]
-            effects.append((cell, name, n, f"{m['used']:.3f}", *cover, *se))
+            cover = f"{m['strengths']:.3f}, {m['strengths at once']:.2f}"
+            effects.append((cell, name, n, f"{m['used']:.3f}", cover, *se))
     se = ["SE median", "SE largest"]
     titles = {
         "settings_simulated": (plain, ["Fitted", "Used", "Least used", "Pointwise", "Simultaneous", "Rarest", *se]),
-        "arena_settings": (effects, ["votes", "settings", "samples", "used", "strengths", "target", *se]),
+        "arena_settings": (effects, ["votes", "settings", "samples", "used", "strengths", *se]),
         "settings_chatbot_arena": (real, ["Settings", "Used", "Least used", *se]),
     }
     titles["settings_simulated"][1][:0] = ["Votes", "Settings"]

@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.special import expit, logit
 from scipy.stats import beta, norm
 from scipy.stats import t as student
+from statsmodels.stats.proportion import proportion_confint
 
 import dmlrank as dr
 from dmlrank.options import in_objects
@@ -44,22 +45,15 @@ def means_of(k: int, mean: float) -> Array:
     return expit(logit(mean) + np.linspace(-0.5, 0.5, k))
 
 
-def scores_of(kind: str, n: int, k: int, means: Array, rho: float, samples: int, rng: np.random.Generator) -> Array:
-    """Return simulated mean scores of prompts and models, (samples, n, k)."""
-    shared, own = rng.normal(size=(samples, n, 1)), rng.normal(size=(samples, n, k))
-    latent = np.sqrt(rho) * shared + np.sqrt(1 - rho) * own
+def scores_of(kind: str, n: int, k: int, means: Array, rho: float, rng: np.random.Generator) -> Array:
+    """Return simulated mean scores of prompts and models, (n, k)."""
+    latent = np.sqrt(rho) * rng.normal(size=(n, 1)) + np.sqrt(1 - rho) * rng.normal(size=(n, k))
     if kind == "continuous":
         return beta.ppf(norm.cdf(latent), 4 * means, 4 * (1 - means))
     if kind == "binary":
         return (latent < norm.ppf(means)).astype(float)
-    runs = rng.normal(size=(samples, n, k, 3))
+    runs = rng.normal(size=(n, k, 3))
     return (np.sqrt(0.7) * latent[..., None] + np.sqrt(0.3) * runs < norm.ppf(means)[:, None]).mean(axis=-1)
-
-
-def covariances(y: Array) -> Array:
-    """Return the covariance of the means, divisor n, (samples, k, k)."""
-    deviations = y - y.mean(axis=1, keepdims=True)
-    return np.einsum("sij,sik->sjk", deviations, deviations) / y.shape[1] ** 2
 
 
 def contrasts(k: int, target: str) -> Array:
@@ -69,22 +63,15 @@ def contrasts(k: int, target: str) -> Array:
     return np.array([np.eye(k)[a] - np.eye(k)[b] for a, b in combinations(range(k), 2)])
 
 
-def max_t(cov: Array, c: Array, normal: Array) -> tuple[Array, Array]:
-    """Return standard errors (samples, m) and critical values (samples,); contrasts without variance are left out."""
-    se = np.sqrt(np.maximum(np.einsum("mk,skl,ml->sm", c, cov, c, optimize=True), 0.0))
-    values, vectors = np.linalg.eigh(cov)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    critical = np.empty(len(cov))
-    for s in range(len(cov)):
-        scaled = (c @ root[s])[se[s] > 1e-12] / se[s][se[s] > 1e-12, None]
-        largest = np.abs(scaled @ normal.T).max(axis=0, initial=0.0)
-        critical[s] = np.quantile(largest, LEVEL)
-    return se, critical
-
-
-def student_value(critical: Array, df: int) -> Array:
-    """Return what a t variable exceeds as often as a normal one exceeds a critical value."""
-    return student.isf(norm.sf(critical), df)
+def max_t(y: Array, c: Array) -> tuple[Array, float]:
+    """Return standard errors of contrasts, (m,), and their critical value; those without variance are left out."""
+    factor = c @ ((y - y.mean(axis=0)) / len(y)).T
+    se = np.sqrt(np.square(factor).sum(axis=1))
+    varies = se > 1e-12
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(y.T, ddof=0)) / len(y))
+    scaled = c[varies] @ (vectors * np.sqrt(np.maximum(values, 0.0))) / se[varies, None]
+    normal = np.random.default_rng(1).normal(size=(DRAWS, y.shape[1]))
+    return se, float(np.quantile(np.abs(scaled @ normal.T).max(axis=0, initial=0.0), LEVEL))
 
 
 def sidak(m: int) -> float:
@@ -93,101 +80,85 @@ def sidak(m: int) -> float:
 
 
 def bonett_price(y: Array, c: Array) -> tuple[Array, Array]:
-    """Return centres and half-widths (samples, m) of adjusted Wald intervals of differences, with Sidak's bound."""
-    n, d = y.shape[1], y @ c.T
-    centre = d.sum(axis=1) / (n + 2)
-    variance = ((d**2).sum(axis=1) + 2) / (n + 2) - centre**2
-    return centre, norm.isf(sidak(len(c)) / 2) * np.sqrt(variance / (n + 2))
+    """Return adjusted Wald limits of differences, with Sidak's bound."""
+    n, d = len(y), y @ c.T
+    centre = d.sum(axis=0) / (n + 2)
+    variance = ((d**2).sum(axis=0) + 2) / (n + 2) - centre**2
+    half = norm.isf(sidak(len(c)) / 2) * np.sqrt(variance / (n + 2))
+    return centre - half, centre + half
 
 
-def wilson(y: Array, m: int) -> tuple[Array, Array]:
-    """Return centres and half-widths of Wilson intervals of means, with Sidak's bound."""
-    n, p, z = y.shape[1], y.mean(axis=1), norm.isf(sidak(m) / 2)
-    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    return centre, z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+def of_shares(y: Array, m: int, method: str) -> tuple[Array, Array]:
+    """Return limits of Wilson, or of Clopper and Pearson ("beta"), of means of scores, with Sidak's bound."""
+    return proportion_confint(y.sum(axis=0), len(y), alpha=sidak(m), method=method)
 
 
-def clopper_pearson(y: Array, tail: float) -> tuple[Array, Array]:
-    """Return Clopper and Pearson's limits of means of scores of 0 and 1, (samples, k)."""
-    n = y.shape[1]
-    x = y.sum(axis=1)
-    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
-    return low, np.where(x < n, beta.isf(tail, x + 1, np.maximum(n - x, 1)), 1.0)
-
-
-def newcombe(y: Array) -> tuple[Array, Array]:
-    """Return Newcombe's limits (method 10) of the difference of two paired proportions, (samples, 1)."""
-    n, p = y.shape[1], y.mean(axis=1)
-    centre, half = wilson(y, 1)
-    below, above = p - (centre - half), centre + half - p
-    a, d = ((y == value).all(axis=2).sum(axis=1).astype(float) for value in (1, 0))
-    b, c = ((y[:, :, 0] > y[:, :, 1]).sum(axis=1), (y[:, :, 0] < y[:, :, 1]).sum(axis=1))
-    size = np.sqrt((a + b) * (c + d) * (a + c) * (b + d))
-    product_ = a * d - b * c
-    phi = np.divide(
-        np.where(product_ > n / 2, product_ - n / 2, np.minimum(product_, 0)), size, out=0 * size, where=size > 0
+def newcombe(y: Array) -> tuple[float, float]:
+    """Return Newcombe's limits (method 10) of the difference of two paired proportions."""
+    n, p = len(y), y.mean(axis=0)
+    low, high = of_shares(y, 1, "wilson")
+    (a, d), (b, c) = (
+        ((y == value).all(axis=1).sum() for value in (1, 0)),
+        ((s * (y[:, 0] - y[:, 1]) > 0).sum() for s in (1, -1)),
     )
-    gap = p[:, 0] - p[:, 1]
-    low = below[:, 0] ** 2 - 2 * phi * below[:, 0] * above[:, 1] + above[:, 1] ** 2
-    high = above[:, 0] ** 2 - 2 * phi * above[:, 0] * below[:, 1] + below[:, 1] ** 2
-    return (gap - np.sqrt(np.maximum(low, 0)))[:, None], (gap + np.sqrt(np.maximum(high, 0)))[:, None]
+    size, product_ = np.sqrt((a + b) * (c + d) * (a + c) * (b + d)), a * d - b * c
+    product_ = product_ - n / 2 if product_ > n / 2 else min(product_, 0)
+    phi = product_ / size if size > 0 else 0.0
+    (x, u), (z, w) = (p - low), (high - p)
+    reach = [np.sqrt(max(0, e**2 - 2 * phi * e * f + f**2)) for e, f in ((x, w), (z, u))]
+    return p[0] - p[1] - reach[0], p[0] - p[1] + reach[1]
 
 
 def logit_t(y: Array, c: Array, *, differences: bool) -> tuple[Array, Array]:
     """Return lower and upper limits of t intervals on the logit scale of bounded means or differences."""
     d = y @ c.T
     low, width = (-1.0, 2.0) if differences else (0.0, 1.0)
-    n, m = d.shape[1], d.mean(axis=1)
-    unit = np.clip((m - low) / width, 1e-9, 1 - 1e-9)
-    se = d.std(axis=1, ddof=1) / np.sqrt(n) / width / (unit * (1 - unit))
-    reach = student.isf(sidak(len(c)) / 2, n - 1) * se
+    unit = np.clip((d.mean(axis=0) - low) / width, 1e-9, 1 - 1e-9)
+    se = d.std(axis=0, ddof=1) / np.sqrt(len(d)) / width / (unit * (1 - unit))
+    reach = student.isf(sidak(len(c)) / 2, len(d) - 1) * se
     return low + width * expit(logit(unit) - reach), low + width * expit(logit(unit) + reach)
 
 
-def tango(y: Array) -> tuple[Array, Array]:
-    """Return limits of Tango's (1998) score interval of the difference of two paired proportions, (samples, 1)."""
-    n = y.shape[1]
-    b = ((y[:, :, 0] > y[:, :, 1]).sum(axis=1)).astype(float)
-    c = ((y[:, :, 0] < y[:, :, 1]).sum(axis=1)).astype(float)
-    z = norm.isf((1 - LEVEL) / 2)
+def tango(y: Array) -> tuple[float, float]:
+    """Return limits of Tango's (1998) score interval of the difference of two paired proportions."""
+    n, b, c = len(y), float((y[:, 0] > y[:, 1]).sum()), float((y[:, 0] < y[:, 1]).sum())
 
-    def outside(delta: Array) -> Array:
+    def outside(delta: float) -> float:
         big_a, big_b = 2 * n, -b - c + (2 * n - b + c) * delta
         big_c = -c * delta * (1 - delta)
-        q = (np.sqrt(np.maximum(big_b**2 - 4 * big_a * big_c, 0.0)) - big_b) / (2 * big_a)
-        variance = np.maximum(n * (2 * q + delta * (1 - delta)), 1e-300)
-        return (b - c - n * delta) / np.sqrt(variance)
+        q = (np.sqrt(max(big_b**2 - 4 * big_a * big_c, 0.0)) - big_b) / (2 * big_a)
+        return (b - c - n * delta) / np.sqrt(max(n * (2 * q + delta * (1 - delta)), 1e-300))
 
     limits = []
     for sign in (1, -1):
-        inner, outer = (b - c) / n, np.full(len(y), -float(sign))
+        inner, outer = (b - c) / n, -float(sign)
         for _ in range(60):
             middle = (inner + outer) / 2
-            is_in = sign * outside(middle) <= z
-            inner, outer = np.where(is_in, middle, inner), np.where(is_in, outer, middle)
+            is_in = sign * outside(middle) <= norm.isf((1 - LEVEL) / 2)
+            inner, outer = (middle, outer) if is_in else (inner, middle)
         limits.append((inner + outer) / 2)
-    return limits[0][:, None], limits[1][:, None]
+    return limits[0], limits[1]
 
 
 def others(y: Array, kind: str, target: str) -> Iterator[tuple[str, Array, Array]]:
-    """Yield the name of every other method and its limits, (1, m)."""
-    _, n, k = y.shape
-    c, cov = contrasts(k, target), covariances(y)
-    centre = y.mean(axis=1) @ c.T
-    se, critical = max_t(cov, c, np.random.default_rng(1).normal(size=(DRAWS, k)))
-    yield "normal", centre - critical[:, None] * se, centre + critical[:, None] * se
-    half = (student_value(critical, n - 1) * np.sqrt(n / (n - 1)))[:, None] * se
+    """Yield the name of every other method and its limits, (m,)."""
+    n, k = y.shape
+    c = contrasts(k, target)
+    centre, (se, critical) = c @ y.mean(axis=0), max_t(y, c)
+    yield "normal", centre - critical * se, centre + critical * se
+    half = student.isf(norm.sf(critical), n - 1) * np.sqrt(n / (n - 1)) * se
     yield "t", centre - half, centre + half
     if kind == "continuous":
         yield "logit t", *logit_t(y, c, differences=target == "differences")
-        return
-    middle, half = bonett_price(y, c) if target == "differences" else wilson(y, k)
-    yield "bonett-price" if target == "differences" else "wilson", middle - half, middle + half
-    if kind == "binary" and target == "means":
-        yield "clopper", *clopper_pearson(y, sidak(k) / 2)
-    if kind == "binary" and target == "differences" and k == 2:
-        yield "tango", *tango(y)
-        yield "newcombe", *newcombe(y)
+    elif target == "differences":
+        yield "bonett-price", *bonett_price(y, c)
+        if kind == "binary" and k == 2:
+            yield "tango", *tango(y)
+            yield "newcombe", *newcombe(y)
+    else:
+        yield "wilson", *of_shares(y, k, "wilson")
+        if kind == "binary":
+            yield "clopper", *of_shares(y, k, "beta")
 
 
 def of_package(y: Array, **options: object) -> dict[str, tuple[Array, Array]]:
@@ -220,12 +191,12 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
         latent = np.sqrt(0.3) * shared + np.sqrt(0.7 if kind == "clusters" else 1) * rng.normal(size=(len(code), k))
         options = {"weights": dr.EqualTasks("unit")} if kind == "tasks" else {"cov_type": "cluster"}
         options |= {} if kind == "tasks" else {"cov_kwds": {"groups": "unit"}}
-        y = (latent < norm.ppf(truth)).astype(float)[None]
-        ours = of_package(y[0], unit=code, **options)
+        y = (latent < norm.ppf(truth)).astype(float)
+        ours = of_package(y, unit=code, **options)
     else:
         truth = means_of(k, float(mean))
-        y = scores_of(kind, n, k, truth, float(rho), 1, rng)
-        ours = of_package(y[0])
+        y = scores_of(kind, n, k, truth, float(rho), rng)
+        ours = of_package(y)
     for target in ("differences", "means"):
         true = contrasts(k, target) @ truth
         rest = others(y, kind, target) if kind in KINDS else ()

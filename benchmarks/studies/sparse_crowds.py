@@ -1,8 +1,7 @@
 """Sparse crowds without features: few prompts, many models, and most pairs labelled on one or two prompts.
 
 Strengths of models differ by prompt, so that the votes on a prompt depend on each other. The truth of a score is the
-functional of the mean preferences on the pairs that were compared. evalica takes part where it is installed: Bradley-
-Terry by maximum likelihood on all votes.
+functional of the mean preferences on the pairs that were compared.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from scipy.special import expit
-from scipy.stats import kendalltau
 
 import dmlrank as dr
 from dmlrank.options import in_objects
 
-from .runner import Row, Study
+from .runner import Row, Study, rmse
 
 # Models and votes; prompts; whether a few prompts have most of the votes.
 SETTINGS = [(k, v, q, even) for k, v in ((20, 1500), (60, 5000)) for q in (13, 150) for even in (True, False)]
@@ -44,23 +42,8 @@ def draw_crowd(
     return votes, expit(gap) @ (weights / weights.sum())
 
 
-def compare(
-    label: str, functional: str, scores: np.ndarray, truth: np.ndarray, errors: np.ndarray
-) -> dict[str, object]:
-    """Error, order and coverage of scores, (K,), with standard errors, (K,), that may be NaN."""
-    distance = np.abs(scores - truth)
-    return {
-        "method": label,
-        "functional": functional,
-        "error": float(np.sqrt(np.mean(distance**2))),
-        "tau": float(kendalltau(scores, truth)[0]),
-        "coverage": float(np.mean(distance <= 1.96 * errors)) if np.isfinite(errors).all() else np.nan,
-        "std_error": float(np.mean(errors)),
-    }
-
-
 def replicate(cell: str, seed: int) -> Iterator[Row]:
-    """Rows of the package, with two functionals, and of evalica."""
+    """Rows of the two functionals."""
     number = CELLS.index(cell)
     votes, preferences = draw_crowd(*SETTINGS[number], np.random.default_rng([seed, number]))
     table = np.stack([preferences, 1 - preferences], axis=-1)
@@ -69,24 +52,17 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
     for functional in ("borda", "bt"):
         fit = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, functional=functional, **in_objects(options))
         truth = fit.steps.setup.functional.value(table[None])[0]
-        yield compare("new", functional, fit.params.to_numpy(), truth, fit.bse.to_numpy())
-    try:
-        import evalica
-    except ImportError:
-        return
-    winners = [evalica.Winner.X if won else evalica.Winner.Y for won in votes["winner"] == "model_a"]
-    scores = np.log(evalica.bradley_terry(votes["model_a"], votes["model_b"], winners).scores[fit.models].to_numpy())
-    truth = np.log(preferences / (1 - preferences)).mean(axis=1)
-    yield compare("evalica", "bt", scores - scores.mean(), truth, np.full(len(scores), np.nan))
+        distance, errors = np.abs(fit.params.to_numpy() - truth), fit.bse.to_numpy()
+        figures = {"error": rmse(distance), "coverage": (distance <= 1.96 * errors).mean(), "std_error": errors.mean()}
+        yield {"functional": functional, **figures}
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means over crowds."""
-    keys = pd.DataFrame(
-        [SETTINGS[CELLS.index(cell)] for cell in rows["cell"]], columns=["models", "v", "prompts", "even"]
-    )
-    by = pd.concat([keys, rows], axis=1).groupby(["models", "prompts", "even", "functional", "method"])
-    means = by[["error", "tau", "coverage", "std_error"]].mean().round(4)
+    names = ["models", "v", "prompts", "even"]
+    keys = pd.DataFrame([SETTINGS[CELLS.index(cell)] for cell in rows["cell"]], columns=names)
+    by = pd.concat([keys, rows], axis=1).groupby(["models", "prompts", "even", "functional"])
+    means = by[["error", "coverage", "std_error"]].mean().round(4)
     return {"sparse_crowds": means.assign(crowds=by.size()).reset_index()}
 
 

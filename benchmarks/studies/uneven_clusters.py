@@ -3,8 +3,7 @@
 Votes on pairs of six (or 22) models by clusters whose tastes explain a tenth of the variance; by annotators that are
 crossed with prompts; on a model that 12 clusters saw; or fits with features. Coverage of all pairs at once (max-t), of
 one pair, of one pair with the last model, and the size of the test that all models are equal: "number" has the
-quantiles of the number of clusters, "fourth powers" degrees of freedom from fourth powers of the clusters' sums,
-"effective" those of the package.
+quantiles of the number of clusters, "effective" those of the package.
 """
 
 from __future__ import annotations
@@ -85,20 +84,6 @@ def fitted(table: pd.DataFrame, rng: np.random.Generator) -> tuple[np.ndarray, C
     return res.estimates.estimate, res.estimates.covariance
 
 
-def ways(table: pd.DataFrame, estimate: np.ndarray, made: Covariance) -> dict[str, Covariance]:
-    """By the number of clusters, by fourth powers of sums of votes, and by the package."""
-    number = replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None)
-    value, rows = np.zeros((len(table), len(estimate))), np.arange(len(table))
-    value[rows, table["first"]], value[rows, table["second"]] = table["y"], -table["y"]
-    sums = pd.DataFrame(value - value.mean(axis=0)).groupby(table["cluster"].to_numpy()).sum().to_numpy()
-    fourth = 3 * np.square(np.square(sums).sum(axis=0)) / (sums**4).sum(axis=0)
-    return {
-        "number": number,
-        "fourth powers": made.with_df(np.clip(fourth, 1, number.df)),
-        "effective": made,
-    }
-
-
 def replicate(cell: str, seed: int) -> Iterator[Row]:
     """One data set: a row for each way."""
     n_clusters, shares, n_models, design = SETTINGS[cell]
@@ -111,7 +96,8 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
     errors = np.sqrt(np.square(factor).sum(axis=1))
     # As max-t of the package: draws say how t statistics with normal tails depend on each other.
     critical = np.quantile(np.abs(normal[:, : factor.shape[1]] @ (factor.T / errors)).max(axis=1), 0.95)
-    for way, covariance in ways(table, estimate, made).items():
+    number = replace(made, df=made.n_clusters[-1] - 1.0, scale=1.0, of_scores=None)
+    for way, covariance in {"number": number, "effective": made}.items():
         z = np.abs(covariance.tails(pairs).to_normal(pairs @ estimate / errors))
         try:
             names = [str(j) for j in range(n_models)]

@@ -8,25 +8,7 @@ import pathlib
 
 import pytest
 
-from tests.conftest import (
-    figures_closed,
-    global_generator_left_alone,
-    ignore_warnings,
-    pytest_configure,
-    pytest_pyfunc_call,
-    pytest_xdist_auto_num_workers,
-    rank,
-)
-
-__all__ = [
-    "figures_closed",
-    "global_generator_left_alone",
-    "ignore_warnings",
-    "pytest_configure",
-    "pytest_pyfunc_call",
-    "pytest_xdist_auto_num_workers",
-    "rank",
-]
+from tests.conftest import *  # noqa: F403
 
 
 @pytest.fixture(scope="session")

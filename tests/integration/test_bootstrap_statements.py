@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
 from dmlrank.fit.fit_covariance import multiplier_bootstrap
 from dmlrank.inference.bootstrap_and_max_t import MultiplierBootstrap
-
-from ..support import needs, without_glossary
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
 
@@ -117,24 +110,6 @@ def test_adjusted_p_values_equal_shares_of_draws_that_are_made_one_by_one(by_fun
     np.testing.assert_allclose(p, expected, atol=0.035)
 
 
-@needs("jinja2")
-def test_a_page_carries_the_tests_of_the_same_bootstrap(few):
-    page = without_glossary(few.bootstrap("webb").report())
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
-    board = data["boards"][0] if "boards" in data else data[0]
-    pairs = few.bootstrap("webb").t_test_pairwise()
-    carried = np.frombuffer(base64.b64decode(board["pairs"]["p"]), "<f4")
-    np.testing.assert_allclose(np.sort(carried), np.sort(pairs.result_frame["p_adjusted"]), rtol=1e-5)
-    assert board["pairs"]["critical"] == pytest.approx(pairs.critical)
-    ranks = few.bootstrap("webb").ranks()
-    assert (board["best"], board["worst"]) == (ranks["lower"].tolist(), ranks["upper"].tolist())
-    n_separated = sum(byte.bit_count() for byte in base64.b64decode(board["pairs"]["separated"]))
-    assert n_separated == ranks.n_separated <= few.ranks().n_separated
-    assert "webb bootstrap, critical value" in page
-    assert "(webb bootstrap, which allows for few clusters)" in page
-    assert "webb" not in few.report().replace("bootstrap('webb')", "").replace("bootstrap(&#39;webb&#39;)", "")
-
-
 def test_a_bootstrap_is_not_advised_where_it_is_used_and_refused_with_few_clusters(few):
     assert "bootstrap('webb')" in str(few.diagnostics.warnings)
     assert "bootstrap('webb')" not in str(few.bootstrap("webb").diagnostics.warnings)
@@ -149,16 +124,6 @@ def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
     tidy, normal = few.bootstrap("webb").tidy(), few.tidy()
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.bootstrap("webb").conf_int())
     np.testing.assert_allclose(tidy["p_value"], normal["p_value"], rtol=0.1)
-
-
-@needs("matplotlib")
-def test_a_forest_plot_is_as_wide_as_the_intervals_of_the_bootstrap(few):
-    intervals = few.bootstrap("webb").conf_int()
-    low, high = few.bootstrap("webb").plot().get_xlim()
-    assert low < intervals["lower"].min()
-    assert high > intervals["upper"].max()
-    sheet = few.bootstrap("webb").plot("sheet", top=3)
-    assert "webb bootstrap" in sheet.axes[0].get_title()
 
 
 def test_the_view_has_the_methods_that_hold_and_no_others(few):
@@ -200,28 +165,3 @@ def test_a_bootstrap_that_is_not_known_or_has_no_data_is_refused(few, tmp_path):
         few.update(estimator="plugin").bootstrap("webb")
     with pytest.raises(OptionError):
         few.sequential(100, start=5).bootstrap("webb")
-
-
-@needs("jinja2")
-@pytest.mark.long
-def test_a_page_of_scores_at_equal_style_has_no_bootstrap_and_says_what_to_do():
-    battles = dr.datasets.simulate_arena(n=800, rng=0)
-    rng = np.random.default_rng(1)
-    styled = battles.assign(log_length=rng.normal(size=len(battles)))
-    fit = dr.dml_rank(FORMULA, styled, context="question_id", adjust="~ log_length", rng=0)
-    with pytest.raises(OptionError):
-        fit.bootstrap("webb").report()
-    assert "webb bootstrap" in fit.bootstrap("webb").summary().as_text()
-
-
-def test_the_command_line_takes_the_bootstrap(tmp_path, capsys):
-    file, out = tmp_path / "votes.csv", tmp_path / "scores.csv"
-    votes_of_few_users().to_csv(file, index=False)
-    # The command line reads identifiers as text, and folds depend on identifiers.
-    view = fit_of(pd.read_csv(file, dtype={"question_id": str, "user": str})).bootstrap("webb")
-    words = ["--context", "question_id", "--functional", "bt", "--groups", "user", "--rng", "0"]
-    assert main(["fit", FORMULA, str(file), *words, "--set", "bootstrap=webb", "--out", str(out)]) == 0
-    assert "webb bootstrap" in capsys.readouterr().out
-    tidy = pd.read_csv(out)
-    np.testing.assert_allclose(tidy["conf_low"], view.conf_int()["lower"], rtol=1e-6)
-    assert tidy["rank_high"].tolist() == view.ranks()["upper"][tidy["model"]].tolist()

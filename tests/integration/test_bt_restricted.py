@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
 from scipy.stats import chi2
 
 import dmlrank as dr
@@ -28,11 +27,6 @@ def battles(sim):
 
 
 @pytest.fixture(scope="module")
-def features(battles):
-    return battles.drop_duplicates("prompt")[["x0", "x1"]].to_numpy()
-
-
-@pytest.fixture(scope="module")
 def known(sim, battles):
     return true_first_stages(sim, battles, "prompt") | {"floor": 0.0, "functional": "bt"}
 
@@ -40,28 +34,6 @@ def known(sim, battles):
 @pytest.fixture(scope="module")
 def result(rank, battles, known):
     return rank(battles, FORMULA, estimator="bt_restricted", **known)
-
-
-@pytest.mark.long
-def test_influence_values_are_the_formula(result, battles, known):
-    mu, pi = known["mu"], known["propensity"]
-    phi = []
-    for i, (_, rows) in enumerate(battles.groupby("prompt", sort=False)):
-        odds = logit(np.where(np.eye(4, dtype=bool), 0.5, mu[i, ..., 0]))
-        strength, effect = (odds - odds.T).sum(axis=1) / 8, odds.sum() / 12
-        fitted = expit(strength[:, None] - strength + effect)
-        total, step = np.zeros((5, 5)), np.zeros(5)
-        for j, k in np.argwhere(~np.eye(4, dtype=bool)):
-            z = np.array([*(np.eye(4)[j] - np.eye(4)[k]), 1.0])
-            total += pi[i, j, k] * fitted[j, k] * (1 - fitted[j, k]) * np.outer(z, z)
-        for row in rows.dropna(subset=["winner"]).itertuples():
-            j, k = int(row.model_a[-1]), int(row.model_b[-1])
-            step += np.array([*(np.eye(4)[j] - np.eye(4)[k]), 1.0]) * ((row.winner == "model_a") - fitted[j, k])
-        phi.append(strength + (np.linalg.pinv(total, rcond=1e-10) @ step)[:4])
-    phi = np.array(phi)
-    np.testing.assert_allclose(result.params, phi.mean(axis=0), atol=1e-10)
-    np.testing.assert_allclose(result.bse, phi.std(axis=0) / 20, rtol=1e-8)
-    np.testing.assert_allclose(result.influence, phi - phi.mean(axis=0), atol=1e-9)
 
 
 def test_it_says_what_it_assumes(result):
@@ -156,22 +128,6 @@ def test_draws_are_samples_of_labels_from_the_model():
     np.testing.assert_allclose(made[:20], plain, rtol=1e-9)
 
 
-@pytest.mark.parametrize("position_bias", [True, False])
-@pytest.mark.parametrize("one_pair", [True, False])
-@pytest.mark.long
-def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, one_pair):
-    mu = known["mu"] if position_bias else without_order(known["mu"])
-    if one_pair:
-        battles = battles.groupby("prompt", sort=False).head(1)
-    res = rank(battles, FORMULA, estimator="bt_restricted", mu=mu, functional="bt", position_bias=position_bias)
-    made, cells = res.steps.first.propensity, res.steps.data.cells
-    table = made.pairs.table(np.arange(400))
-    np.testing.assert_allclose(table[cells.context, cells.first, cells.second], made.cells, rtol=1e-6)
-    if not position_bias:
-        np.testing.assert_allclose(table, np.swapaxes(table, 1, 2))
-    assert (table[:, ~np.eye(4, dtype=bool)] > 0).all()
-
-
 def test_zeros_are_allowed_where_the_model_does_without(rank, battles, known):
     # Every pair in one order only, but round in a ring: the model still tells effect and scores apart.
     shown = {(0, 1), (1, 2), (2, 0), (0, 3), (3, 1), (2, 3)}
@@ -219,20 +175,3 @@ def test_what_is_refused(rank, battles, known, result, draw_battles):
         result.update(estimator="debiased").restriction_test()
     with pytest.raises(DataNotStoredError):
         dr.read_json(result.to_json()).restriction_test()
-
-
-@pytest.mark.usefixtures("ignore_warnings")
-@pytest.mark.long
-def test_groups_and_comparisons_are_those_of_its_influence_values(result, features):
-    free = result.update(estimator="debiased")
-    side = dr.compare(result, free)
-    gap = side.params.iloc[:, 1] - side.params.iloc[:, 0]
-    np.testing.assert_allclose(gap[result.models], result.restriction_test().frame["difference"], atol=1e-12)
-    slope = result.by("~ x0")
-    design = np.stack([np.ones(400), features[:, 0]], axis=1)
-    phi = result.influence + result.params.to_numpy()
-    np.testing.assert_allclose(
-        np.sort(slope.params.to_numpy().ravel()),
-        np.sort(np.linalg.lstsq(design, phi, rcond=None)[0].ravel()),
-        atol=1e-9,
-    )

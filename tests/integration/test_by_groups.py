@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ import pytest
 from scipy.stats import f
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -24,7 +22,7 @@ from dmlrank.exceptions import (
     UnknownModelError,
 )
 
-from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, without_glossary
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
 K = 4
 FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
@@ -101,33 +99,6 @@ def test_clusters_add_up_the_influence_of_all_groups(battles, fitted):
     np.testing.assert_allclose(results.by("half").cov_params(), expected, atol=1e-12)
 
 
-def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
-    results = fitted(**KINDS["two-way"])
-    raw, group = raw_scores(results), by_prompt(battles.frame, "half")
-    steps = results.steps
-    pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.units.annotator
-    size = steps.influence.block_weight
-    columns, cells = [], []
-    for name in ("odd one", "rest"):
-        inside = group == name
-        columns.append(np.where(inside[:, None], raw - raw[inside].mean(axis=0), 0) / inside.mean())
-        mine = inside[at]
-        lean = pieces[mine].sum(axis=0) / size[mine].sum()
-        cells.append(np.where(mine[:, None], pieces - size[:, None] * lean, 0) / inside.mean())
-    phi, cells = np.hstack(columns), np.hstack(cells)
-    by_judge = np.array([cells[judge == code].sum(axis=0) for code in range(judge.max() + 1)])
-    # One piece per prompt and judge: the overlap is the pieces themselves.
-    matrix = phi.T @ phi + by_judge.T @ by_judge - cells.T @ cells
-    groups = results.by("half")
-    used = len(np.unique(judge[judge >= 0]))
-    for part in (slice(0, K), slice(K, 2 * K)):
-        mine = matrix[part, part]
-        if np.linalg.eigvalsh(mine)[0] < -1e-10 * np.linalg.eigvalsh(mine)[-1]:
-            mine = mine + cells[:, part].T @ cells[:, part]
-        made = groups.cov_params().to_numpy()[part, part]
-        np.testing.assert_allclose(made, mine * used / (used - 1) / len(raw) ** 2, atol=1e-12)
-
-
 def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
     """Two annotators voted in one group, whose matrix has a negative variance; sixty did in each of the others."""
     rng = np.random.default_rng(0)
@@ -180,19 +151,6 @@ def test_one_group_of_all_prompts_is_the_fit(fitted, functional, kind):
         assert getattr(view.diagnostics, name) == getattr(results.diagnostics, name)
     assert view.estimates.description.n_unlabelled == results.estimates.description.n_unlabelled
     assert view.estimates.description.smallest_pair == results.estimates.description.smallest_pair
-
-
-@pytest.mark.long
-def test_weights_are_those_of_the_target_population(battles, fitted):
-    weight = by_prompt(battles.frame, "importance")
-    raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")
-    groups = fitted(weights="importance").by("half")
-    for name in ("odd one", "rest"):
-        inside = group == name
-        theta = np.average(raw[inside], axis=0, weights=weight[inside])
-        phi = np.where(inside[:, None], weight[:, None] * (raw - theta), 0) / weight[inside].sum()
-        np.testing.assert_allclose(groups.params[name], theta, rtol=1e-10)
-        np.testing.assert_allclose(groups.bse[name], np.sqrt((phi**2).sum(axis=0)), rtol=1e-9)
 
 
 def test_a_group_without_weight_is_refused(battles, rank):
@@ -346,38 +304,6 @@ def test_several_columns_make_the_combinations_that_occur(battles, rank):
     np.testing.assert_allclose(groups.params.to_numpy() @ share, results.params, rtol=1e-10)
 
 
-def test_elo_points_stay_elo_points(fitted):
-    results = fitted("bt")
-    elo, plain = results.rescale("elo", mean=1000).by("half"), results.by("half")
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.params, 1000 + factor * plain.params, rtol=1e-10)
-    np.testing.assert_allclose(elo.cov_params(), factor**2 * plain.cov_params(), rtol=1e-8, atol=1e-6)
-    np.testing.assert_allclose(float(elo.test_equal().statistic), float(plain.test_equal().statistic), rtol=1e-6)
-
-
-def test_a_function_of_the_features_needs_no_mention(battles, rank):
-    frame = battles.frame.assign(late=lambda d: np.where(d["topic"] > "t3", "late", "early"))
-    frame["coin"] = np.where(frame["prompt"].str[1:].astype(int) % 2, "heads", "tails")
-    results = rank(frame, "winner ~ C(topic) | model_a + model_b", mu=battles.mu, propensity="shown")
-    assert results.by("late").groups == ["early", "late"]
-    with pytest.raises(OptionError, match="coin"):
-        results.by("coin")
-    fine = rank(frame, "winner ~ x0 | model_a + model_b", mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError, match="late"):
-        fine.by("late")
-    none = rank(frame, mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError):
-        none.by("late")
-
-
-def test_a_feature_that_is_used_coarsely_makes_no_finer_groups(battles, rank):
-    formula = "winner ~ I(x0 > 0) | model_a + model_b"
-    frame = battles.frame.assign(x0=battles.frame["x0"].round(0))
-    results = rank(frame, formula, mu=battles.mu, propensity="shown")
-    with pytest.raises(OptionError):
-        results.by("x0")
-
-
 def test_what_cannot_be_grouped_is_refused_with_the_reason(battles, rank, fitted):
     results = fitted()
     with pytest.raises(ColumnError, match="half"):
@@ -457,78 +383,7 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
         results.by("topic")
 
 
-def test_the_summary_shows_scores_and_tests_in_every_format(fitted):
-    groups = fitted("bt").by("half")
-    summary = groups.summary()
-    assert len(summary.rows) == K
-    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(groups)):
-        assert "odd one" in text
-        assert "P equal" in text
-    best = groups.params["rest"].idxmax()
-    row = next(row for row in summary.rows if row[0] == best)
-    assert row[3].startswith(f"{groups.params.loc[best, 'rest']:.3f} (")
-    assert groups._repr_html_() == summary.as_html()
-    assert list(groups) == groups.groups == ["odd one", "rest"]
-
-
-def test_the_page_says_first_who_leads_where(fitted):
-    groups = fitted("bt").by("half")
-    page = without_glossary(groups.report(title="Halves"))
-    decided = {name: groups[name].verdict().startswith("First place is decided") for name in groups}
-    overall, sentence = re.search(r"<summary><b>All prompts: (.*?)</b>.*?<p>(.*?)</p>", page, re.S).groups()
-    assert groups.estimates.models[int(groups.estimates.estimate.argmax())] in overall
-    p = groups.test_equal().pvalue
-    assert ("are not shown to depend on half" in overall) == (p > 0.05)
-    # Leaders may be others than the models whose scores differ.
-    by_model = groups.equal_by_model()["p_holm"]
-    differing = by_model.index[by_model <= 0.05]
-    for name in groups.models if p <= 0.05 else ():
-        assert (name in sentence.partition("Of single models")[2].partition("By half")[0]) == (name in differing)
-    for name in groups:
-        assert re.search(rf"{groups.params[name].idxmax()} has the highest score in [^;.]*{name}", sentence)
-        assert (f"decided in {name}" in sentence) == (decided[name] and not all(decided.values()))
-    assert ("decided in none of them" in sentence) == (not any(decided.values()))
-    assert page.index('<p class="lead">') < page.index("</header>")
-
-
 def test_categories_keep_their_order(battles, rank):
     levels = pd.Categorical(battles.frame["half"], categories=["rest", "odd one", "unused"])
     results = rank(battles.frame.assign(half=levels), FORMULA, mu=battles.mu, propensity="shown")
     assert results.by("half").groups == ["rest", "odd one"]
-
-
-def test_the_command_line_wraps_a_wide_table_of_groups(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    prompt, model = (a.ravel() for a in np.indices((400, 6)))
-    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("ABCDEF"))[model], "score": rng.random(2400)})
-    path = tmp_path / "scores.csv"
-    table.assign(task=[f"topic {j % 8}" for j in prompt]).to_csv(path, index=False)
-    assert main(["fit", "score ~ 1 | model", str(path), "--context", "prompt", "--by", "task"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
-    assert "and so do ranks. More:" in " ".join(str(fit_of(table)).split())
-
-
-def fit_of(table):
-    return dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0)
-
-
-def test_reversals_of_groups_are_those_of_their_comparison():
-    rng = np.random.default_rng(0)
-    task, model = (part.ravel() for part in np.indices((200, 3)))
-    lead = np.where(task % 2, 1, -1) * (model == 0) + 0.1 * (model == 1)
-    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "area": np.array(["x", "y"])[task % 2]})
-    table["score"] = lead + rng.normal(size=600)
-    fits = [
-        dr.dml_rank("score ~ 1 | model", part, context="task", rng=0)
-        for part in (table, *(table[table["area"] == name] for name in "xy"))
-    ]
-    groups = fits[0].by("area")
-    found, apart = groups.reversals(), dr.compare(x=fits[1], y=fits[2], independent=True).reversals()
-    columns = ["model", "other", "above_in", "below_in"]
-    assert (
-        found[columns].sort_values(columns).to_numpy().tolist()
-        == apart[columns].sort_values(columns).to_numpy().tolist()
-    )
-    np.testing.assert_allclose(found["gap_above"].abs().max(), apart["gap_above"].abs().max(), rtol=1e-9)
-    assert (found["p_adjusted"] < 0.05).sum() == 2
-    assert set(found[found["p_adjusted"] < 0.05][["model", "other"]].to_numpy().ravel()) == {"a", "b", "c"}

@@ -1,12 +1,10 @@
 """The command line says what the API says, and ends with 1 and a message where that raises."""
 
-import bz2
 import errno
 import functools
 import gzip
 import io
 import json
-import lzma
 import os
 import pathlib
 import re
@@ -173,38 +171,6 @@ def test_compare_says_what_it_needs(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@needs("matplotlib")
-@pytest.mark.long
-def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
-    prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
-    prompts.to_csv(tmp_path / "prompts.csv", index=False)
-    out = {kind: str(tmp_path / f"tasks.{kind}") for kind in ("csv", "json", "png")}
-    call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
-    call += ["--budget", "60", "--set", "one_pair=yes", "--set", "explore=0.1", "--set", "min_propensity=0.0002"]
-    new = ["--set", f"newdata={tmp_path / 'prompts.csv'}", "--set", "criterion=D", "--top", "3", "--out", out["csv"]]
-    assert main([*call, *new, "--out", out["png"]]) == 0
-    fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
-    options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
-    plan = fit.design(60, "D", newdata=prompts, contrasts=dr.planning.Top(3), **options)
-    printed = " ".join(str(plan.summary()).split())
-    assert " ".join(capsys.readouterr().out.split()) == printed
-    sample = plan.sample(3)
-    pd.testing.assert_frame_equal(
-        pd.read_csv(out["csv"]), sample.astype(object).where(sample.notna(), np.nan), check_dtype=False
-    )
-    assert pathlib.Path(out["png"]).read_bytes()[:4] == b"\x89PNG"
-    larger = ["900" if word == "60" else word for word in [*call, *new]]
-    assert main([*larger, "--set", "costs=length"]) == 0
-    by_length = fit.design(900, "D", newdata=prompts, contrasts=dr.planning.Top(3), costs=prompts["length"], **options)
-    assert str(by_length.summary()).splitlines()[6:20] == capsys.readouterr().out.splitlines()[6:20]
-    assert main([*call, "--set", "against=gpt-4", "--out", out["json"], "--set", "costs=2"]) == 0
-    own = fit.design(60, contrasts=dr.planning.Against("gpt-4"), costs=2.0, **options)
-    assert " ".join(capsys.readouterr().out.split()) == " ".join(str(own.summary()).split())
-    assert '"seed": 3' in pathlib.Path(out["json"]).read_text(encoding="utf-8")
-    assert main([*call, "--set", "contrasts=gpt-4 - gpt4"]) == 1
-    assert "gpt4" in capsys.readouterr().err
-
-
 def test_an_arena_is_one_word_on_the_command_line(csv, capsys):
     """The options that it stands for, and a plan for the leader."""
     call = ["design", FORMULA, csv, "--functional", "bt", "--budget", "60", "--set", "pairs=arena"]
@@ -334,25 +300,6 @@ def test_features_are_numbers_where_every_cell_is_one():
     assert read["text"].tolist() == ["NA", "1", "x"]
 
 
-@needs("pyarrow")
-@pytest.mark.long
-def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, capsys, ignore_warnings):
-    frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "int64"})
-    verdicts = frame.drop_duplicates(["q", "model_a", "model_b"])[["q", "model_a", "model_b", "winner"]]
-    frame.loc[frame["q"] % 3 == 0, "winner"] = None
-    frame.to_parquet(tmp_path / "battles.parquet")
-    verdicts.to_parquet(tmp_path / "verdicts.parquet")
-    (tmp_path / "other").mkdir()
-    written_as(frame, "csv", tmp_path)
-    for kind in ("csv", "jsonl"):
-        os.replace(written_as(verdicts, kind, tmp_path / "other"), tmp_path / f"verdicts.{kind}")
-    shown = set()
-    for battles, kind in (("parquet", "csv"), ("csv", "jsonl"), ("csv", "csv"), ("parquet", "parquet")):
-        files = str(tmp_path / f"battles.{battles}"), "--judge", str(tmp_path / f"verdicts.{kind}")
-        shown.add(fitted(files[0], tmp_path, "--context", "q", *files[1:]).to_json())
-    assert len(shown) == 1
-
-
 @pytest.mark.parametrize(
     "kind", ["csv", "tsv", "csv.gz", "json", "jsonl", *(pytest.param(k, marks=needs("pyarrow")) for k in ARROW)]
 )
@@ -472,20 +419,6 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_path, capsys):
-    text = battles.to_csv(index=False).encode()
-    for ending, compress in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.items():
-        path = tmp_path / f"b.csv.{ending}"
-        path.write_bytes(compress(text))
-        assert main(["check", FORMULA, str(path)]) == 0
-    # Files of several compressed parts are read whole, so that copies of one part make a large file quickly.
-    path = tmp_path / "b.csv.gz"
-    path.write_bytes(gzip.compress(bytes(2**24), 1) * (2**4 + 1))
-    assert main(["check", FORMULA, str(path)]) == 1
-    assert "expands to more than 268,435,456 bytes" in capsys.readouterr().err
-
-
-@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
@@ -578,29 +511,6 @@ def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     )
 
 
-@pytest.mark.long
-def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    stored, fitted, page, both = (str(tmp_path / name) for name in ("one.json", "fit.html", "page.html", "both.html"))
-    assert main(["fit", FORMULA, csv, "--context", "question_id", "--out", stored, "--report", fitted]) == 0
-    capsys.readouterr()
-    assert main(["report", stored, "--out", page]) == 0
-    assert capsys.readouterr().out == f"{page}\n"
-    assert pathlib.Path(page).read_text(encoding="utf-8") == pathlib.Path(fitted).read_text(encoding="utf-8")
-    assert main(["report", stored, stored, "--names", "a", "b", "--title", "Twice", "--out", both]) == 0
-    assert "<title>Twice: share of wins, a, b side by side; more is better</title>" in pathlib.Path(both).read_text(
-        encoding="utf-8"
-    )
-    assert main(["check", FORMULA, csv, "--context", "question_id", "--report", both]) == 0
-    assert "Check before a fit" in pathlib.Path(both).read_text(encoding="utf-8")
-    assert main(["report", page, "--out", page]) == 1
-    assert f"--out {page!r} is a file that is read" in capsys.readouterr().err
-    assert main(["report", stored, "--out", "page.txt"]) == 1
-    assert "a page is written as .html or .htm" in capsys.readouterr().err
-    assert main(["report", stored, "--names", "a", "--out", page]) == 1
-    assert "give --title" in capsys.readouterr().err
-
-
 @needs("matplotlib")
 @pytest.mark.parametrize(
     ("words", "options"),
@@ -641,26 +551,6 @@ def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, 
     monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
     assert main(["fit", FORMULA, csv, *words]) == 1
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    formula = "winner ~ C(category) | model_a + model_b"
-    table, page = tmp_path / "groups.csv", tmp_path / "groups.html"
-    words = ["--context", "question_id", "--functional", "borda", "--set", "n_folds=2", "--rng", "0", "--top", "2"]
-    call = ["fit", formula, csv, *words]
-    assert main([*call, "--by", "category", "--out", str(table), "--report", str(page)]) == 0
-    res = dr.dml_rank(
-        formula, battles, context="question_id", functional="borda", learning=dr.Learning(n_folds=2), rng=0
-    )
-    groups = res.by("category")
-    assert capsys.readouterr().out == f"{res.summary(top=2)}\n\n{groups.summary(top=2).as_text(100)}\n"
-    pd.testing.assert_frame_equal(pd.read_csv(table), groups.tidy(), check_dtype=False)
-    text = page.read_text(encoding="utf-8")
-    assert all(f">{name}</bdi></button>" in text for name in ("Side by side", *groups.groups) if name != "Side by side")
-    assert main([*call, "--by", "topic"]) == 1
-    assert "topic" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

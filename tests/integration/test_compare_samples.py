@@ -10,7 +10,6 @@ from scipy.stats import chi2
 
 import dmlrank as dr
 from dmlrank.exceptions import HypothesisError, OptionError, OptionTypeError
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality
 
 from ..support import COVARIANCES, draw_with_groups, simulated_votes
 
@@ -127,35 +126,6 @@ def test_samples_without_a_common_prompt_are_independent(fitted):
     assert float(unchanged.pvalue) == pytest.approx(chi2.sf(statistic, 4))
 
 
-def test_three_months_are_one_family(fitted, rank):
-    third = rank(simulated_votes(5, 400, seed=3), functional="borda", propensity="marginal")
-    side = dr.compare(**fitted, c=third)
-    changes = side.changes()
-    assert changes["result"].tolist() == ["b"] * 5 + ["c"] * 5
-    two = dr.compare(**fitted).changes()
-    wider = (changes["conf_high"] - changes["conf_low"])[:5] / (two["conf_high"] - two["conf_low"])
-    assert (wider > 1.02).all()
-    # Both changes contain the scores of the first month.
-    joint = side._changes().joint.covariance.matrix
-    order = changes["model"][:5]
-    np.testing.assert_allclose(joint[:5, 5:], fitted["a"].cov_params().loc[order, order], atol=1e-12)
-
-
-def test_samples_that_share_clusters_are_not_independent(battles, part):
-    kwds = COVARIANCES["cluster"]
-    one, other = part(0, 70, **kwds), part(70, 140, **kwds)
-    side = dr.compare(a=one, b=other)
-    count = battles.frame["topic"].nunique()
-    assert (side.cov_params().loc["a", "b"] != 0).any(axis=None)
-    assert "and of clusters (topic)" in side.samples
-    # Who says that no prompt is in both samples does not say that no cluster is.
-    declared = dr.compare(a=one, b=other, independent=True)
-    np.testing.assert_allclose(declared.cov_params(), side.cov_params(), rtol=1e-10, atol=1e-14)
-    assert f"but {count} clusters (topic) are" in declared.samples
-    stored = dr.compare(a=one, b=dr.read_json(other.to_json()), independent=True)
-    assert "do not say which clusters (topic) are in two of them" in stored.samples
-
-
 def test_annotators_of_both_samples_are_not_independent(months, rank):
     rng = np.random.default_rng(3)
     fits = [
@@ -216,19 +186,6 @@ def test_who_says_independent_is_checked(fitted, months, rank):
     assert len(dr.compare(*rows, independent=True).changes()) == 5
 
 
-@pytest.mark.long
-def test_groups_of_one_fit_are_not_declared_independent(months, rank):
-    frames = [frame.assign(topic=np.tile(["x", "y"], 250)) for frame in months.values()]
-    formula = "winner ~ C(topic) | model_a + model_b"
-    views = [rank(frame, formula, functional="borda", propensity="marginal").by("topic") for frame in frames]
-    with pytest.raises(OptionError):
-        dr.compare(views[0]["x"], views[0]["y"], independent=True)
-    side = dr.compare(views[0]["x"], views[1]["x"], independent=True)
-    assert len(side.changes()) == 5
-    with pytest.raises(OptionError):
-        dr.compare(views[0]["x"], views[1]["y"], independent=True).changes()
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -251,27 +208,6 @@ def test_scores_that_are_other_quantities_have_no_changes(fitted, changes, reaso
     assert any(reason in note and "There are no tests of changes" in note for note in side.summary().notes)
     # Statements about the order within each result remain.
     assert isinstance(side.reversals(), pd.DataFrame)
-
-
-RING = np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1, 0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [({"edge_weights": "counts"}, "edge_weights is 'equal' and 'counts'"), ({"graph": RING}, "5 pairs of models are")],
-)
-@pytest.mark.long
-def test_samples_with_other_pairs_are_compared_on_the_common_ones(fitted, changes, reason):
-    a, b = fitted["a"], fitted["b"].update(**changes)
-    with pytest.raises(OptionError, match=reason):
-        dr.compare(a=a, b=b).changes()
-    side = dr.compare(a=a, b=b, independent=True)
-    n_pairs = 5 if "graph" in changes else 10
-    assert f"computed on the {n_pairs} pairs of 5 models" in side.summary().notes[1]
-    common = {"graph": changes.get("graph", "observed"), "edge_weights": "equal"}
-    expected = dr.compare(a=a.update(**common), b=b.update(**common), independent=True)
-    assert expected.basis == ""
-    pd.testing.assert_frame_equal(side.changes(), expected.changes())
 
 
 def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, rank):
@@ -338,74 +274,6 @@ def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(m
         np.testing.assert_allclose(side.params[name], alone.params[side.models], atol=1e-9)
 
 
-@pytest.mark.long
-def test_ranks_move_with_intervals_that_hold_jointly(rank):
-    """Ranks of two samples of the same preferences: the intervals contain no change in 95 % of the pairs of samples."""
-    formula, n_covered = "winner ~ 1 | model_a + model_b", 0
-    samples = [rank(simulated_votes(5, 300, seed=seed), formula, min_labels=1) for seed in range(24)]
-    for first, second in zip(samples[::2], samples[1::2], strict=True):
-        changes = dr.compare(first, second, independent=True).changes()
-        assert (changes["rank_change"] == changes["rank_before"] - changes["rank_after"]).all()
-        low, high = changes["rank_change_low"], changes["rank_change_high"]
-        assert ((low <= changes["rank_change"]) & (changes["rank_change"] <= high)).all()
-        n_covered += bool(((low <= 0) & (high >= 0)).all())
-    assert n_covered >= 11
-    votes = simulated_votes(5, 600, seed=100)
-    turned = votes.assign(winner=votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"}))
-    before, after = (rank(frame, formula, min_labels=1) for frame in (votes, turned))
-    side = dr.compare(before=before, after=after, independent=True)
-    changes = side.changes().set_index("model")
-    shown = changes[(changes["rank_change_low"] > 0) | (changes["rank_change_high"] < 0)]
-    assert len(shown) >= 2
-    assert side.summary().notes[0].startswith("What moved from 'before': ")
-    of_row = {row[0]: row[4] for row in side.summary().rows}
-    assert {name for name, rank_text in of_row.items() if "(" in rank_text} == set(shown.index)
-
-
-@pytest.mark.long
-def test_units_have_to_agree(fitted):
-    a, b = fitted["a"].update(functional="bt"), fitted["b"].update(functional="bt")
-    with pytest.raises(OptionError, match="natural"):
-        dr.compare(a=a, b=b.rescale("elo", mean=1000)).changes()
-    plain = dr.compare(a=a, b=b).changes()
-    elo = dr.compare(a=a.rescale("elo", mean=1000), b=b.rescale("elo", mean=1000)).changes()
-    for column in ("estimate", "std_error", "conf_low"):
-        np.testing.assert_allclose(elo[column], 400 / np.log(10) * plain[column], rtol=1e-6)
-    anchored = [result.rescale("elo", anchor={"model-2": 1000}) for result in (a, b)]
-    side = dr.compare(a=anchored[0], b=anchored[1])
-    changes = side.changes().set_index("model")
-    assert changes.loc["model-2", "std_error"] == 0
-    assert np.isnan(changes.loc["model-2", "p_adjusted"])
-    expected = side.t_test("b: model-0 - b: model-2 - a: model-0 + a: model-2")
-    assert changes.loc["model-0", "std_error"] == pytest.approx(expected.sd.item())
-    assert any("relative to model-2, whose score is fixed at 1000" in note for note in side.summary().notes)
-
-
-def test_changes_have_the_decimals_of_other_tables(fitted):
-    side = dr.compare(a=fitted["a"].rescale(10), b=fitted["b"].rescale(10))
-    errors = side.changes()["std_error"]
-    # Two significant figures of the smallest standard error; in a unit of the caller's own one decimal is enough.
-    assert 0.1 < errors.min() < errors.median() < 1
-    estimates = side.changes()["estimate"]
-    texts = side.report()
-    assert all(f">{estimate:+.2f}<" in texts.replace("\u2212", "-") for estimate in estimates)
-    assert not any(f">{estimate:+.3f}<" in texts.replace("\u2212", "-") for estimate in estimates)
-
-
-@pytest.mark.long
-def test_features_matter_where_the_functional_is_not_linear(months, rank):
-    frames = [frame.assign(length=np.arange(500) % 7) for frame in months.values()]
-    one = rank(frames[0], functional="borda", propensity="marginal")
-    other = rank(frames[1], "winner ~ length | model_a + model_b", functional="borda", propensity="marginal", n_folds=2)
-    assert len(dr.compare(a=one, b=other).changes()) == 5
-    with pytest.raises(OptionError, match="length"):
-        dr.compare(a=one.update(functional="bt"), b=other.update(functional="bt")).changes()
-    same = [result.update(functional="bt", average="preferences") for result in (one, other)]
-    assert len(dr.compare(*same).changes()) == 5
-    with pytest.raises(OptionError, match="scores"):
-        dr.compare(a=one.update(functional="bt"), b=same[0], independent=False).changes()
-
-
 def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, rank):
     fewer = months["b"][(months["b"]["model_a"] != "model-0") & (months["b"]["model_b"] != "model-0")]
     other = rank(fewer, functional="borda", propensity="marginal")
@@ -427,37 +295,6 @@ def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, ran
         dr.compare(a=a, b=renamed).changes()
 
 
-def preferences(log_odds):
-    """Category probabilities, (n, K, K, 2), of log-odds, (n, K, K)."""
-    share = 1 / (1 + np.exp(-log_odds))
-    return np.stack([share, 1 - share], axis=-1)
-
-
-def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
-    """Scores of five models, restricted to three of them, against the scores of these three models alone."""
-    rng = np.random.default_rng(0)
-    n, common = 50, [0, 2, 3]
-    scores = rng.normal(size=(n, 5))
-    additive = scores[:, :, None] - scores[:, None, :]
-    skewed = rng.normal(size=(n, 5, 5))
-    other_odds = additive + (skewed - skewed.transpose(0, 2, 1)) / 2
-    weights = CategoryWeights.half(2)
-
-    def levelled(functional, log_odds, chosen):
-        mu = preferences(log_odds[:, chosen][:, :, chosen])
-        values = functional.bind(weights=weights).value(mu).mean(axis=0)
-        values = values[[chosen.index(j) for j in common]]
-        return values - values.mean()
-
-    def gap(functional, log_odds):
-        return np.abs(levelled(functional, log_odds, list(range(5))) - levelled(functional, log_odds, common)).max()
-
-    assert gap(BradleyTerry(), additive) < 1e-12
-    assert gap(BradleyTerry(), other_odds) > 0.01
-    for functional in (Borda(), RankCentrality(), Dominance()):
-        assert gap(functional, additive) > 1e-3
-
-
 def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     frames = [frame.assign(user=np.arange(500) % 4) for frame in months.values()]
     kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "user"}, "functional": "borda", "propensity": "marginal"}
@@ -470,27 +307,6 @@ def test_too_few_clusters_leave_out_the_joint_test(months, rank):
     with pytest.raises(HypothesisError):
         side.test_unchanged()
     assert any("There is no joint test of all changes" in note for note in side.summary().notes)
-
-
-def test_a_model_that_one_sample_leaves_out_is_not_called_new(months, rank):
-    """It has votes in both samples, in one of them too few on each of its pairs."""
-    (feb_votes, mar_votes), rare = months.values(), "model-3"
-    has_rare = feb_votes[["model_a", "model_b"]].eq(rare).any(axis=1)
-    few = feb_votes[~has_rare | (has_rare.cumsum() <= 3)]
-    formula = "winner ~ 1 | model_a + model_b"
-    feb = rank(few, formula, min_labels=5, apart=0, position_bias=False)
-    mar = rank(mar_votes, formula, min_labels=5, apart=0, position_bias=False)
-    assert feb.diagnostics.models_dropped == (rare,)
-    news = dr.compare(feb, mar, independent=True).summary().notes[0]
-    assert f"Ranked only in 'mar': {rare} (score {mar.params[rare]:.3f}, rank set " in news
-    assert "; feb: 3 votes, too few on its pairs)." in news
-    assert "New in" not in news
-    back = dr.compare(mar, feb, independent=True).summary().notes[0]
-    assert f"Ranked only in 'mar': {rare}" in back
-    assert "Gone in" not in back
-    feb = rank(few, formula, min_labels=1, min_votes=4)
-    mar = rank(mar_votes, formula, min_labels=1)
-    assert "; feb: fewer than 4 votes)." in dr.compare(feb, mar, independent=True).summary().notes[0]
 
 
 def test_months_whose_identifiers_repeat_are_named_as_the_same_prompts():

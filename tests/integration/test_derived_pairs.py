@@ -205,32 +205,6 @@ def test_options_about_votes_are_refused(options):
         dr.dml_rank(FORMULA, pairs, **in_objects({"rng": 0, **options}))
 
 
-def test_check_counts_what_the_written_out_comparisons_have():
-    table = table_of(benchmark(40, 4, missing=0.1, digits=1))
-    pairs = dr.data.pairs_from_scores(table, **COLUMNS, margin=0.3)
-    check = dr.check("winner ~ topic | model_a + model_b", pairs)
-    twin = dr.check(
-        "winner ~ topic | model_a + model_b", written_out(table, 0.3 + 1e-9), context="task", position_bias=False
-    )
-    names = ["comparisons", "votes", "opponents", "win_share", "component"]
-    pd.testing.assert_frame_equal(check.models[names], twin.models[names])
-    shown = ["contexts", "votes", "win_share", "compared"]
-    pd.testing.assert_frame_equal(check.pairs[shown], twin.pairs[shown])
-    assert check.labels.index.tolist() == ["larger 'score'", "difference of at most 0.3"]
-    is_tie = twin.labels["read_as"] == "tie"
-    assert check.labels["votes"].tolist() == [twin.labels["votes"][~is_tie].sum(), twin.labels["votes"][is_tie].sum()]
-    assert not check.settings.index.get_level_values("position_bias").any()
-    assert check.order.empty
-    assert "none, because the comparisons are derived from scores" in " ".join(str(check).split())
-    assert not check.problems["found"].str.contains("order").any()
-    assert "share first" in str(twin)
-    assert "share first" not in str(check)
-    assert "share_first" in twin.pairs
-    assert "share_first" not in check.pairs
-    with pytest.raises(OptionError):
-        dr.check(FORMULA, pairs, position_bias=True)
-
-
 def test_pairs_are_not_derived_from_pairs():
     pairs = dr.data.pairs_from_scores(table_of(benchmark(20, 3)), **COLUMNS)
     with pytest.raises(OptionTypeError, match="pairs already"):

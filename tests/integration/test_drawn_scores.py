@@ -66,18 +66,6 @@ def test_a_run_that_was_drawn_and_lost_is_not_one_that_was_not_drawn() -> None:
     np.testing.assert_array_equal(written.params, whole.params)
 
 
-def test_summary_and_words_say_how_runs_were_drawn() -> None:
-    scores, propensity, is_drawn = simulated(2)
-    res = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn), context="prompt", propensity="pi", rng=0)
-    said = f"{is_drawn.sum():,} of 1,200 runs of a model on a prompt were made ({100 * is_drawn.mean():.1f} %), drawn"
-    for text in (str(res.summary()), res.explain()):
-        assert said in " ".join(text.split())
-    assert "not on those of the prompt itself" in " ".join(res.explain().split())
-    assert res.diagnostics.min_propensity == pytest.approx(propensity[is_drawn].min())
-    complete = dr.dml_rank(FORMULA, table_of(scores, propensity, is_drawn | True), context="prompt", rng=0)
-    assert "runs of a model" not in str(complete.summary())
-
-
 def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     scores, propensity, is_drawn = simulated(2)
     drawn = table_of(scores, propensity, is_drawn)
@@ -89,36 +77,6 @@ def test_prompts_without_a_run_are_rows_without_a_model() -> None:
     weighted = (drawn["score"] / drawn["pi"]).groupby(drawn["model"]).sum()
     share = (1 / drawn["pi"]).groupby(drawn["model"]).sum()
     assert res.params.to_numpy() == pytest.approx((weighted / share).to_numpy(), abs=0.01)
-
-
-def test_a_model_with_few_scores_does_not_make_others_look_unseparated() -> None:
-    rng, n = np.random.default_rng(0), 600
-    scores = rng.normal(size=(n, 1)) + rng.normal(size=(n, 4)) - [0.0, 0.0, 1.0, 2.0]
-    gap = scores[:, 0] - scores[:, 1]
-    # The lead of a over b is significant in a test of its own, and is not in tests of all pairs if c is among them.
-    scores[:, 1] += gap.mean() - 2.2 * gap.std() / np.sqrt(n)
-    scores[:, 2] += scores[:, 0].mean() - scores[:, 2].mean() - 0.15
-    propensity = np.array([[1.0, 1.0, 0.15, 1.0]]) * np.ones((n, 1))
-    table = table_of(scores, propensity, rng.random((n, 1)) < propensity)
-    alone = dr.dml_rank(FORMULA, table[table["model"] != "c"], context="prompt", rng=0)
-    assert "a is first if this is the only question (test of first place: P = 0.036)" in alone.verdict()
-    res = dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity, rng=0)
-    p_value = f"{res.t_test('a - c').pvalue:.3f}"
-    few = int((table["model"] == "c").sum())
-    assert res.verdict().startswith(
-        f"First place is not decided: a leads, but c may be first, too (test of first place: P = {p_value}). "
-        f"With {few} scores this stays open for c; a fit with pairs=Pairs(min_votes={few + 1}) ranks the others. "
-    )
-    assert "all 6 pairs of models at once, which the test of first place need not; they alone leave b open" in " ".join(
-        res.explain().split()
-    )
-    # Another model that may be first as well has the p-value, and c is named apart.
-    table.loc[table["model"] == "b", "score"] += 0.3 * gap.std() / np.sqrt(n)
-    res = dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity, rng=0)
-    p_value = res.t_test("a - b").pvalue
-    assert res.t_test("a - c").pvalue > p_value > 0.05
-    said = f"b may be first, too (test of first place: P = {p_value:.3f}). With {few} scores this stays open for c"
-    assert said in res.verdict()
 
 
 def test_models_with_few_scores_are_named_apart_and_left_out() -> None:
@@ -169,18 +127,6 @@ def test_few_scores_of_a_complete_table_leave_the_common_prompts_alone() -> None
     assert found.models["scores"].to_dict() == {"a": 300, "b": 300, "c": 300}
     with pytest.raises(DataError, match=r"min_votes=400\) leaves 0 models with so many scores"):
         dr.check(FORMULA, table, context="prompt", pairs=dr.Pairs(min_votes=400))
-
-
-@pytest.mark.long
-def test_intervals_cover_where_scores_are_few() -> None:
-    rng, covered = np.random.default_rng(3), []
-    truth = np.array([simulated(seed, 4000)[0].mean(axis=0) for seed in range(5)]).mean(axis=0)
-    for seed in rng.integers(1 << 30, size=40):
-        table = table_of(*simulated(int(seed)))
-        res = dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", rng=0)
-        z = (res.params.to_numpy() - truth) / res.bse.to_numpy()
-        covered.append(np.abs(z) < 1.96)
-    assert 0.88 < np.mean(covered) < 0.99
 
 
 def test_wrong_propensities_are_refused() -> None:

@@ -5,12 +5,6 @@ import pandas as pd
 import pytest
 
 N_ITEMS = 4
-NAMES = {
-    "order kept": ["ada", "bea", "cat", "dov"],
-    "order changed": ["zoe", "ada", "mia", "bob"],
-    "numbers": ["10", "9", "2", "1"],
-}
-MIRROR = {"model_a": "model_b", "model_b": "model_a"}
 
 
 @pytest.fixture
@@ -57,71 +51,3 @@ def test_shuffling_rows_with_the_default_learner(long_battles, rank):
     assert fits[0].diagnostics.second_order == pytest.approx(fits[1].diagnostics.second_order, rel=1e-8)
     assert fits[0].diagnostics.floor == fits[1].diagnostics.floor > 0
     assert rank(long_battles.frame, FORMULA, **SMOOTH | {"functional": "borda"}).diagnostics.floor == 0
-
-
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-@pytest.mark.parametrize("position_bias", [True, False])
-@pytest.mark.long
-def test_renaming_models_with_smooth_effects(long_battles, rank, names, position_bias):
-    called, frame = {f"m{j}": name for j, name in enumerate(names)}, long_battles.frame
-    renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
-    expected, results = (rank(f, FORMULA, position_bias=position_bias, **SMOOTH) for f in (frame, renamed))
-    assert_without_trees(expected, results)
-    assert_same(results, expected, np.argsort(names), tolerance=1e-6)
-
-
-@pytest.mark.parametrize("position_bias", [True, False])
-@pytest.mark.long
-def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, rank, position_bias):
-    frames = (long_battles.frame, mirrored(long_battles.frame))
-    expected, results = (rank(frame, FORMULA, position_bias=position_bias, **SMOOTH) for frame in frames)
-    assert_without_trees(expected, results)
-    assert_same(results, expected, tolerance=1e-6)
-    if position_bias:
-        assert results.diagnostics.position_effect == pytest.approx(-expected.diagnostics.position_effect, abs=1e-6)
-
-
-def assert_without_trees(*fits):
-    """Labels do not depend on the features, so that no tree is kept; trees would depend on the codes of the models."""
-    for fit in fits:
-        assert fit.estimates.description.learner == "smooth effects"
-
-
-def mirrored(frame):
-    """Every pair shown the other way round, its label with it."""
-    return frame.assign(model_a=frame["model_b"], model_b=frame["model_a"], winner=frame["winner"].replace(MIRROR))
-
-
-@pytest.mark.long
-def test_threads_and_generators(long_battles, rank):
-    formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 2, "num_leaves": 3}
-    fits = [
-        rank(long_battles.frame, formula, n_folds=2, tune=trees, **options)
-        for options in (
-            {"n_jobs": 1, "rng": 7},
-            {"n_jobs": 2, "rng": 7},
-            {"rng": np.random.default_rng(5)},
-            {"rng": np.random.default_rng(5)},
-            {"rng": int(np.random.default_rng(5).integers(2**32))},
-        )
-    ]
-    assert [fit.summary().as_text() == fits[0].summary().as_text() for fit in fits[:3]] == [True, True, False]
-    for results in fits[3:]:
-        assert results.summary().as_text() == fits[2].summary().as_text()
-
-
-BAGGED = {"n_folds": 2, "tune": {"n_estimators": 3, "bagging_fraction": 0.5, "bagging_freq": 1}}
-
-
-@pytest.mark.parametrize(
-    ("formula", "options"),
-    [(FORMULA, SMOOTH), ("winner ~ x0 | model_a + model_b", BAGGED)],
-    ids=["the default learner", "trees on parts of the rows"],
-)
-@pytest.mark.long
-def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank, global_seed, formula, options):
-    texts = []
-    for seed in (0, 1):
-        with global_seed(seed):
-            texts.append(rank(long_battles.frame, formula, **options).summary().as_text())
-    assert texts[0] == texts[1]

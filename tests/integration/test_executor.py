@@ -64,34 +64,6 @@ def test_workers_change_no_bit(battles, processes, options):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
-def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, tmp_path):
-    pytest.importorskip("pyarrow")
-    for number, rows in enumerate(np.array_split(np.arange(len(battles)), 3)):
-        battles.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", index=False)
-    options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "propensity": "marginal"}
-    on_one_thread = dr.dml_rank(FORMULA, tmp_path, **in_objects({**options, "n_jobs": 1}))
-    with dr.computing(executor=processes):
-        on_processes = dr.dml_rank(FORMULA, tmp_path, **in_objects(options))
-    for one, other in zip(numbers(on_one_thread), numbers(on_processes), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
-@pytest.mark.long
-def test_groups_on_workers_change_no_bit(battles, processes):
-    options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "n_jobs": 1, "functional": "bt"}
-    means = dr.dml_rank(FORMULA, battles[:360], **in_objects({**options, "average": "preferences"}))
-    with ThreadPoolExecutor(2) as threads:
-        for executor in (threads, processes):
-            reports = []
-            with dr.computing(executor=executor):
-                groups = means.by("category", progress=lambda *report, to=reports: to.append(report))
-            np.testing.assert_array_equal(groups.cov_params(), means.by("category").cov_params())
-            assert {stage for _, _, stage in reports} == {"mean preferences, contexts", "scores of groups, contexts"}
-
-
 def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
     options = {"context": "question_id", "pairs": dr.Pairs(min_labels=1), "learning": dr.Learning(n_folds=2), "rng": 0}
 

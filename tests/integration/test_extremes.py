@@ -35,26 +35,6 @@ def test_names_of_candidates(name):
         assert set(fit(data).design(30, candidate=name).sample(rng=0)["m"]) == {name}
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda text: fit(estimator=text),
-        lambda text: dr.dml_rank(f"{text} ~ 1 | m", SCORES, context="q"),
-        lambda text: fit().t_test(text),
-        lambda text: fit().by(text),
-        lambda text: dr.read_log(text),
-        lambda text: dr.read_json(text),
-        lambda text: dr.datasets.read_mt_bench(text),
-        lambda text: dr.dml_rank(OF_VOTES, VOTES.assign(winner=VOTES.winner.where(VOTES.index != 3, text)), rng=0),
-    ],
-)
-def test_long_texts_are_not_repeated_as_a_whole(call):
-    for length in (300, 100_000):
-        with pytest.raises(dr.DmlrankError) as caught:
-            call("z" * length)
-        assert len(str(caught.value)) < 10_000
-
-
 def test_the_task_of_an_error_is_named_as_in_the_data():
     with pytest.raises(dr.DmlrankError, match="task '0' has one prompt"):
         fit(SCORES.assign(t=SCORES.q.clip(upper=1)), weights=dr.EqualTasks("t"))

@@ -31,39 +31,6 @@ def battles():
 
 
 SHARES = np.full((N_CONTEXTS, N_MODELS, N_MODELS, N_CATEGORIES), 1 / 3)
-PROPENSITY = np.full((N_CONTEXTS, N_MODELS, N_MODELS), 0.1)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mu": SHARES + 0j},
-        {"judge": SHARES + 0j},
-        {"judge": SHARES * 1e300},
-        {"propensity": PROPENSITY + 0j},
-        {"propensity": lambda *_: PROPENSITY + 0j},
-        {"edge_weights": 1 - np.eye(N_MODELS) + 0j},
-        {"functional": lambda mu: mu[..., 0].sum(axis=2) + 0j, "mu": SHARES, "propensity": "marginal"},
-        {"learner": lambda *_: lambda x: np.full((len(x), 3), 1 / 3) + 0j, "propensity": "marginal"},
-        {"learner": lambda *_: lambda x: [[10**400] * 3] * len(x), "propensity": "marginal"},
-        {"tune": {"num_iterations": 10**9}},
-    ],
-    ids=[
-        "mu",
-        "judge",
-        "huge judge",
-        "propensity",
-        "propensity function",
-        "edges",
-        "functional",
-        "learner",
-        "digits",
-        "rounds",
-    ],
-)
-def test_numbers_that_are_not_real_are_refused_without_a_foreign_warning(battles, options):
-    with pytest.raises(DmlrankError):
-        dr.dml_rank(FORMULA, battles, **in_objects(OPTIONS | options))
 
 
 def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):

@@ -86,15 +86,6 @@ def test_units_and_order_of_models_do_not_matter():
         stored.t_test("0.5 * a + 0.3 * b - c")
 
 
-def test_limits_do_not_jump_where_quantiles_were_students():
-    few, many = (fit(np.repeat([[1.0, 0.98]], n, axis=0)) for n in (99, 100))
-    np.testing.assert_allclose(many.conf_int(), few.conf_int(), rtol=0.05)
-    plenty = fit(binary(5000, 3))
-    normal = 2 * norm.isf(0.025) * plenty.bse
-    limits = plenty.conf_int(method="none")
-    np.testing.assert_allclose(limits["upper"] - limits["lower"], normal, rtol=0.02)
-
-
 @pytest.mark.parametrize("won", [0.6, 0.97, 1.0])
 def test_votes_of_two_models_on_few_prompts_have_the_limits_of_clopper_and_pearson(won):
     rng = np.random.default_rng(4)
@@ -169,14 +160,6 @@ def test_drawn_scores_have_limits_of_the_prompts_that_were_drawn():
     )
 
 
-def test_pairs_of_a_sequential_view_have_the_limits_of_its_tests():
-    view = fit(np.tile([[1.0, 0.98]], (120, 1))).sequential(planned=200, start=100)
-    assert view.t_test_pairwise().result_frame["p_value"].iloc[0] == pytest.approx(float(view.t_test("a - b").pvalue))
-    always = fit(np.ones((120, 2)))
-    pairs = [res.t_test_pairwise().result_frame.iloc[0] for res in (always, always.sequential(planned=200, start=100))]
-    assert pairs[1]["conf_high"] > pairs[0]["conf_high"] > 2 / 120
-
-
 def test_results_together_have_the_limits_of_each():
     one, other = table_of(binary(20, 3, seed=1, p=0.95)), table_of(binary(20, 3, seed=2, p=0.95))
     fits = [fit_table(one), fit_table(other.assign(prompt=other["prompt"] + 20))]
@@ -204,23 +187,6 @@ def test_criteria_have_the_limits_of_their_fits():
 
 def fit_table(table, formula="score ~ 1 | model", **options):
     return dr.dml_rank(formula, table, **in_objects({"context": "prompt", "rng": 0, **options}))
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
-def test_groups_with_missing_scores_rest_on_the_prompts_with_scores():
-    rng = np.random.default_rng(6)
-    y, x = binary(80, 3, seed=6, p=0.9), rng.normal(size=80)
-    y[rng.random(80) > 0.4, 2] = np.nan
-    table = table_of(y).assign(x=lambda d: x[d["prompt"]], part=lambda d: np.where(d["prompt"] < 40, "u", "v"))
-    res = fit_table(table, "score ~ x + C(part) | model", missing="model")
-    groups = res.by("part")
-    for name in "uv":
-        group = groups[name].estimates.covariance
-        alone = fit_table(table[table["part"] == name], "score ~ x | model", missing="model").estimates.covariance
-        assert group.df == pytest.approx(alone.df, rel=0.4)
-        assert group.df < 25
-        np.testing.assert_allclose(np.diag(group.means.own), np.diag(alone.means.own), rtol=0.9)
-    assert groups.joint.covariance.df == min(groups[name].estimates.covariance.df for name in "uv")
 
 
 def test_a_model_with_few_scores_is_refused():
@@ -285,23 +251,6 @@ def test_users_with_most_votes_leave_few_effective_clusters():
         dr.dml_rank("winner ~ 1 | model_a + model_b", votes_of_users([500, 450, *[1] * 90]), **in_objects(by_user))
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
-@pytest.mark.parametrize("easy", [0.6, 0.9])
-def test_intervals_hold_and_are_not_far_too_wide_where_a_task_has_two_prompts(easy):
-    """Also where the small task varies more than the others, from which it borrows."""
-    rng, task = np.random.default_rng(0), np.repeat(np.arange(4), [2, 100, 100, 100])
-    found = []
-    for _ in range(150):
-        table = table_of((rng.random((302, 2)) < np.where(task == 0, 0.5, easy)[:, None]).astype(float))
-        res = fit_table(table.assign(area=task[table["prompt"]]), weights=dr.EqualTasks("area"))
-        found.append([res.params["a"] - res.params["b"], *res.t_test("a - b").conf_int()[0]])
-    gap, low, high = np.array(found).T
-    assert np.mean((low <= 0) & (high >= 0)) > 0.93
-    # Variances by task have 1.1 degrees of freedom, with which intervals are 6 times as wide as needed.
-    assert np.median(high - low) < 3.5 * 2 * norm.isf(0.025) * gap.std()
-
-
 @pytest.fixture(scope="module")
 def crowd():
     rng = np.random.default_rng(5)
@@ -335,106 +284,6 @@ def test_crossed_clusters_that_are_counted_twice_are_warned_of(crowd):
     said = " ".join(res.summary().as_text().split())
     assert "is counted twice" in said
     assert set(messages) == set(res.diagnostics.warnings)
-
-
-def test_few_prompts_are_the_cause_of_few_effective_prompts(crowd):
-    with pytest.warns(dr.DmlrankWarning, match=r"is \d+ of 13 prompts.*number of prompts is the cause"):
-        dr.dml_rank(VOTES, crowd, context="prompt", functional="bt", pairs=dr.Pairs(min_labels=1), rng=0)
-
-
-def test_annotators_of_few_prompts_are_told_to_leave_the_context_out(crowd):
-    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
-    with pytest.raises(dr.exceptions.OptionError, match=r"only 13 contexts.*leave context= out.*'worker'"):
-        dr.dml_rank(VOTES, crowd, **in_objects({"context": "prompt", **by_worker}))
-    without = crowd.drop(columns="prompt")
-    assert dr.dml_rank(
-        VOTES, without, **in_objects({"rng": 0, "min_labels": 1, **by_worker})
-    ).estimates.covariance.n_clusters == (60,)
-    found = dr.check(VOTES, crowd, context="prompt")
-    assert "only 13 prompts" in found.problems["found"].iloc[-1]
-    assert "'groups': 'worker'" in found.problems["advice"].iloc[-1]
-    without = dr.check(VOTES, crowd.drop(columns="worker"), context="prompt")
-    assert "only 13 prompts" in without.problems["found"].iloc[-1]
-    assert "annotators" not in without.problems["advice"].iloc[-1]
-    assert not dr.check(VOTES, crowd).problems["found"].str.contains("only 13 prompts").any()
-
-
-def test_votes_as_rows_say_on_how_many_prompts_they_rest(crowd):
-    found = r"{:,} rows are about {:,} prompts \(values of 'prompt'\).*not for new ones; {}"
-    by_worker = {"cov_type": "cluster", "cov_kwds": {"groups": "worker"}}
-    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), 13, "collect votes on more prompts")):
-        res = dr.dml_rank(VOTES, crowd, **in_objects({"rng": 0, "min_labels": 1, **by_worker}))
-    for text in (res.summary().as_text(), res.report()):
-        assert "hold for these 13 prompts, not for new ones" in " ".join(text.split())
-    assert not res.diagnostics.doubts
-    assert dr.check(VOTES, crowd).problems["found"].str.contains("about 13 prompts").any()
-    many = crowd.assign(prompt=np.arange(len(crowd)) // 3)
-    with pytest.warns(dr.DmlrankWarning, match=found.format(len(crowd), len(many) // 3, "context='prompt'")):
-        dr.dml_rank(VOTES, many, rng=0, pairs=dr.Pairs(min_labels=1))
-
-
-def test_prompts_that_are_clusters_or_lie_within_them_are_not_warned_of(crowd):
-    prompts = crowd.assign(prompt=np.arange(len(crowd)) // 3, topic=np.arange(len(crowd)) // 30)
-    for groups in ("prompt", "topic"):
-        by_group = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
-        res = dr.dml_rank(VOTES, prompts, **in_objects({"rng": 0, "min_labels": 1, **by_group}))
-        assert not any("not for new ones" in text for text in res.diagnostics.warnings)
-    # An identifier of every vote beside texts of which some are equal.
-    dr.dml_rank(VOTES, crowd.assign(question_id=np.arange(len(crowd))), rng=0, pairs=dr.Pairs(min_labels=1))
-
-
-def test_fixed_prompts_say_that_they_change_nothing_without_features(crowd):
-    rows = {"cov_type": "cluster", "groups": "worker", "rng": 0, "min_labels": 1}
-    crowd = crowd.drop(columns="prompt")
-    with pytest.warns(dr.DmlrankWarning, match="change nothing without features"):
-        fixed = dr.dml_rank(VOTES, crowd, **in_objects({"prompts": "fixed", **rows}))
-    np.testing.assert_allclose(fixed.bse, dr.dml_rank(VOTES, crowd, **in_objects(rows)).bse, rtol=1e-10)
-
-
-@pytest.mark.parametrize("estimator", ["debiased", "bt_mle"])
-def test_the_summary_says_whether_those_who_vote_matter(estimator):
-    rng, n = np.random.default_rng(0), 1500
-    names, strength, worker = np.array(["a", "b", "c"]), np.array([0.5, 0.0, -0.5]), rng.integers(60, size=n)
-    first = rng.integers(3, size=n)
-    second = (first + rng.integers(1, 3, size=n)) % 3
-    taste = rng.normal(0, 2, size=(60, 3))
-    cases = ((taste, "votes of the same 'worker' depend", 1.3, 4.0), (0 * taste, "hardly", 0.8, 1.1))
-    for taste_of_worker, depends, least, most in cases:
-        gap = strength[first] - strength[second]
-        gap = gap + taste_of_worker[worker, first] - taste_of_worker[worker, second]
-        winner = np.where(rng.random(n) < 1 / (1 + np.exp(-gap)), "left", "right")
-        votes = pd.DataFrame({"left": names[first], "right": names[second], "winner": winner, "worker": worker})
-        options = {"functional": "bt", "estimator": estimator, "rng": 0}
-        res = dr.dml_rank(
-            VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": "worker"}, **options})
-        )
-        plain = dr.dml_rank(VOTES, votes, **in_objects(options))
-        (factor,) = res.diagnostics.cluster_factors
-        assert factor == pytest.approx(np.median(res.bse / plain.bse), rel=1e-6)
-        assert least < factor < most
-        said = " ".join(str(res.summary()).split())
-        assert f"with clusters of 'worker' are {factor:.2f} times those of independent votes (median): " in said
-        assert depends in said
-        assert plain.diagnostics.cluster_factors == ()
-    # Clusters of two kinds count twice what both share.
-    votes["shift"] = rng.integers(50, size=n)
-    both = dr.dml_rank(
-        VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": ["worker", "shift"]}, **options})
-    )
-    shift = dr.dml_rank(VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": "shift"}, **options}))
-    alone = [factor, *shift.diagnostics.cluster_factors]
-    assert both.diagnostics.cluster_factors[:2] == pytest.approx(alone, rel=1e-6)
-    assert both.diagnostics.cluster_factors[2] == pytest.approx(np.median(both.bse / plain.bse), rel=1e-6)
-    said = " ".join(str(both.summary()).split())
-    assert f"with 'worker' alone {factor:.2f} times and with 'shift' alone {alone[1]:.2f} times" in said
-    # With few clusters the covariance of two kinds has no part subtracted that both share.
-    votes["few"] = rng.integers(4, size=n)
-    with pytest.warns(dr.DmlrankWarning):
-        both = dr.dml_rank(
-            VOTES, votes, **in_objects({"cov_type": "cluster", "cov_kwds": {"groups": ["few", "shift"]}, **options})
-        )
-    *alone, joint = both.diagnostics.cluster_factors
-    assert ("Neither matters by itself" in " ".join(str(both.summary()).split())) == (max(alone) <= 1.1 < joint)
 
 
 def test_maximum_likelihood_with_few_prompts_warns_and_tests_no_more_restrictions_than_prompts_allow():

@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
+from dmlrank.cli.gate import with_lost_runs
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning
 
@@ -82,6 +83,10 @@ def test_the_figures_are_those_of_paired_tests_written_out(run, table):
     np.testing.assert_allclose([figures["lower"], figures["upper"]], limits, atol=0.002)
     assert figures["p_pass"] == pytest.approx(norm.sf((gaps.mean() + 0.05) / figures["std_error"]), abs=0.02)
     assert 1 <= figures["p_pass"] + figures["p_worse"] < 1.05
+    # The prompts with which the test would find the difference from the margin with a power of 80 %.
+    needed = 600 * ((norm.isf(0.1) + norm.isf(0.2)) * figures["std_error"] / (gaps.mean() + 0.05)) ** 2
+    shown = re.search(r"about ([\d,]+) independent prompts", figures["text"])
+    assert float(shown[1].replace(",", "")) == pytest.approx(needed, rel=0.1)
     expected = {True: "pass", False: "not decided"}[bool(limits[0] > -0.05)]
     assert (figures["decision"], status) == (expected, {"pass": 0, "not decided": 4}[expected])
 
@@ -112,6 +117,12 @@ def test_a_margin_that_no_difference_can_exceed_is_refused(run, table, tmp_path,
     code, said = run(margin="2")
     assert code == 1
     assert "such as 0.02 for 2 % of this range" in said.err
+    dr.dml_rank(FORMULA, table.assign(accuracy=1 + 4 * table["accuracy"]), context="prompt").to_json(path)
+    assert run(inputs=(str(path),), margin="3.9")[0] == 0
+    code, said = run(inputs=(str(path),), margin="4")
+    assert code == 1
+    assert "between 1 and 5, so that" in said.err
+    assert "such as 0.16 for 4 % of this range" in said.err
     # Win shares lie between 0 and 1, and log-odds have no limits.
     for functional, expected in (("borda", 1), ("bt", 0)):
         assert run("--functional", functional, margin="8")[0] == expected, functional
@@ -126,6 +137,12 @@ def test_releases_that_agree_on_all_prompts_pass_from_the_number_that_is_named(t
         assert main(["gate", FORMULA, str(path), *question]) == status
         said = capsys.readouterr().out
         assert ("this margin needs 299 prompts, even if none of them is lost" in said) == (status == 4)
+    # A loss makes the interval wider, and an unseen one counts as before.
+    few = table[table["prompt"] < 170].assign(accuracy=1.0)
+    few.iloc[few["model"].eq("candidate").argmax(), few.columns.get_loc("accuracy")] = 0.0
+    few.to_csv(path, index=False)
+    assert main(["gate", FORMULA, str(path), *question]) == 4
+    assert "this margin needs 299 prompts" in capsys.readouterr().out
     table.assign(accuracy=5.0).to_csv(path, index=False)
     with pytest.warns(dr.exceptions.IntervalWarning, match="same on all"):
         assert main(["gate", FORMULA, str(path), *question]) == 4
@@ -254,6 +271,7 @@ def test_the_line_tells_a_limit_of_the_interval_from_that_of_the_margin(run):
     shown = re.search(r"above (-[\d.]+) .*limit is (-[\d.]+)", said)
     assert float(shown[1]) != float(shown[2])
     assert float(shown[1]) == pytest.approx(lower, abs=1e-4)
+    assert len(shown[1].partition(".")[2]) == 4
 
 
 def test_the_worst_group_decides(table, tmp_path, capsys):
@@ -277,6 +295,12 @@ def test_the_worst_group_decides(table, tmp_path, capsys):
     assert figures["groups"]["sql"]["lower"] == pytest.approx(expected[0])
     assert main([*command, "--margin", "0.9", "--by", "task", "--planned", "900"]) == 1
     assert "one look only" in capsys.readouterr().err
+    # A group that is worse decides beside one that is not decided.
+    third = table["prompt"].astype(int) % 3
+    shift = np.where(table["model"] == "candidate", np.array([-0.3, 0.3, 0.0])[third], 0)
+    table.assign(task=third, accuracy=table["accuracy"] + shift).to_csv(path, index=False)
+    assert main([*command, "--margin", "0.05", "--by", "task"]) == 3
+    assert "2: not decided" in capsys.readouterr().out
 
 
 def test_looks_at_growing_data(run):
@@ -292,6 +316,7 @@ def test_looks_at_growing_data(run):
     ("options", "margin", "message"),
     [
         (("--level", "0.3"), "0", "--level is 0.3; give a number from 0.5"),
+        (("--level", "1"), "0", "--level is 1; give a number from 0.5"),
         (("--start", "300"), "0", "--start is the size of the first look"),
         ((), "-1", "--margin is -1; give a number of at least 0"),
         ((), "nan", "--margin is nan; give a number of at least 0"),
@@ -301,6 +326,7 @@ def test_wrong_options_are_errors(run, options, margin, message):
     code, said = run(*options, margin=margin)
     assert code == 1
     assert message in said.err
+    assert run("--level", "0.5")[0] != 1
 
 
 def test_wrong_models_and_files_are_errors(run, tmp_path, table):
@@ -313,6 +339,24 @@ def test_wrong_models_and_files_are_errors(run, tmp_path, table):
     with pytest.raises(SystemExit) as ended:
         main(["gate", str(stored), "--candidate", "candidate", "--baseline", "baseline"])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("left_out", "worst", "best", "found", "begins"),
+    [
+        ("pass", "pass", "pass", "pass", "pass: left out; lost runs: 3 of m; the decision holds"),
+        ("not decided", "pass", "pass", "pass", "pass: at worst; lost runs: 3 of m; the decision holds"),
+        ("not decided", "worse", "worse", "worse", "worse: at best; lost runs: 3 of m; the decision holds"),
+        ("pass", "worse", "not decided", "not decided", "not decided: lost runs: 3 of m; left out, pass: left out; at"),
+        ("worse", "worse", "pass", "not decided", "not decided: lost runs: 3 of m; left out, worse: left out; at"),
+    ],
+)
+def test_a_decision_holds_where_the_bounds_of_lost_runs_agree(left_out, worst, best, found, begins):
+    names = {"left out": left_out, "at worst": worst, "at best": best}
+    decision, *bounds = ({"decision": word, "text": f"{word}: {where}"} for where, word in names.items())
+    made = with_lost_runs(decision, bounds, {"m": 3})
+    assert made["decision"] == found
+    assert made["text"].startswith(begins)
 
 
 def test_runs_that_both_models_lost_are_counted_where_another_model_has_them(tmp_path, capsys):
@@ -361,9 +405,13 @@ def test_the_comment_has_the_decision_the_scores_and_what_was_counted(run, table
         "95% simult. CI",
     ):
         assert words in said
+    assert len({line.count("|") for line in said.splitlines() if line.startswith("|")}) == 1
     rows = [line for line in said.splitlines() if re.match(r"\| [12-]+ \| (candidate|baseline)", line)]
     assert [f"{means[row.split()[3]]:.3f}" == row.split()[5] for row in rows] == [True, True]
     assert run("--out", str(tmp_path / "comment.txt"))[0] == 1
+    if functional == "mean":
+        run("--out", str(path), "--set", "lower_is_better=yes", margin="0.2")
+        assert f"| candidate | {means['candidate']:.3f} |" in re.sub(" +", " ", path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.long

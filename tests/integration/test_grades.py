@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import OptionError, OutcomeError
 from dmlrank.options import in_objects
 
@@ -109,21 +108,6 @@ def test_summary_says_which_share_is_used_and_check_lists_grades():
     assert check.labels.loc["B>A", "read_as"] == "0.25"
     assert check.labels["votes"].sum() == len(frame)
     assert not any("No label says" in problem for problem in check.problems["found"])
-
-
-def test_update_storage_and_command_line(tmp_path, capsys):
-    frame = battles()
-    res = fit(frame, categories=WORTHS, functional="bt")
-    flat = {label: {"A>B": 1, "B>A": 0}.get(label, worth) for label, worth in WORTHS.items()}
-    same(res.update(categories=flat), fit(frame, categories=flat, functional="bt"))
-    same(res.update(functional="borda"), fit(frame, categories=WORTHS))
-    assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
-    frame.to_csv(tmp_path / "battles.csv", index=False)
-    worths = [f"{label}={worth}" for label, worth in WORTHS.items()]
-    options = ["--context", "q", "--rng", "0", "--position-bias", "no", "--functional", "bt"]
-    out = ["--out", str(tmp_path / "out.json"), "--categories", *worths]
-    assert main(["fit", FORMULA, str(tmp_path / "battles.csv"), *options, *out]) == 0, capsys.readouterr().err
-    same(dr.read_json(tmp_path / "out.json"), res)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, JudgeError, MissingDataError, OptionError
 from dmlrank.options import in_objects
 
@@ -187,48 +186,3 @@ def test_a_plan_says_what_people_grade_next():
     assert chosen.propensity.max() > 2 * chosen.propensity.min()
     with pytest.raises(OptionError, match="If they were drawn at random, as their judge scores look"):
         fit(table).design(90)
-
-
-def suite(seed=0, n_tasks=36, per=10):
-    """Scores on tasks of which an old model was not run on the last third."""
-    rng = np.random.default_rng(seed)
-    difficulty = np.linspace(-1, 1, n_tasks) + 0.6 * rng.normal(size=n_tasks)
-    p = 1 / (1 + np.exp(difficulty[:, None] - np.linspace(0.5, 1.5, 5)))
-    full = (rng.random((n_tasks * per, 5)) < np.repeat(p, per, axis=0)).astype(float)
-    prompt, model = (place.ravel() for place in np.indices(full.shape))
-    table = pd.DataFrame({"prompt": prompt, "task": prompt // per, "model": np.array(list("abcde"))[model]})
-    table["grade"] = np.where((model == 0) & (table["task"] >= 2 * n_tasks // 3), np.nan, full.ravel())
-    return table.assign(age=-table["task"]), full.mean(axis=0)
-
-
-def test_a_suite_that_changes():
-    table, truth = suite(3)
-    options = {"judge": None, "missing": "model", "cov_type": "cluster", "cov_kwds": {"groups": "task"}}
-    res = fit(table, "grade ~ age | model", **options)
-    plain = table.loc[table["model"] == "a", "grade"].mean()
-    assert abs(res.params["a"] - truth[0]) < 0.3 * abs(plain - truth[0])
-    text = " ".join(str(res).split())
-    assert "33 of 100 prompts of a are on tasks on which it was never run: there its score rests on" in text
-    bounds = res.sensitivity("e - a")
-    assert bounds.placebo.loc["a", "clusters"] == 4
-    assert bounds.placebo.loc["a", "lower"] < bounds.placebo.loc["a", "error"] < bounds.placebo.loc["a", "upper"]
-    low = res.t_test("e - a").conf_int()[0, 0]
-    assert bounds.result_frame["tipping"].iloc[0] == pytest.approx(3 * low, rel=0.1)
-    assert "does" in str(bounds)
-    with pytest.raises(MissingDataError, match="no model was run on task 3; leave it out"):
-        fit(table.assign(grade=table["grade"].mask(table["task"] == 3)), "grade ~ age | model", **options)
-    rarely = table.assign(grade=table["grade"].mask((table["model"] == "a") & (table["task"] > 2)))
-    with pytest.raises(MissingDataError, match="92 of 100 prompts of 'a' are in tasks on which it was never run"):
-        fit(rarely, "grade ~ age | model", **options)
-    apart = table[(table["model"] == "e") == (table["task"] < 12)]
-    with pytest.raises(MissingDataError, match="'e' and the others were run on different prompts"):
-        fit(apart, **options)
-
-
-def test_the_command_line(tmp_path, capsys):
-    path = tmp_path / "answers.csv"
-    answers(6).drop(columns="full").to_csv(path, index=False)
-    assert main(["fit", FORMULA, str(path), "--context", "prompt", "--judge", "judge", "--rng", "0"]) == 0
-    text = capsys.readouterr().out
-    assert "People graded" in text
-    assert "Grades and Judge" in text

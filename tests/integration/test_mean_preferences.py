@@ -177,16 +177,6 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
     np.testing.assert_allclose(result.estimates.plugin, np.mean(plugins, axis=0), rtol=1e-12)
 
 
-def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
-    result = fitted("bt", average="preferences")
-    plan, score = result.design(200), result.steps.first.mean.score
-    np.testing.assert_allclose(plan.specification.problem.functional.jacobian, score.jacobian)
-    information = score.information(result.steps.first.mu.mu)
-    np.testing.assert_allclose(plan.specification.problem.functional.information(result.steps.first.mu.mu), information)
-    scores_plan = fitted("bt").design(200)
-    assert np.abs(plan.propensity - scores_plan.propensity).max() > 1e-3
-
-
 @pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
 def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
     """numpy's warnings are errors here; models and themselves have probabilities of zero."""
@@ -207,12 +197,3 @@ def test_predictions_are_scores_of_prompts(fitted):
 def test_projections_of_mean_preferences_are_refused(fitted):
     with pytest.raises(OptionError, match="preferences"):
         fitted("bt", average="preferences").by("~ x0")
-
-
-def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
-    options = {"functional": "bt", "propensity": "marginal", "average": "preferences"}
-    result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
-    new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
-    plan = result.design(50, newdata=new)
-    table = result.steps.first.mu.average(result.steps.data.x[[0]])[0]
-    np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.main import main
 from dmlrank.exceptions import OutcomeError
 from dmlrank.options import in_objects
 
@@ -130,19 +129,3 @@ def test_copies_of_rows_are_counted():
     )
     assert again.duplicated().any()
     assert copies(dr.check(PLAIN, again)) == 0
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_comparison_does_not_advise_what_it_has_tried(tmp_path, capsys):
-    """The models of the two files have no pair in common, although --independent was given."""
-    battles = dr.datasets.simulate_arena(n=900, rng=0)
-    models = sorted(set(battles["model_a"]))
-    is_half = [battles[side].isin(models[:4]) for side in ("model_a", "model_b")]
-    paths = [str(tmp_path / f"{name}.csv") for name in ("january", "february")]
-    for path, rows in zip(paths, (is_half[0] & is_half[1], ~is_half[0] & ~is_half[1]), strict=True):
-        battles[rows].to_csv(path, index=False)
-    assert main(["compare", PLAIN, *paths, "--set", "min_labels=1", "--independent"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "There are no tests of changes" in out
-    assert "No pair of models is compared in all results" in out
-    assert "--independent does by itself" not in out

@@ -98,21 +98,6 @@ def test_frames_have_scores_and_nothing_else(request, kind):
     assert "estimates without intervals" in result.plot().get_title()
 
 
-@pytest.mark.parametrize("kind", ["extrapolated", "plugin"])
-def test_the_summary_shows_the_order_of_the_scores_and_claims_nothing(request, kind):
-    result = request.getfixturevalue(kind)
-    summary = result.summary()
-    text = " ".join(summary.as_text().split())
-    assert [row[0] for row in summary.rows] == result.params.sort_values(ascending=False).index.tolist()
-    win = "win" if result.estimates.graph.complete else "win vs met"
-    assert [head for head, _ in summary.columns] == ["coef", "order", win]
-    assert [row[-2] for row in summary.rows] == ["1", "2", "3", "4", "5"]
-    assert "estimates without intervals: " in text
-    assert "The models are in the order of their scores; no test supports this order." in text
-    for claim in ("First place", "rank set", "critical value", "standard error rests", "z and adj. P", "nan"):
-        assert claim not in text
-
-
 def test_the_advice_has_intervals_and_the_pairs_are_counted(extrapolated):
     assert extrapolated.diagnostics.pairs_extrapolated == 5
     observed = extrapolated.update(graph="observed")

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dmlrank as dr
-from dmlrank.exceptions import DataError, HypothesisError, MissingDataError, OptionError, OptionTypeError
-from dmlrank.options import in_objects
+from dmlrank.exceptions import DataError, MissingDataError, OptionError, OptionTypeError
 
-from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, without_order
 
 K = 4
 FORMULA = "winner ~ C(half) + x0 + odd + high | model_a + model_b"
@@ -85,20 +83,6 @@ def test_the_covariance_of_overlapping_groups_is_written_out(battles, fitted, ki
     np.testing.assert_allclose(groups.cov_params(), factor * phi.T @ phi / 120**2, atol=1e-12)
     cross = groups.cov_params().loc["odd", "high"].to_numpy()
     assert np.abs(cross).max() > 1e-5
-
-
-def test_annotators_move_overlapping_groups_together(battles, fitted):
-    results = fitted(**COVARIANCES["two-way"])
-    twice = results.by({"first": "odd", "second": "odd"})
-    matrix = twice.cov_params().to_numpy()
-    for block in (matrix[:K, K:], matrix[K:, K:]):
-        np.testing.assert_allclose(block, matrix[:K, :K], atol=1e-12)
-    with pytest.raises(HypothesisError):
-        twice.t_test("first: m0 - second: m0")
-    assert twice.dependent_groups == ("second",)
-    with pytest.raises(HypothesisError, match="second"):
-        twice.test_equal()
-    assert "determined by" in " ".join(twice.summary().as_text().split())
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -176,39 +160,3 @@ def test_masks_that_the_learner_does_not_know_are_refused(battles, fitted, rank)
         short.by(["odd"])
     with pytest.raises(OptionError):
         short.by({"mask": battles.frame["odd"].to_numpy()})
-
-
-def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_path):
-    groups = fitted("bt", average="preferences").by({"odd prompts": "odd", "high": "high"})
-    assert groups.params.columns.tolist() == ["odd prompts", "high"]
-    assert groups.conf_int().shape == (2 * K, 2)
-    assert groups["high"].estimates.part == "tag = high"
-    assert groups.test_equal().rank == K - 1
-    assert "Groups may overlap" in " ".join(groups.summary().as_text().split())
-    assert groups.plot() is not None
-    text = groups.report()
-    assert "odd prompts" in text
-
-
-@pytest.mark.long
-def test_intervals_of_overlapping_groups_cover_together():
-    # Known first stages of the simulator; 200 samples of more tags are in benchmarks/studies/groups.py.
-    simulator, n_seeds, hits = dr.datasets.Ties(coefficients=0), 20, 0
-    x = simulator.features(50_000, np.random.default_rng(1))
-    mu = simulator.mu(x)
-    truth = np.concatenate([_borda(mu[inside]) for inside in (x[:, 0] > 0.5, x[:, 1] > 0.5, x[:, 1] > 0.2)])
-    for seed in range(n_seeds):
-        votes = simulator.sample(300, rng=seed)
-        frame = votes.assign(a=votes["x0"] > 0.5, b=votes["x1"] > 0.5, c=votes["x1"] > 0.2)
-        options = {"context": "question_id", "rng": seed, "n_jobs": 1, **true_first_stages(simulator, frame)}
-        results = dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", frame, **in_objects(options))
-        limits = results.by({name: frame[name].to_numpy() for name in "abc"}).conf_int()
-        hits += bool(((limits["lower"] <= truth) & (truth <= limits["upper"])).all())
-    assert hits >= 16
-
-
-def _borda(mu):
-    share = mu[..., 0] + mu[..., 2] / 2
-    share = (share + np.swapaxes(1 - share, 1, 2)) / 2
-    share[:, np.arange(mu.shape[1]), np.arange(mu.shape[1])] = 0.0
-    return share.sum(axis=2).mean(axis=0) / (mu.shape[1] - 1)

@@ -107,15 +107,6 @@ def test_a_gap_is_the_difference_of_the_scores(rank, battles, known):
     assert res.params["m0 over m2"] == pytest.approx(share.estimate, rel=1e-9)
 
 
-def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
-    text = rank(battles.frame, functional=GAP, **known).summary().as_text()
-    assert "custom (top_gap)" in text
-    assert "m0 over m2" in text
-    for word in ("rank", "First place"):
-        assert word not in text
-    assert text.index("gap  ") < text.index("m0 over m2")
-
-
 @pytest.mark.parametrize("question", ["ranks", "t_test_pairwise", "best_set"])
 def test_outputs_have_no_order(rank, battles, known, question):
     res = rank(battles.frame, functional=GAP, **known)
@@ -207,14 +198,6 @@ def test_pairs_without_labels_may_not_be_used(rank, draw_battles):
     with pytest.raises(GraphError, match="top_gap"):
         rank(drawn.frame, functional=top_gap, **given)
     assert len(rank(drawn.frame, functional=top_gap, graph="complete", **given).params) == 2
-
-
-@pytest.mark.long
-def test_plans_for_a_function_are_those_of_the_built_in_one(rank, battles, known):
-    own = rank(battles.frame, functional=Custom(BradleyTerry(HALF).value, fixed=np.ones(4)), **known)
-    expected = rank(battles.frame, functional="bt", **known)
-    plans = [res.design(budget=200) for res in (own, expected)]
-    np.testing.assert_allclose(plans[0].propensity, plans[1].propensity, rtol=1e-5, atol=1e-8)
 
 
 def test_the_categories_name_the_last_axis_of_mu():

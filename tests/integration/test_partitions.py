@@ -119,21 +119,6 @@ def _transforms():
     return {"text": text, **MISSING_ALLOWED}
 
 
-@pytest.mark.long
-def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, table, votes):
-    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    results = [
-        dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **in_objects(options))
-        for data in (table, folder)
-    ]
-    assert_alike(*(res.update(functional="bt") for res in results))
-    by_category = [res.by("category") for res in results]
-    np.testing.assert_allclose(*(result.tidy()["estimate"] for result in by_category), atol=0.02)
-    assert_alike(*(res.update(cov_type="cluster", cov_kwds={"groups": "group"}) for res in results))
-    checks = [dr.check("winner ~ u | model_a + model_b", data, context="question_id") for data in (table, folder)]
-    assert str(checks[0]) == str(checks[1])
-
-
 @pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])
 def test_columns_have_the_values_and_types_of_the_same_frame(pattern, folder, table):
     data = pattern.format(folder)

@@ -12,7 +12,7 @@ from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
 from dmlrank.options import in_objects
 
-from ..support import chunks_of, either_order, true_first_stages, without_order
+from ..support import either_order, without_order
 
 LABELS = {
     2: ["model_a", "model_b"],
@@ -72,23 +72,6 @@ def test_known_nuisances_give_the_formula_written_out(draw_mu, rank, functional,
     if functional != "borda":
         covariance = covariance.with_variance_correction(fit.steps.influence.variance_correction / 80)
     np.testing.assert_allclose(fit.cov_params(), covariance.matrix, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.long
-def test_learners_and_estimated_propensities_see_both_orders(rank):
-    simulator = dr.datasets.Ties()
-    votes = simulator.sample(400, rng=0)
-    formula = "winner ~ x0 + x1 | model_a + model_b"
-    options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 20, "extra_trees": True}}
-    fit = rank(votes, formula, **options)
-    (_, mu), *_ = chunks_of(fit.steps.first.mu, 50)
-    np.testing.assert_allclose(mu, without_order(mu), atol=1e-15)
-    known = rank(votes, formula, propensity="estimate", **options)
-    cells = known.steps.data.cells
-    truth = true_first_stages(simulator, votes)["propensity"]
-    expected = either_order(truth)[cells.context, cells.first, cells.second]
-    assert abs(np.mean(known.steps.first.propensity.cells / expected) - 1) < 0.1
-    assert (known.params - simulator.truth("borda")).abs().max() < 5 * known.bse.max()
 
 
 def test_pairs_shown_in_one_order_only_are_compared(rank):
@@ -161,16 +144,3 @@ def test_orders_out_of_balance_do_not_shrink_the_position_effect(share_first):
     found = dr.dml_rank(FORMULA, votes, functional="bt", position_bias=False, rng=0, n_jobs=1).diagnostics
     # The model shown first wins 60 of 100, by 0.2 more than the other.
     assert abs(found.position_effect - 0.2) < 2.5 * found.position_effect / found.position_z < 0.12
-
-
-@pytest.mark.parametrize("share_first", [0.5, 0.9])
-@pytest.mark.filterwarnings("ignore:display order:dmlrank.DmlrankWarning")
-def test_a_fit_that_ignores_order_says_which_scores_that_touches(share_first):
-    fit = dr.dml_rank(FORMULA, uneven_votes(0.15, share_first), position_bias=False, rng=0)
-    said = " ".join(fit.explain().split())
-    balanced = "when second; every model is shown first in about half of its labels, so that this favours none of them."
-    assert (balanced in said) == (share_first == 0.5)
-    assert ("half of their labels, so that scores contain part of this: d, " in said) == (share_first == 0.9)
-    assert {name for name, _ in fit.diagnostics.uneven_orders} == set("abcd" * (share_first == 0.9))
-    without = dr.dml_rank(FORMULA, uneven_votes(0.0, share_first), position_bias=False, rng=0)
-    assert "half of" not in without.explain()

@@ -18,7 +18,6 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
-from dmlrank.options import in_objects
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -148,27 +147,6 @@ def test_coefficients_of_bt_sum_to_zero_and_their_sum_is_no_hypothesis(fitted):
     assert projection.test_terms().loc["x0", "df"] == K - 1
 
 
-@pytest.mark.parametrize("clustered", [False, True])
-def test_projections_of_scores_on_groups_have_about_the_limits_of_the_groups(clustered):
-    task, model = (places.ravel() for places in np.indices((80, 3)))
-    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "suite": task // 2})
-    score = (np.random.default_rng(3).random(240) < 0.9).astype(float)
-    table = table.assign(kind=np.where(task < 10, "few", "so"), score=score)
-    options = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}} if clustered else {}
-    res = dr.dml_rank("score ~ C(kind) | model", table, **in_objects({"context": "task", "rng": 0, **options}))
-    groups, means = res.by("kind"), res.by("~ 0 + C(kind)")
-    assert means.joint.covariance.df == groups.joint.covariance.df == (4 if clustered else 9)
-    for name, limits in means.conf_int(method="none").groupby(level=0):
-        of_group = groups.conf_int(method="none").loc[name.split("[")[1].rstrip("]")].to_numpy()
-        np.testing.assert_allclose(limits, of_group, atol=0.08 if "few" in name else 0.02)
-    # Without another function of the prompt, a constant has the scores of the fit.
-    alone = res.by("~ 1").conf_int(method="none").to_numpy()
-    np.testing.assert_allclose(alone, res.conf_int(method="none"), atol=1e-9)
-    bands = res.by("~ C(kind)").bands("kind", models=["a"]).set_index("kind")
-    assert (bands["upper"] > bands["estimate"]).all()
-    assert (bands["lower"] < bands["estimate"]).all()
-
-
 def test_bands_are_linear_combinations_with_one_critical_value(battles, fitted):
     results = fitted("bt")
     projection = results.by("~ C(half) + x0")
@@ -236,18 +214,6 @@ def test_what_cannot_be_projected_on_is_refused_with_the_reason(battles, rank, f
         projection.bands("x0", [])
 
 
-def test_the_summary_shows_what_it_should(fitted):
-    projection = fitted("bt").by("~ C(half) + x0")
-    summary = projection.summary()
-    for text in (summary.as_text(), summary.as_html(), summary.as_latex(), summary.as_markdown(), str(projection)):
-        assert "C(half)" in text.replace("\\", "")
-    assert "x0: chi2(3)" in " ".join(summary.notes)
-    best = fitted("bt").params.idxmax()
-    assert summary.rows[0][0] == best
-    value, error = projection.params.loc["x0", best], projection.bse.loc["x0", best]
-    assert summary.rows[0][3] == f"{value:.3f} ({error:.3f})"
-
-
 def test_terms_are_told_apart_from_their_columns(fitted):
     projection = fitted("bt").by("~ x1 + C(half) * x0")
     terms = projection.test_terms()
@@ -271,16 +237,3 @@ def test_the_unit_of_a_feature_changes_the_unit_of_its_coefficient_alone(rank, d
         expected, found = getattr(one, numbers), getattr(other, numbers)
         np.testing.assert_allclose(found.loc["x0"] * unit, expected.loc["x0"], rtol=1e-9)
         np.testing.assert_allclose(found.loc["Intercept"], expected.loc["Intercept"], rtol=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1e-120, 1e200])
-def test_units_in_which_squares_overflow_are_refused(rank, draw_battles, unit):
-    battles = draw_battles(np.random.default_rng(0), 100, 3, 3).frame
-    results = rank(
-        battles.assign(x0=battles["x0"] * unit),
-        "winner ~ x0 | model_a + model_b",
-        tune={"n_estimators": 2},
-        propensity="marginal",
-    )
-    with pytest.raises(FormulaError, match="another unit"):
-        results.by("~ x0")

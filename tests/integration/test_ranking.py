@@ -69,6 +69,10 @@ def test_comparing_with_one_model(result):
     few = result.t_test_pairwise(against="koala-13b", models=["gpt-4", "palm-2"])
     assert few.result_frame["first"].tolist() == ["gpt-4", "palm-2"]
     assert few.critical < tests.critical
+    assert [row[0] for row in tests.summary(models=["gpt-4"]).rows] == ["gpt-4 - koala-13b"]
+    one = result.t_test_pairwise(against="koala-13b", models=["gpt-4"])
+    assert one.result_frame[["first", "second"]].values.tolist() == [["gpt-4", "koala-13b"]]
+    assert one.models == ("gpt-4", "koala-13b")
 
 
 @pytest.mark.parametrize("side", ["larger", "smaller", "noninferiority"])

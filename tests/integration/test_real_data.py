@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import warnings
 
-import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 
 import dmlrank as dr
-from dmlrank.options import in_objects
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
-REPEATED = "3,195 of 3,355 contexts repeat a value of 'prompt' under another 'vote'"
 
 
 @pytest.fixture(scope="module")
@@ -53,85 +48,6 @@ def test_chatbot_arena_averages_repeated_prompts(arena):
     assert arena.estimates.description.categories == ("first", "second", "both_good", "both_bad")
 
 
-@pytest.mark.long
-def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
-    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
-    formula = "winner ~ 1 | model_a + model_b"
-    # Some pairs have ten labels, but not in both orders: by default order is ignored, and they stay.
-    for position_bias, n_pairs in (("auto", 186), (True, 177)):
-        options = {"context": "question_id", "position_bias": position_bias, "rng": 0}
-        with pytest.warns(dr.DmlrankWarning, match=rf"incomplete graph \({n_pairs} of 190 pairs\)"):
-            default = dr.dml_rank(formula, battles, **in_objects(options))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            strengths = dr.dml_rank(formula, battles, **in_objects({"functional": "bt", **options}))
-        assert strengths.graph.n_edges == n_pairs
-        # The rarer pairs that stay decide a standard error, and the fit says so.
-        messages = [str(w.message) for w in caught]
-        assert len(messages) == (position_bias == "auto")
-        assert all("their effective number is 8 of 26,910 prompts" in text for text in messages)
-        # Without features the second-order bias is not known, and the fit warns of none.
-        assert np.isnan(strengths.diagnostics.second_order)
-        if position_bias == "auto":
-            # Nobody ties with the leader, but the simultaneous interval of its lead contains zero.
-            lead = dict(strengths.t_test_pairwise().result_frame.iloc[0])
-            assert (lead["first"], lead["second"], lead["conf_low"] < 0) == ("gpt-4", "claude-v1", True)
-            said = strengths.verdict()
-            assert "First place is decided" in said
-            assert ", which allows for all 190 pairs at once)." in said
-            with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
-                ignored = default.update(position_bias=False)
-            pd.testing.assert_series_equal(default.params, ignored.params)
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:the 80 clusters count as:dmlrank.exceptions.IntervalWarning")
-def test_mt_bench_with_prompts_and_judges_clustered(folder):
-    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
-    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
-    prompt = ["question_id", "turn"]
-    groups = {"groups": ["question_id", "judge"]}
-    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
-    result = dr.dml_rank(
-        formula, votes, context=prompt, cov_type="cluster", cov_kwds=groups, learning=dr.Learning(tune=tune), rng=0
-    )
-    for functional in FUNCTIONALS:
-        has_doubt = functional == "bt"
-        with pytest.warns(dr.DmlrankWarning, match="partly removed") if has_doubt else contextlib.nullcontext():
-            assert result.update(functional=functional).params.idxmax() == "gpt-4"
-    assert (result.nobs, result.diagnostics.n_votes) == (160, 3355)
-    assert result.estimates.covariance.n_clusters == (80, 65)
-    votes = votes.assign(vote=range(len(votes)))
-    with pytest.warns(dr.DmlrankWarning, match=REPEATED):
-        independent = dr.dml_rank(
-            formula, votes, context="vote", propensity="marginal", learning=dr.Learning(tune=tune), rng=0
-        )
-    assert (result.bse / independent.bse).median() > 1.2
-
-
-@pytest.mark.long
-def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder):
-    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
-    formula = "winner ~ 1 | model_a + model_b"
-    result = dr.dml_rank(formula, battles, estimator="bt_mle", rng=0)
-    elo = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")["elo_2023_06_22_42k"]
-    assert round(result.params.corr(elo[result.models], method="spearman"), 3) == 0.994
-    codes = [battles[name].map({m: j for j, m in enumerate(result.models)}) for name in ("model_a", "model_b")]
-    rows = np.eye(20)[codes[0]] - np.eye(20)[codes[1]]
-    y = battles["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5).to_numpy()
-    sum_zero = np.vstack([np.eye(19), -np.ones(19)])
-    glm = sm.GLM(y, rows @ sum_zero, family=sm.families.Binomial())
-    prompts = {"groups": pd.factorize(battles["question_id"])[0], "use_correction": False}
-    by_prompt = dr.dml_rank(formula, battles, estimator="bt_mle", context="question_id", rng=0)
-    for ours, kwds in ((result, {"cov_type": "HC0"}), (by_prompt, {"cov_type": "cluster", "cov_kwds": prompts})):
-        fitted = glm.fit(tol=1e-14, maxiter=100, **kwds)
-        np.testing.assert_allclose(ours.params, sum_zero @ fitted.params, rtol=0, atol=1e-8)
-        expected = sum_zero @ fitted.cov_params() @ sum_zero.T
-        # Two pairs have votes that all say the same in one order, but not in both: nothing is added for them.
-        assert ours.diagnostics.pairs_without_variation == 0
-        np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
-
-
 def test_pairs_of_the_arena_that_are_separated(arena):
     """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
     separated = {}
@@ -145,88 +61,3 @@ def test_pairs_of_the_arena_that_are_separated(arena):
         assert result.best_set(1)[0] == "gpt-4"
     assert 138 <= separated["equal"] <= 155
     assert 158 <= separated["counts"] <= 170
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:the 80 clusters count as:dmlrank.exceptions.IntervalWarning")
-def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent(folder):
-    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
-    formula = "winner ~ text(prompt, 20) + C(category) + turn | model_a + model_b"
-    tune = {"extra_trees": True, "num_leaves": 6, "min_data_in_leaf": 10, "n_estimators": 50}
-    options = {"functional": "bt", "tune": tune, "rng": 0, "n_jobs": 1}
-    groups = {"groups": ["question_id", "judge"]}
-    by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
-    with pytest.warns(dr.DmlrankWarning, match="0.5 standard errors and was partly removed"):
-        clustered = dr.dml_rank(formula, votes, **in_objects({**options, **by_prompt}))
-    votes = votes.assign(vote=range(len(votes)))
-    # One label a prompt is also too few for features of prompts.
-    with pytest.warns(dr.DmlrankWarning) as caught:
-        independent = dr.dml_rank(
-            formula, votes, **in_objects({"context": "vote", "propensity": "marginal", **options})
-        )
-    repeated, few = (str(warning.message) for warning in caught)
-    assert repeated.startswith(REPEATED)
-    assert "too few labels for this functional" in few
-    p = []
-    for result in (independent, clustered):
-        frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])
-        p.append(frame.loc[("gpt-4", "claude-v1"), "p_adjusted"])
-    assert p[0] < 0.05
-    assert p[1] > 0.2
-    assert clustered.bse["gpt-4"] > 1.3 * independent.bse["gpt-4"]
-    said = " ".join(clustered.summary().as_text().split())
-    assert "First place is not decided: gpt-4 leads, but claude-v1 may be first, too" in said
-    assert "they alone leave gpt-3.5-turbo open" in " ".join(clustered.explain().split())
-    assert independent.best_set() == ["gpt-4"]
-    assert clustered.best_set() == ["gpt-4", "claude-v1", "gpt-3.5-turbo"]
-
-
-@pytest.mark.long
-def test_gpt4_beside_the_humans_of_mt_bench(folder):
-    votes = dr.datasets.read_mt_bench(folder / "mt_bench")
-    verdicts = dr.datasets.read_mt_bench(folder / "mt_bench" / "gpt4_pair.jsonl").drop(columns="judge")
-    formula, context = "winner ~ 1 | model_a + model_b", ["question_id", "turn"]
-    judge = verdicts[[*context, "model_a", "model_b", "winner"]]
-    result = dr.dml_rank(formula, votes, context=context, functional="bt", position_bias=False, judge=judge, rng=0)
-    row = result.judge.agreement.iloc[0]
-    assert (row["pairs"], row["pairs_decided"]) == (1814, 1078)
-    published = {"agreement": 0.672, "kappa": 0.505, "agreement_decided": 0.884, "kappa_decided": 0.767}
-    assert row[list(published)].round(3).to_dict() == published
-    assert (result.judge.figures.n_verdicts, result.judge.figures.n_unlabelled) == (2400, 586)
-    assert result.steps.verdicts.covers_all_pairs
-    # Three in four pairs have human votes, so that there is little left for a judge to tell.
-    assert 0.9 < result.judge.variance_ratio.mean() < 1
-    assert ((result.params - result.update(judge=None).params).abs() < result.bse).all()
-
-
-@pytest.mark.long
-def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
-    files = {"gpt-4": "gpt-4-0125-preview.json", "gpt-3.5": "gpt-3.5-turbo.json"}
-    battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
-    for name, file in files.items():
-        battles[name] = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / file)["winner"]
-    options = {"propensity": "marginal", "position_bias": False, "min_labels": 1, "rng": 0}
-    formula = "winner ~ 1 | model_a + model_b"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        every = dr.dml_rank(formula, battles, **in_objects({"edge_weights": "counts", **options}))
-        with pytest.raises(dr.DmlrankError):
-            every.update(judge="gpt-4")
-        counts = every.steps.data.pair_counts()
-        kept = np.random.default_rng(0).random(len(battles)) < 0.1
-        some = battles.assign(winner=battles["winner"].where(kept))
-        # Five pairs lose all their votes. Scores made of them have no intervals, so both fits leave them out.
-        graph = dr.dml_rank(formula, some, **in_objects({"edge_weights": "counts", **options})).graph
-        assert (every.graph.n_edges, graph.n_edges) == (190, 185)
-        fixed = {"graph": graph, "edge_weights": (counts + counts.T) * graph.edges.astype(float)}
-        whole = dr.dml_rank(formula, battles, **in_objects({**fixed, **options}))
-        humans = dr.dml_rank(formula, some, **in_objects({**fixed, **options}))
-        good, poor = (humans.update(judge=name) for name in files)
-    assert 0.85 < good.judge.variance_ratio.mean() < 0.95
-    assert 0.97 < poor.judge.variance_ratio.mean() < 1.02
-    assert poor.judge.position.loc["gpt-3.5", "first"].round(2) == 0.86
-    for result in (humans, good, poor):
-        assert ((result.params - whole.params).abs() < 4 * result.bse).all()
-    # The judge's own ranking, however sure of itself, is not that of the humans.
-    alone = good.judge.table()
-    assert ((alone["judge_lower"] > whole.params) | (alone["judge_upper"] < whole.params)).sum() > 10

@@ -84,19 +84,6 @@ def test_updates_keep_the_unit(results):
         ).params.mean() == pytest.approx(5)
 
 
-def test_the_summary_says_the_unit(results):
-    text = " ".join(results.rescale("elo", anchor={"m1": 1200}).explain().split())
-    assert (
-        "Elo points (400 / ln 10 = 173.7 points for each unit of log-odds). Scores are shifted so that m1 has 1200"
-        in text
-    )
-    assert "the average of the models" in text
-    borda = results.update(functional="borda").rescale(100)
-    text = " ".join(borda.explain().split())
-    assert "multiplied by 100" in text
-    assert "test whether a score equals 50." in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -96,14 +96,6 @@ def test_sizes_before_data_have_their_power(n_runs, repeat, shared):
     assert back == pytest.approx(difference, rel=0.01)
 
 
-@pytest.mark.long
-def test_sizes_of_a_pilot_have_their_power():
-    n = int(fit(draw(1000, seed=9)).sample_size(0.1).loc["first place", "prompts"])
-    found = [fit(draw(n, seed=seed)).t_test(("a", "b")).pvalue < 0.05 for seed in range(500)]
-    # The true difference is that of the draw: gap E[1 - chance] on average.
-    assert np.mean(found) == pytest.approx(0.8, abs=0.06)
-
-
 def test_what_sample_size_refuses():
     res = fit(draw(60))
     for call in (lambda: res.sample_size(0), lambda: res.sample_size(0.1, power=0.01)):

@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.options import in_objects
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 MODELS = ["4.1", "4.10", "llama", "model_a"]
@@ -28,35 +26,6 @@ def wide():
 def long(wide):
     """A row per task and model."""
     return wide.melt(["task", "topic"], var_name="model", value_name="accuracy")
-
-
-def fit_file(capsys, tmp_path, *words):
-    assert main(["fit", *words, "--rng", "0", "--out", str(tmp_path / "out.json")]) == 0, capsys.readouterr().err
-    capsys.readouterr()
-    return dr.read_json(tmp_path / "out.json")
-
-
-def same(one, other):
-    np.testing.assert_array_equal(one.params, other.params[one.params.index])
-    np.testing.assert_array_equal(one.bse, other.bse[one.bse.index])
-
-
-@pytest.mark.long
-def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, ignore_warnings):
-    pytest.importorskip("pyarrow")
-    wide.to_parquet(tmp_path / "wide.parquet")
-    options = ["--set", "margin=0.1", "--set", "lower_is_better=yes", "--groups", "topic"]
-    options += ["--set", "tune=none", "--set", "n_jobs=1", "--set", "n_folds=2"]
-    formula = "winner ~ topic | model_a + model_b"
-    fitted = fit_file(capsys, tmp_path, formula, str(tmp_path / "wide.parquet"), "--scores", "task", *options)
-    pairs = dr.data.pairs_from_scores(
-        long, prompt="task", model="model", score="accuracy", margin=0.1, lower_is_better=True
-    )
-    cluster = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
-    same(
-        fitted,
-        dr.dml_rank(formula, pairs, **in_objects({"rng": 0, "tune": None, "n_jobs": 1, "n_folds": 2, **cluster})),
-    )
 
 
 @pytest.mark.parametrize(

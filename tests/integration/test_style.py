@@ -31,18 +31,6 @@ def fitted(battles):
     return dr.dml_rank(FORMULA, battles, **in_objects({"adjust": ADJUST, **OPTIONS}))
 
 
-def swapped(battles):
-    """The same battles with the two answers in the other order."""
-    other = battles.rename(columns={"model_a": "model_b", "model_b": "model_a"})[list(battles)]
-    other["winner"] = battles["winner"].map({"model_a": "model_b", "model_b": "model_a", "tie": "tie"})
-    return other.assign(log_length=-battles["log_length"], headers=-battles["headers"])
-
-
-def same_scores(first, second, rtol=1e-9):
-    np.testing.assert_allclose(first.params, second.params[first.models], rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(first.bse, second.bse[first.models], rtol=100 * rtol)
-
-
 # --- what is estimated --------------------------------------------------------------------------------------------
 
 
@@ -86,19 +74,6 @@ def test_rank_changes_hold_jointly(fitted):
 # --- what does not change the estimates ---------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_the_order_of_the_answers_does_not_matter(battles):
-    # Estimated propensities describe which of the two answers was shown first, too.
-    options = OPTIONS | {"propensity": "marginal", "adjust": ADJUST}
-    fitted = dr.dml_rank(FORMULA, battles, **in_objects(options))
-    same_scores(fitted, dr.dml_rank(FORMULA, swapped(battles), **in_objects(options)), rtol=1e-6)
-    half = battles.copy()
-    half.iloc[::2] = swapped(battles).iloc[::2]
-    again = dr.dml_rank(FORMULA, half, **in_objects(options))
-    same_scores(fitted, again, rtol=1e-6)
-    np.testing.assert_allclose(fitted.style.params, again.style.params, rtol=1e-6)
-
-
 # --- options and methods ------------------------------------------------------------------------------------------
 
 
@@ -115,36 +90,6 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(every["all"].params, fitted.params, rtol=1e-9)
     np.testing.assert_allclose(every["all"].style.params, fitted.style.params, rtol=1e-9)
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
-
-
-@pytest.mark.long
-def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
-    # Two annotators vote on every prompt; their votes are blocks of their own.
-    rng = np.random.default_rng(1)
-    first = battles.assign(prompt=np.arange(len(battles)), annotator=rng.integers(0, 40, len(battles)))
-    second = first.assign(annotator=40 + rng.integers(0, 40, len(battles)))
-    both = pd.concat([first, second], ignore_index=True)
-    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "context"}}
-    whole = dr.dml_rank(FORMULA, both, **in_objects({"adjust": ADJUST, "context": "prompt", **clusters, **OPTIONS}))
-    parts = whole.update(cov_kwds={"groups": ["context", "annotator"]})
-    np.testing.assert_allclose(whole.params, parts.params, rtol=1e-9)
-    assert (parts.style.bse > 0).all()
-
-
-def test_results_are_rescaled_and_shown(fitted):
-    elo = fitted.rescale("elo", mean=1000)
-    factor = 400 / np.log(10)
-    np.testing.assert_allclose(elo.style.params, factor * fitted.style.params)
-    np.testing.assert_allclose(elo.style.table["equal"], elo.params[elo.style.table.index])
-    text = fitted.explain()
-    assert "at equal style" in text
-    assert "association, not an effect" in " ".join(text.split())
-    # The win shares are those of all votes, whatever their style.
-    assert "without the adjustment for style; a tie counts" in " ".join(text.split())
-    table = str(fitted.style)
-    assert "model_1" in table
-    assert "+1" in table
-    assert list(fitted.style.tidy()["term"]) == ["log_length", "headers"]
 
 
 def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
@@ -240,14 +185,6 @@ def test_a_harmless_style_column_gives_no_warning(seed):
 def test_slopes_that_may_be_far_off_give_a_warning(options):
     with pytest.warns(IntervalWarning, match="style column 'style'"):
         slope_of(one_column(**options))
-
-
-@pytest.mark.long
-def test_style_that_decides_the_vote_is_refused_in_log_odds_alone():
-    frame = one_column(slope=np.inf)
-    with pytest.raises(DataError):
-        slope_of(frame)
-    assert slope_of(frame, functional="borda").style.params.item() > 0
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-12, 1e12])

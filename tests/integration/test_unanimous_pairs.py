@@ -1,6 +1,5 @@
 """Labels that all say the same: their standard errors hold the rule of three, and nothing is claimed from them."""
 
-import json
 import re
 import warnings
 
@@ -151,22 +150,6 @@ def test_every_kind_of_fit_holds_it(options):
     assert any("'z' lost all their votes" in text for text in result.diagnostics.warnings)
 
 
-@pytest.mark.long
-def test_features_judges_and_weights():
-    data = hopeless().sample(frac=1, random_state=0)
-    rng = np.random.default_rng(0)
-    data = data.assign(x=rng.normal(size=300), w=rng.uniform(0.5, 1.5, 300), verdict=data.winner)
-    for formula, options in (("winner ~ x | model_a + model_b", {"tune": None}), (PLAIN, {"weights": "w"})):
-        result = dr.dml_rank(formula, data, **in_objects({**COMMON, **options}))
-        assert upper(result, "z") > 2.8 / 120
-    judged = dr.dml_rank(
-        PLAIN,
-        data.assign(winner=data.winner.where(np.arange(300) % 3 > 0)),
-        **in_objects({"judge": "verdict", **COMMON}),
-    )
-    assert judged.bse["z"] > 0.01
-
-
 def test_groups_have_their_own():
     data = hopeless()
     # In the first group z loses everything; in the second it wins half.
@@ -217,36 +200,6 @@ def test_shares_stay_between_zero_and_one():
     assert share.conf_high - share.conf_low > 0.3
     assert any("outside of 0 to 1" in text for text in result.diagnostics.warnings)
     assert result.estimates.shares.max() <= 1
-
-
-@pytest.mark.long
-def test_variances_of_rounding_are_zero_and_stored():
-    data = dr.datasets.simulate_arena(n=800, rng=0)
-    # A constant, but for the rounding of sums.
-    constant = Custom(lambda mu: 0.1 + 1e-17 * mu[..., 0].sum(axis=2), interior=False)
-    result = dr.dml_rank(PLAIN, data, functional=constant, pairs=dr.Pairs(min_labels=1), rng=0)
-    assert (result.bse == 0).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        limits = result.bootstrap("webb").conf_int()
-    assert (limits.lower == limits.upper).all()
-    assert dr.read_json(result.to_json()).bse.tolist() == result.bse.tolist()
-
-
-def test_all_halves_can_be_stored():
-    rng = np.random.default_rng(0)
-    a = rng.integers(3, size=60)
-    b = (a + rng.integers(1, 3, size=60)) % 3
-    data = pd.DataFrame({"winner": 0.5, "model_a": [f"m{i}" for i in a], "model_b": [f"m{i}" for i in b]})
-    result = dr.dml_rank(
-        PLAIN,
-        data,
-        **in_objects({"functional": "rank_centrality", "position_bias": False, "graph": "complete", **COMMON}),
-    )
-    text = result.to_json()
-    assert json.loads(text)
-    assert dr.read_json(text).bse.tolist() == result.bse.tolist()
-    assert (result.bse > 1e-4).all()
 
 
 def test_tiny_propensities_leave_other_models_alone():

@@ -83,22 +83,6 @@ def test_rows_of_a_model_against_itself_are_no_votes_that_ten_labels_lose():
         rank(with_same(counts))
 
 
-def test_labels_do_not_decide_the_order(rare):
-    votes = draw_votes(rare)
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        votes["winner"] = rng.permutation(votes["winner"])
-        assert not rank(votes).estimates.description.ordered
-
-
-def test_the_choice_is_made_again_by_an_update(rare):
-    res = rank(draw_votes(rare))
-    few = res.update(min_labels=2)
-    assert few.estimates.description.ordered
-    np.testing.assert_array_equal(few.params, rank(draw_votes(rare), min_labels=2).params)
-    assert not few.update(min_labels=10).estimates.description.ordered
-
-
 @pytest.mark.parametrize("given", ["category weights", "mu", "propensities"])
 def test_what_needs_both_orders_keeps_them(rare, given):
     votes = draw_votes(rare)
@@ -135,24 +119,6 @@ def test_votes_are_counted_by_model(rare):
     assert likelihood["votes_left_out"].sum() == 0
 
 
-@pytest.mark.long
-def test_votes_of_a_group_are_those_of_its_prompts():
-    battles = dr.datasets.simulate_arena(n=1500, rng=0)
-    res = dr.dml_rank(
-        "winner ~ C(category) | model_a + model_b",
-        battles,
-        context="question_id",
-        learning=dr.Learning(n_folds=2),
-        rng=0,
-    )
-    groups = res.by("category")
-    votes = sum(groups[name].tidy()["votes"] for name in groups)
-    np.testing.assert_array_equal(votes, res.tidy()["votes"])
-    one = battles[(battles["category"] == groups.groups[0]) & battles["winner"].notna()]
-    counted = pd.concat([one["model_a"], one["model_b"]]).value_counts().sort_index()
-    np.testing.assert_array_equal(groups[groups.groups[0]].tidy()["votes"], counted)
-
-
 def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     rare[3, 0], rare[0, 3] = 12, 12
     votes = draw_votes(rare)
@@ -174,21 +140,6 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
         rank(votes, graph=edges, estimator="bt_mle", n_folds=5)
 
 
-@pytest.mark.long
-def test_a_small_arena_is_fitted_and_not_refused():
-    fitted = 0
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        pairs = np.array([rng.permutation(15)[:2] for _ in range(1500)])
-        counts = np.zeros((15, 15), dtype=int)
-        np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
-        with pytest.raises(GraphError):
-            rank(draw_votes(counts, seed), position_bias=True, min_labels=10)
-        res = rank(draw_votes(counts, seed))
-        fitted += res.estimates.votes.share_used > 0.9
-    assert fitted == 10
-
-
 def test_errors_about_the_graph_name_what_works():
     counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
     with pytest.raises(GraphError, match=r"pairs=Pairs\(min_labels=2\), position_bias=False connects them"):
@@ -201,33 +152,6 @@ def test_errors_about_the_graph_name_what_works():
     # Scores that take no edge weights are not sent there.
     with pytest.warns(dr.DmlrankWarning, match=r"100 % of .* count as much as others$"):
         rank(draw_votes(counts), functional="dominance")
-
-
-@pytest.mark.long
-def test_thin_pairs_do_not_disconnect_a_crowd():
-    """59 models, 927 pairs, 13 prompts and 8,931 votes, as in a crowd that compares many models on few prompts."""
-    rng = np.random.default_rng(0)
-    first, second = np.triu_indices(59, 1)
-    chosen = rng.choice(len(first), 927, replace=False)
-    share = rng.gamma(0.8, size=927)
-    pair = chosen[np.concatenate([np.arange(927), rng.choice(927, 8931 - 927, p=share / share.sum())])]
-    turn = rng.random((1, 8931)) < 0.5
-    a, b = np.where(turn, [first[pair], second[pair]], [second[pair], first[pair]])
-    strength = np.linspace(-1.5, 1.5, 59)
-    won = rng.random(8931) < 1 / (1 + np.exp(strength[b] - strength[a]))
-    votes = pd.DataFrame({"model_a": a, "model_b": b, "winner": np.where(won, "model_a", "model_b")}).astype(str)
-    votes["prompt"] = rng.integers(13, size=8931)
-    with pytest.warns(
-        dr.DmlrankWarning,
-        match=r"min_labels='auto' is 1\): without pairs that have fewer than 10, \d\d(\.\d)? % of the votes",
-    ):
-        res = rank(votes, context="prompt", edge_weights="equal")
-    assert (len(res.models), res.estimates.votes.n_used) == (59, 8931)
-    by_counts = rank(votes, context="prompt", edge_weights="counts").params
-    assert np.corrcoef(by_counts, strength[by_counts.index.astype(int)])[0, 1] > 0.95
-    found = dr.check(PLAIN, votes, context="prompt")
-    assert not is_refused(found)
-    assert found.options.loc["min_labels", "value"] == 1
 
 
 def is_refused(check):
@@ -294,14 +218,6 @@ def text_of(page):
     return " ".join(html.unescape(shown).split())
 
 
-def test_a_page_says_why_votes_are_left_out_and_the_largest_cause_first(thin_page):
-    assert (
-        "14 of 926 votes (1.5 %) are left out: 12 votes are on pairs with fewer than 10 votes, among them 12 of the 24 "
-        "votes of 'm06'; 2 votes are on 1 model that compared pairs do not connect with the others ('x'). 20 rows "
-        "compare a model with itself ('m00' 20) and count as no vote. Scores are computed from the other pairs only."
-    ) in text_of(thin_page)
-
-
 def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, thin_page):
     wanted = (
         r"About ([\d,]+) independent values of the column 'user' in all \(463 so far; about 2 votes of each, [\d,]+ "
@@ -318,11 +234,6 @@ def test_a_rival_with_few_votes_does_not_set_how_many_more_votes_decide(thin, th
     without = re.search(r"About ([\d,]+) independent values of the column 'user' in all", usual.verdict())
     assert 0.5 < int(found[1].replace(",", "")) / int(without[1].replace(",", "")) < 2
     assert "leaves aside" not in usual.verdict()
-
-
-def test_a_page_says_that_models_with_few_votes_may_be_first(thin_page):
-    said = "With 24 votes this stays open for m06."
-    assert said in text_of(thin_page)
 
 
 def test_a_win_probability_over_one_opponent_is_not_shown(thin, thin_page):
@@ -365,27 +276,6 @@ def test_doubts_about_some_models_do_not_concern_the_others(thin, thin_page):
     assert res.diagnostics.doubtful_models == ("m06",)
 
 
-def test_groups_and_comparisons_say_which_models_with_few_votes_widen_all_intervals(thin):
-    res, halves = rank(thin), thin.assign(half=np.arange(len(thin)) % 2)
-    formula = "winner ~ C(half) | model_a + model_b"
-    parts = dr.dml_rank(formula, halves, functional="bt", rng=0, pairs=dr.Pairs(apart=0)).by("half")
-    both = dr.compare(one=res, other=rank(thin, rng=1))
-    for table, where in ((parts.summary(), ""), (both.summary(), " in 'one'"), (both.summary(), " in 'other'")):
-        assert f"Models with few votes{where} (m06 24) widen the intervals" in " ".join(str(table).split())
-
-
-def test_models_with_few_votes_are_marked_on_a_page(thin, thin_page):
-    marked = r'<bdi>([^<]*)</bdi><span class="chip few">little data</span>'
-    assert re.findall(marked, thin_page) == ["m06"]
-    # A warning about all models but one leaves no comparison that holds, and marks none.
-    three = thin[:-22][thin[:-22][["model_a", "model_b"]].isin(["m00", "m01", "m06"]).all(axis=1)]
-    three = rank(pd.concat([three, three[(three[["model_a", "model_b"]] != "m06").all(axis=1)]], ignore_index=True))
-    assert "'m06', 'm00'" in three.diagnostics.doubts[0]
-    assert not three.diagnostics.doubtful_models
-    assert re.findall(marked, three.report()) == ["m06"]
-    assert "little data" not in rank(draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))).report()
-
-
 def test_many_votes_are_not_left_out(odd_rows):
     apart = pd.concat([odd_rows, *[odd_rows[-2:]] * 20], ignore_index=True)
     with pytest.raises(
@@ -399,20 +289,6 @@ def test_many_votes_are_not_left_out(odd_rows):
     with pytest.raises(dr.DmlrankError, match=r"63 of 485 rows compare a model with itself.* more than 5 %"):
         rank(itself)
     assert "Rows that compare a model with itself: 63 rows" in dr.check(PLAIN, itself).problems["found"][0]
-
-
-def test_warnings_about_few_labels_name_weights_and_order():
-    votes = draw_votes(np.full((8, 8), 8) * ~np.eye(8, dtype=bool), 1)
-    gap = votes["model_a"].str[1:].astype(int) - votes["model_b"].str[1:].astype(int)
-    won = np.random.default_rng(0).random(len(votes)) < 1 / (1 + np.exp(-0.6 * gap))
-    votes["winner"] = np.where(won, "model_a", "model_b")
-    with pytest.warns(dr.DmlrankWarning, match=r"edge_weights='counts'\) gives.*position_bias=False joins both"):
-        rank(votes, min_labels=1, position_bias=True, n_folds=5)
-    with pytest.warns(
-        dr.DmlrankWarning,
-        match=r"a larger floor, learning=Learning\(floor=...\), bounds their influence$|has no such bias$",
-    ):
-        rank(votes, min_labels=1, position_bias=False, n_folds=5, edge_weights="counts")
 
 
 def test_check_says_what_settings_cost(rare):
@@ -471,36 +347,6 @@ def test_the_summary_shows_the_pair_with_the_fewest_votes(rare):
     votes = np.where(np.eye(4, dtype=bool), 1000, rare + rare.T)
     assert results.estimates.description.smallest_pair == votes.min() == 4
     assert "Smallest pair:" in results.explain()
-
-
-def test_the_header_says_that_prompts_of_models_left_out_are_not_without_votes():
-    counts = np.full((5, 5), 30) * ~np.eye(5, dtype=bool)
-    counts[3:, :3] = counts[:3, 3:] = 0
-    fit = rank(draw_votes(counts), component="largest")
-    header = " ".join(fit.summary().as_text().split())
-    assert "No. Votes: 180 (60 prompts without one)" in header
-    assert "unlabelled" not in header
-    scores = pd.DataFrame({"prompt": np.arange(80) // 2, "model": ["a", "b"] * 40, "score": np.arange(80) % 3})
-    of_scores = dr.dml_rank("score ~ 1 | model", scores, context="prompt", functional="borda", rng=0)
-    assert "No. Comparisons: 40 (0 prompts without one)" in " ".join(str(of_scores).split())
-    whole = rank(draw_votes(counts[:3, :3]))
-    assert "No. Votes: 180 (0 unlabelled)" in " ".join(whole.summary().as_text().split())
-
-
-def test_win_probabilities_against_different_opponents_say_so_at_the_column():
-    counts = np.full((4, 4), 30) * ~np.eye(4, dtype=bool)
-    for is_complete, head, title in (
-        (True, "win", "Win probability"),
-        (False, "win vs met", "Win probability, own opponents"),
-    ):
-        fit = rank(draw_votes(counts))
-        summary = fit.summary()
-        assert summary.columns[-1] == (head, 1)
-        said = "win vs met: against the models that each was compared with, which differ."
-        assert (said in summary.notes[-1]) == (not is_complete)
-        if pytest.importorskip("jinja2"):
-            assert f">{title}<" in fit.report()
-        counts[0, 3] = counts[3, 0] = 0
 
 
 def test_models_with_few_votes_are_named_and_can_be_left_out(tmp_path, capsys):

@@ -124,30 +124,6 @@ def worth(battles):
     return table / battles.frame["prompt"].nunique() * min(spread / full, 1)
 
 
-def second_moment(functional, mu, labels, amounts):
-    """Sum over the pairs of amount J V J', J at ``mu``, V the covariance of labels with probabilities ``labels``."""
-    total = np.zeros((N_ITEMS, N_ITEMS))
-    for j, k in np.argwhere(amounts > 0):
-        jac, p = jacobian(functional, mu, j, k), labels[j, k]
-        total += amounts[j, k] * jac @ (np.diag(p) - np.outer(p, p)) @ jac.T
-    return total
-
-
-def variance_correction(functional, battles):
-    """Mean derivative of the second moment as the Jacobian moves along S / pi (Y - mu), labels' covariance held."""
-    amounts, total, step = worth(battles), np.zeros((N_ITEMS, N_ITEMS)), 1e-7
-    for place, (_, rows) in enumerate(battles.frame.groupby("prompt", sort=False)):
-        mu, along = battles.mu[place], np.zeros(battles.mu[place].shape)
-        for (first, second), cell in rows.dropna().groupby(["model_a", "model_b"]):
-            j, k = int(first[1:]), int(second[1:])
-            share = np.array([(cell["winner"] == label).mean() for label in LABELS[mu.shape[-1]]])
-            along[j, k] = (share - mu[j, k]) / battles.propensity[place, j, k]
-        if along.any():
-            ends = [second_moment(functional, mu + sign * step * along, mu, amounts) for sign in (1, -1)]
-            total += (ends[0] - ends[1]) / (2 * step)
-    return total / battles.frame["prompt"].nunique()
-
-
 def labelled_cells(battles):
     """By ordered pair the prompts' weights 1 / (n pi), shares of labels and mu, in rows."""
     n_prompts, cells = battles.frame["prompt"].nunique(), {}
@@ -251,16 +227,6 @@ def assert_same(results, expected, unseen=None):
         np.testing.assert_allclose(results.cov_params(), covariance, rtol=1e-8, atol=1e-8 * np.abs(covariance).max())
 
 
-def pair_votes(frame):
-    """Labelled prompts of every unordered pair, (K, K)."""
-    counts = np.zeros((N_ITEMS, N_ITEMS))
-    for first, second in frame.dropna().groupby(["prompt", "model_a", "model_b"]).size().index.droplevel(0):
-        j, k = int(first[1:]), int(second[1:])
-        counts[j, k] += 1
-        counts[k, j] += 1
-    return counts
-
-
 @pytest.mark.parametrize("name", FUNCTIONALS)
 @pytest.mark.parametrize(("kind", "n_categories"), SCHEMES, ids=[f"{kind}-{c}" for kind, c in SCHEMES])
 @pytest.mark.parametrize(("graph", "many"), [("complete", False), ("path with a chord", True)])
@@ -287,51 +253,6 @@ def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_catego
             floor=0,
         )
         assert_same(results, expected, unseen)
-
-
-@pytest.mark.parametrize("name", ["bt", "rank_centrality", "rate"])
-@pytest.mark.parametrize(
-    ("kind", "n_categories", "graph"), [("half", 3, "path with a chord"), ("paper", 4, "complete")]
-)
-@pytest.mark.long
-def test_the_covariance_corrected_for_a_shrunken_mu(draw_battles, rank, name, kind, n_categories, graph):
-    rng = np.random.default_rng(20 + n_categories)
-    battles = draw_battles(rng, 20, N_ITEMS, n_categories, EDGES[graph], n_pairs=3, repeats=True, unlabelled=3)
-    option, functional = FUNCTIONALS[name]
-    weights = getattr(CategoryWeights, kind)(n_categories)
-
-    def value(mu):
-        return functional(mu, weights, EDGES[graph].astype(float))
-
-    phi = written_out(value, battles)[1]
-    unseen, n_pairs = hidden(value, battles, weights)
-    plain = phi.T @ phi / len(phi) ** 2 + unseen
-    added = variance_correction(value, battles) / len(phi)
-    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
-    results = rank(battles.frame, functional=option, category_weights=kind, **options)
-    assert results.diagnostics.pairs_without_variation == n_pairs
-    expected = larger(plain, added)
-    assert np.abs(expected - plain).max() > 1e-3 * np.abs(plain).max()
-    np.testing.assert_allclose(results.cov_params(), expected, atol=1e-4 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("name", ["borda", "bt"])
-@pytest.mark.parametrize("graph", ["complete", "path with a chord"])
-@pytest.mark.long
-def test_edges_weighted_by_their_counts(draw_battles, rank, name, graph):
-    battles = draw_battles(np.random.default_rng(9), 40, edges=EDGES[graph], n_pairs=2, repeats=True, unlabelled=3)
-    importance = pair_votes(battles.frame)
-    assert len(np.unique(importance)) > 3
-    functional = FUNCTIONALS[name][1]
-    weights = CategoryWeights.half(3)
-
-    def value(mu):
-        return functional(mu, weights, importance)
-
-    expected, unseen = written_out(value, battles), hidden(value, battles, weights, interior=name != "borda")
-    options = {"mu": battles.mu, "propensity": battles.propensity, "graph": EDGES[graph], "floor": 0}
-    assert_same(rank(battles.frame, functional=name, edge_weights="counts", **options), expected, unseen)
-    assert_same(rank(battles.frame, functional=name, edge_weights=7 * importance, **options), expected, unseen)
 
 
 @pytest.mark.parametrize("name", FUNCTIONALS)

@@ -83,38 +83,6 @@ def test_whole_numbers_that_no_float_holds(battles):
         dr.dml_rank(FORMULA, battles, **in_objects(QUICK))
 
 
-def test_few_clusters_do_not_matter_where_no_learner_uses_folds(battles):
-    battles["topic"] = np.arange(300) % 3
-    options = {**QUICK, "n_folds": 5, "cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
-    mu = np.full((300, 8, 8, 4), 0.25)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        given = dr.dml_rank(FORMULA, battles, **in_objects({"mu": mu, **options}))
-        assert given.update(n_folds=2).params.equals(given.params)
-    assert not any("n_folds" in message for message in given.diagnostics.warnings)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("n_clusters", "propensity"), [(4, "estimate"), (3, "marginal")])
-def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, battles):
-    battles["topic"] = np.arange(300) % n_clusters
-    options = {"min_labels": 1, "graph": "complete", "propensity": propensity, "rng": 0, "tune": None, "n_jobs": 1}
-    options |= {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", dr.DmlrankWarning)
-        fewer = dr.dml_rank("winner ~ length | model_a + model_b", battles, **in_objects({"n_rep": 2, **options}))
-    messages = [str(warning.message) for warning in caught if "n_folds" in str(warning.message)]
-    assert len(messages) == 1
-    assert f"n_folds=5) is more than the {n_clusters} clusters of 'topic'" in messages[0]
-    assert fewer.estimates.description.n_folds == n_clusters
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        asked = fewer.update(n_folds=n_clusters)
-    np.testing.assert_array_equal(fewer.params, asked.params)
-    np.testing.assert_array_equal(fewer.bse, asked.bse)
-    assert not any("n_folds" in message for message in asked.diagnostics.warnings)
-
-
 @pytest.mark.parametrize("known", [slice(None), slice(None, None, 2)])
 def test_verdicts_on_part_of_the_pairs_beside_an_array_of_propensities(known):
     battles = dr.datasets.simulate_arena(n=600, rng=0)

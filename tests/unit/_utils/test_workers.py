@@ -25,7 +25,6 @@ from dmlrank._utils.computation import (
 from dmlrank._utils.versions import require_versions, versions
 from dmlrank._utils.workers import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
-from tests.support import optional
 
 
 def scale(array, factor):
@@ -268,30 +267,6 @@ def test_a_value_is_sent_again_where_workers_are_lost():
     assert client.n_calls == 3
     with pytest.raises(ExecutorError):
         list(results_of_tasks(WorkersOfAStandIn(LosingClient(100)), added, 5, [1, 2], "tasks"))
-
-
-@pytest.mark.long
-def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path):
-    distributed = optional("distributed")
-    options = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}
-    array = np.arange(1000.0)
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        with computing(executor=client):
-            assert run(scale, array, range(20)) == [factor * array.sum() for factor in range(20)]
-            with pytest.raises(KeyError, match="two"):
-                run(fail, None, range(100))
-            stages = set(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes)))
-            assert "dmlrank tasks" in stages
-            # The only worker ends, with the data that tasks share.
-            assert run(end_worker, str(tmp_path), range(12)) == list(range(12))
-            assert (tmp_path / "ended").exists()
-        cluster.scale(0)
-        client.sync(cluster._correct_state)
-        with pytest.raises(ExecutorError):
-            DaskWorkers(client, patience=0.1)
 
 
 class FailsLater(AtOnce):

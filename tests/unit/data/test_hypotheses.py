@@ -43,10 +43,6 @@ NASTY = [
 ONLY_QUOTED = ["4", "3.5", "1e5", "-x", "+", "=", " padded", "padded ", "*starred", "/slash", ",", "new\nline"]
 
 
-def quoted(name):
-    return next(q + name + q for q in "'\"`" if q not in name)
-
-
 @pytest.mark.parametrize(
     ("words", "matrix", "value", "labels"),
     [
@@ -150,54 +146,6 @@ def test_a_name_that_is_also_an_expression_must_be_quoted(models, words):
     for name in models:
         read = read_hypothesis(f'"{name}"', models)
         np.testing.assert_array_equal(read.matrix, [np.eye(len(models))[models.index(name)]])
-
-
-def random_expression(rng, names, scores, depth=0):
-    """A random linear expression in words and its value for the given scores."""
-    kind = rng.integers(5) if depth < 3 else 0
-    if kind == 0:
-        name = names[rng.integers(len(names))]
-        return (name if rng.random() < 0.5 else quoted(name)), scores[name]
-    left, x = random_expression(rng, names, scores, depth + 1)
-    if kind == 1:
-        number = f"{rng.uniform(0.1, 9):.{rng.integers(1, 4)}f}"
-        form = rng.integers(3)
-        text = (f"{number}*({left})", f"({left}) * {number}", f"({left})/{number}")[form]
-        return text, x / float(number) if form == 2 else x * float(number)
-    if kind == 2:
-        number = rng.integers(1, 20)
-        return (
-            (f"{left} + {number}e-1", x + number / 10) if rng.random() < 0.5 else (f"({left} - {number})", x - number)
-        )
-    if kind == 3:
-        return f"-({left})", -x
-    right, y = random_expression(rng, names, scores, depth + 1)
-    space = " " * rng.integers(1, 3)
-    return (
-        (f"{left}{space}+{space}{right}", x + y) if rng.random() < 0.5 else (f"{left}{space}-{space}({right})", x - y)
-    )
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_rows_say_what_the_words_say(seed):
-    rng = np.random.default_rng(seed)
-    names = [name for name in NASTY if name != "gpt-4"]
-    scores = dict(zip([*names, "gpt-4"], rng.normal(size=len(names) + 1), strict=True))
-    words, values = [], []
-    for side in range(1, rng.integers(2, 5)):
-        text, value = random_expression(rng, names, scores)
-        words.append(f"{text} + {side}*gpt-4")  # a different multiple on every side: the scores never cancel
-        values.append(value + side * scores["gpt-4"])
-    words, names = " = ".join(words), list(scores)
-    read = read_hypothesis(words, names)
-    expected = -np.diff([*values, 0.0] if len(values) == 1 else values)
-    np.testing.assert_allclose(read.matrix @ list(scores.values()) - read.value, expected, rtol=1e-9, atol=1e-9)
-
-    order = rng.permutation(len(names))
-    permuted = read_hypothesis(words, [names[k] for k in order])
-    np.testing.assert_array_equal(permuted.matrix, read.matrix[:, order])
-    np.testing.assert_array_equal(permuted.value, read.value)
-    assert permuted.labels == read.labels
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, OptionError
 from dmlrank.options import in_objects
 
-from ...support import needs
-
 
 def write(path, value, lines=False):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,6 +184,9 @@ def test_a_complete_log_is_taken_before_one_that_ended_early(tmp_path):
     table = dr.datasets.read_log(tmp_path)
     assert table["score"].tolist() == [1.0]
     assert any("b.eval" in note for note in table.attrs["report"]["notes"])
+    whole = HEADER | {"eval": about | {"dataset": {"samples": 2}}}
+    assert not dr.read_log(eval_file(tmp_path / "whole" / "a.eval", whole)).attrs["report"]["notes"]
+    (tmp_path / "whole" / "a.eval").unlink()
     failed = about | {"model": "other", "dataset": {"samples": 3}}
     eval_file(tmp_path / "c.eval", HEADER | {"status": "error", "eval": failed}, one_sample())
     notes = dr.datasets.read_log(tmp_path).attrs["report"]["notes"]
@@ -367,23 +368,6 @@ def test_arena_hard_keeps_both_orders(tmp_path):
     write(tmp_path / "copy" / "m.jsonl", records, lines=True)
     with pytest.raises(DataError, match="both judge 'm' on 'u1'"):
         dr.datasets.read_log(tmp_path)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_votes_of_lmarena_are_read_from_csv(tmp_path, packed):
-    path = tmp_path / ("battles.csv.gz" if packed else "battles.csv")
-    votes = pd.DataFrame({"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["model_a", "tie (bothbad)"]})
-    votes.assign(question_id=["q1", "q2"], judge="u1", turn=2).to_csv(path, index=False)
-    table = dr.datasets.read_log(path)
-    expected = {"prompt": ["q1", "q2"], "judge": ["u1", "u1"], "turn": ["2", "2"]} | votes.to_dict("list")
-    assert {name: table[name].tolist() for name in expected} == expected
-    one_hot = votes.drop(columns="winner").assign(winner_model_a=[0, 0], winner_model_b=[1, 0], winner_tie=[0, 1], id=7)
-    one_hot.to_csv(path, index=False)
-    table = dr.datasets.read_log(path)
-    assert table[["prompt", "winner"]].values.tolist() == [["7", "model_b"], ["7", "tie"]]
-    votes.drop(columns="model_b").to_csv(path, index=False)
-    with pytest.raises(DataError, match="model_b"):
-        dr.datasets.read_log(path, kind="lmarena")
 
 
 def test_mt_bench_pairs_have_both_orders(tmp_path):
@@ -644,46 +628,23 @@ def test_verdicts_of_arena_hard_give_the_score_that_it_prints(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def three_kinds(tmp_path_factory):
-    """Return a folder with logs of three kinds side by side, of three models each."""
+def inspect_logs(tmp_path_factory):
+    """Return a folder with logs of three models, two runs of 40 samples each."""
     folder, rng = tmp_path_factory.mktemp("logs"), np.random.default_rng(5)
     for model, share in {"acme/large": 0.7, "acme/small": 0.55, "base": 0.4}.items():
-        name, right = model.replace("/", "__"), (rng.random((40, 3)) < share)
+        right = np.where(rng.random((40, 2)) < share, "C", "I")
         samples = [
-            {"id": i, "epoch": run + 1, "scores": {"match": {"value": "C" if right[i, run] else "I"}}}
-            for i in range(40)
-            for run in (0, 1)
+            {"id": i, "epoch": run + 1, "scores": {"match": {"value": str(value)}}}
+            for (i, run), value in np.ndenumerate(right)
         ]
-        eval_file(folder / "inspect" / f"{name}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples)
-        lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(right[i, 2])} for i in range(40)]
-        harness(folder / "lm_eval", model=name, lines=lines)
-        if model != "base":
-            games = [["A>B", "A=B"] if lost else ["B>A", "A>>B"] for lost in ~right[:, 0]]
-            base = {"judge": "j", "model": model, "baseline": "base"}
-            verdicts = [base | {"uid": f"u{i}", "games": [{"score": s} for s in pair]} for i, pair in enumerate(games)]
-            write(folder / "arena_hard" / f"{name}.jsonl", verdicts, lines=True)
+        eval_file(
+            folder / f"{model.replace('/', '__')}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples
+        )
     return folder
 
 
-@needs("jinja2")
-@pytest.mark.long
-def test_three_kinds_side_by_side_become_three_pages_with_a_command_each(three_kinds, tmp_path, capsys):
-    assert main(["fit", str(three_kinds)]) == 1
-    said = capsys.readouterr().err
-    for kind in ("arena_hard", "inspect", "lm_eval"):
-        assert f"dmlrank fit {three_kinds} --kind {kind}" in said
-        page = tmp_path / f"{kind}.html"
-        assert main(["fit", str(three_kinds), "--kind", kind, "--report", str(page)]) == 0
-        shown = capsys.readouterr()
-        assert "acme/large" in shown.out
-        assert "acme/large" in page.read_text(encoding="utf-8")
-        assert f"{kind}: " in shown.err
-        assert "not used, logs of " in shown.err
-        assert "--context prompt" in shown.err
-
-
-def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, tmp_path, capsys):
-    folder = three_kinds / "inspect"
+def test_commands_on_logs_say_what_they_read_and_agree_with_python(inspect_logs, tmp_path, capsys):
+    folder = inspect_logs
     assert main(["check", str(folder)]) == 0
     shown = capsys.readouterr()
     assert "Common prompts:" in shown.out
@@ -702,14 +663,14 @@ def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, 
     assert capsys.readouterr().out.splitlines()[-1].startswith("pass: acme/large")
 
 
-def test_a_table_without_a_formula_and_a_wrong_option_are_explained(three_kinds, tmp_path, capsys):
+def test_a_table_without_a_formula_and_a_wrong_option_are_explained(inspect_logs, tmp_path, capsys):
     (tmp_path / "votes.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     for words, message in (
         (["fit", str(tmp_path / "votes.csv")], "a table needs a formula"),
         (["fit", str(tmp_path / "nothing")], "there is no file or folder"),
-        (["fit", str(three_kinds / "inspect"), "--scorer", "other"], "it has 'match'"),
-        (["check", str(three_kinds / "inspect"), "--metric", "acc"], "says nothing about a log of inspect"),
-        (["fit", str(three_kinds / "inspect"), "--kind", "lm_eval"], "it holds logs of 'inspect'"),
+        (["fit", str(inspect_logs), "--scorer", "other"], "it has 'match'"),
+        (["check", str(inspect_logs), "--metric", "acc"], "says nothing about a log of inspect"),
+        (["fit", str(inspect_logs), "--kind", "lm_eval"], "it holds logs of 'inspect'"),
         (["fit", str(write(tmp_path / "table.jsonl", [{"a": 1}]))], "a table needs a formula"),
     ):
         assert main(words) == 1

@@ -24,12 +24,7 @@ class Atom:
 class Population:
     """Prompts with probabilities, a selection of pairs given the prompt, and independent labels given both.
 
-    Attributes
-    ----------
-    share : ndarray, shape (X,)
-    selection : ndarray, shape (X, number of patterns)
-        Probability of each pattern, a tuple of ordered pairs.
-    mu : ndarray, shape (X, K, K, C)
+    selection (X, number of patterns): Probability of each pattern, a tuple of ordered pairs.
     """
 
     def __init__(self, rng, mu, several=True):

@@ -259,39 +259,3 @@ def test_it_is_the_efficient_one(model, make_data, position):
     spectrum = np.linalg.eigvalsh(gain)
     assert spectrum[0] > -1e-12
     assert spectrum[1] > 1e-3
-
-
-def paper_influence(population, theta, strength):
-    """The paper's eq. (eif_bt_restricted): sum over ordered pairs of S / pi L^+ (e_j - e_k) (Y - mu)."""
-    pi, rows = population.propensity(), []
-    for atom, _ in population.atoms:
-        x = atom.prompt
-        first = expit(strength[x][:, None] - strength[x])
-        weight = first * (1 - first)
-        np.fill_diagonal(weight, 0.0)
-        inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
-        row = strength[x] - theta
-        for (j, k), c in atom.votes:
-            contrast = np.eye(N_ITEMS)[j] - np.eye(N_ITEMS)[k]
-            row = row + inverse @ contrast * ((c == 0) - population.mu[x, j, k, 0]) / pi[x, j, k]
-        rows.append(row)
-    return np.array(rows)
-
-
-@pytest.mark.parametrize("position", [True, False], ids=["position effect", "none"])
-def test_the_papers_formula_is_no_gradient(model, position):
-    # It counts every pair twice; halved it is one only where there is no position effect.
-    population, path, theta = model(7, position)
-    strength = BradleyTerry(CategoryWeights.half(2)).value(population.mu)
-    phi = paper_influence(population, theta, strength)
-    base, apart = population.probability(), []
-    for _ in range(DIRECTIONS):
-        score, derivative, _ = path()
-        between = population.share @ strength
-        centre = strength[population.prompt] - between
-        for factor in (1.0, 0.5):
-            moved = (base * score) @ (centre + factor * (phi - centre))
-            apart.append(np.abs(moved - derivative).max() / np.abs(derivative).max())
-    whole, halved = np.reshape(apart, (-1, 2)).T
-    assert np.median(whole) > 0.1
-    assert halved.max() < TOLERANCE if not position else np.median(halved) > 0.01

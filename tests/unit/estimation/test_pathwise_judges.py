@@ -36,13 +36,7 @@ KINDS = {
 
 
 class JudgedPopulation:
-    """Prompts, judged pairs, verdicts, labels on judged pairs that depend on the verdict; atoms with probabilities.
-
-    Attributes
-    ----------
-    atoms : list of (prompt, tuple of ((first, second), verdict, category or None))
-    probability : ndarray, shape (A,)
-    """
+    """Prompts, judged pairs, verdicts, labels on judged pairs that depend on the verdict; atoms with probabilities."""
 
     def __init__(self, rng, n_categories, several):
         self.n_items, self.n_categories = N_ITEMS, n_categories

@@ -24,13 +24,7 @@ EDGE_WEIGHTS = np.array([[0, 1, 3], [1, 0, 2], [3, 2, 0.0]])
 
 
 class StyledPopulation:
-    """Prompts, patterns of labelled pairs, style differences and labels of two categories.
-
-    Attributes
-    ----------
-    atoms : list of (prompt, tuple of (first, second, style, category))
-    probability : ndarray, shape (A,)
-    """
+    """Prompts, patterns of labelled pairs, style differences and labels of two categories."""
 
     def __init__(self, rng, several):
         self.n_items, self.n_categories = N_ITEMS, 2

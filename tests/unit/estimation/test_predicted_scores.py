@@ -111,20 +111,6 @@ def test_levels_and_scales_of_scores_and_judges_change_nothing():
     assert 0 <= m.min() <= m.max() <= 1
 
 
-def test_a_good_judge_and_complete_models_make_estimates_more_precise():
-    errors = {"judge": [], "models": [], "plain": []}
-    for seed in range(25):
-        scores, judges, propensity, complete = drawn(seed, whole=True, complete=3)
-        truth = complete.mean(axis=0)
-        for name, given in (("judge", judges), ("models", None)):
-            found = estimates(corrected_means(cells_of(scores, given), propensity))
-            errors[name].append((found - truth)[3:])
-        errors["plain"].append((np.nanmean(scores, axis=0) - truth)[3:])
-    size = {name: np.sqrt(np.square(error).mean()) for name, error in errors.items()}
-    assert size["judge"] < 0.75 * size["plain"]
-    assert size["models"] < 0.95 * size["plain"]
-
-
 def test_scores_on_the_same_prompts_do_not_predict_each_other():
     scores, _, propensity, _ = drawn(3, whole=True, complete=1)
     is_complete = np.arange(K) < 1

@@ -153,22 +153,3 @@ def test_a_direction_is_shown_by_holm_or_by_its_two_sided_interval():
     alone = np.minimum(1.0, 5 * of_one.p_values(z))
     assert (alone < stepped[:5])[z > 0].any()
     np.testing.assert_array_equal(below[z > 0] == 1.0, True)
-
-
-def test_looks_at_brownian_motion():
-    # Six scores with a common covariance, all equal: any separated pair, and any interval without zero, is an error.
-    generator, looks = np.random.default_rng(7), np.arange(500, 8001, 250)
-    factor = np.linalg.cholesky(np.eye(6) * 0.7 + 0.3)
-    steps = np.sqrt(np.diff(looks, prepend=0))[:, None, None]
-    walk = np.cumsum(steps * generator.normal(size=(len(looks), 1500, 6)), axis=0) @ factor.T
-    first, second = np.triu_indices(6, 1)
-    gap = (walk[:, :, first] - walk[:, :, second]) / np.sqrt(2 * 0.7 * looks)[:, None, None]
-    level = np.quantile(np.abs(gap[-1]).max(axis=1), 0.95)
-    fixed = (np.abs(gap) > level).any(axis=2)
-    critical = np.array([ConfidenceSequence(4000, 500, 0.05, t, "prompts").critical(15) for t in looks])
-    sequential = (np.abs(gap) > critical[:, None, None]).any(axis=2)
-    assert fixed.any(axis=0).mean() > 0.2
-    assert sequential.any(axis=0).mean() < 0.05
-    one_pair = np.array([ConfidenceSequence(4000, 500, 0.05, t, "prompts").critical() for t in looks])
-    share = (np.abs(gap[:, :, 0]) > one_pair[:, None]).any(axis=0).mean()
-    assert 0.005 < share < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 1500)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh
+from scipy.linalg import eigh, sqrtm
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.influence import Influence
@@ -16,8 +16,10 @@ from dmlrank.inference.covariance import (
     covariance_of_mean,
     find_constant_combination,
     free_basis,
+    match_blocks,
     one_way,
     robust,
+    transport_map,
     two_way,
 )
 from dmlrank.inference.simultaneous import MaxT, compare_differences
@@ -129,56 +131,11 @@ def clustered_means(rng, sizes, correlation, d=3):
     return Influence(value, np.zeros((n, d)), np.arange(n), np.ones(n), np.ones(n)), group
 
 
-def test_standard_errors_are_about_clusters_in_general():
-    """Estimates of studies that the same clusters repeat spread less than standard errors say."""
-    ratio = {}
-    for are_same in (True, False):
-        rng, estimates, errors = np.random.default_rng(0), [], []
-        taste = rng.normal(size=(60, 3)) * 0.3
-        for _ in range(300):
-            taste = taste if are_same else rng.normal(size=(60, 3)) * 0.3
-            value = np.repeat(taste, 20, axis=0) + rng.normal(size=(1200, 3))
-            influence = Influence(value, np.zeros_like(value), np.arange(1200), np.ones(1200), np.ones(1200))
-            estimates.append(influence.estimate)
-            errors.append(one_way(influence, np.repeat(np.arange(60), 20), NO_GAUGE).std_errors)
-        ratio[are_same] = np.mean(errors) / np.std(estimates, axis=0, ddof=1).mean()
-    assert ratio[False] == pytest.approx(1, abs=0.06)
-    assert ratio[True] == pytest.approx(np.sqrt(1 + 20 * 0.3**2), abs=0.12)
-
-
 UNEVEN = {
     "three have 45 %": [225] * 3 + [3, 4] * 119,
     "one has a quarter": [375] + [11] * 99,
     "geometric": np.maximum(1500 * 0.9 ** np.arange(30) / 9.6, 1).astype(int),
 }
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
-@pytest.mark.parametrize("correlation", [0.0, 0.1])
-@pytest.mark.parametrize("sizes", UNEVEN.values(), ids=UNEVEN)
-def test_intervals_hold_where_few_clusters_have_most_votes(sizes, correlation):
-    rng, n_runs, inside, by_number = np.random.default_rng(0), 300, [], []
-    for _ in range(n_runs):
-        influence, group = clustered_means(rng, sizes, correlation)
-        covariance = one_way(influence, group, NO_GAUGE)
-        t = influence.estimate / covariance.std_errors
-        inside.append(np.abs(covariance.tails().to_normal(t)) < 1.96)
-        by_number.append(np.abs(t) < 1.96)
-    assert np.mean(inside) > 0.93
-    if correlation:
-        assert np.mean(by_number) < np.mean(inside) - 0.01
-
-
-@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
-def test_joint_tests_count_effective_clusters():
-    rng, rejected, by_number = np.random.default_rng(1), [], []
-    for _ in range(300):
-        influence, group = clustered_means(rng, UNEVEN["one has a quarter"], 0.1)
-        covariance = one_way(influence, group, NO_GAUGE)
-        statistic = influence.estimate @ np.linalg.solve(covariance.matrix, influence.estimate)
-        rejected.append(covariance.wald_law(3).tail(statistic) < 0.05)
-        by_number.append(replace(covariance, df=99.0, scale=1.0).wald_law(3).tail(statistic) < 0.05)
-    assert np.mean(rejected) < 0.07 < 0.1 < np.mean(by_number)
 
 
 @pytest.mark.filterwarnings("ignore:the 100 clusters count as .* for one of the scores:UserWarning")
@@ -405,3 +362,37 @@ def test_the_covariance_of_the_mean_of_repetitions():
     estimates = np.random.default_rng(0).normal(size=(5, 3))
     np.testing.assert_allclose(covariance_of_mean(estimates), np.cov(estimates.T) / 5, atol=1e-15)
     np.testing.assert_array_equal(covariance_of_mean(estimates[:1]), np.zeros((3, 3)))
+
+
+def test_what_a_result_adds_stretches_its_errors_by_optimal_transport():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(5, 5))
+    joint = factor @ factor.T
+    gauge = np.ones((1, 3)) / np.sqrt(3)
+    basis = free_basis(gauge, 3)
+    inside = basis @ basis.T
+    whole = np.block([[inside, np.zeros((3, 2))], [np.zeros((2, 3)), np.eye(2)]])
+    joint = whole @ joint @ whole
+    grown = basis @ (basis.T @ joint[:3, :3] @ basis + np.diag([0.5, 1.0])) @ basis.T
+    blocks = [Covariance(grown, basis), Covariance(joint[3:, 3:], np.eye(2))]
+    found = match_blocks(joint, blocks)
+    np.testing.assert_array_equal(found[:3, :3], grown)
+    np.testing.assert_array_equal(found[3:, 3:], joint[3:, 3:])
+    have, want = basis.T @ joint[:3, :3] @ basis, basis.T @ grown @ basis
+    root = sqrtm(have).real
+    back = np.linalg.inv(root)
+    expected = basis @ back @ sqrtm(root @ want @ root).real @ back @ basis.T
+    np.testing.assert_allclose(transport_map(joint[:3, :3], blocks[0]), expected, atol=1e-10)
+    np.testing.assert_allclose(found[:3, 3:], expected @ joint[:3, 3:], atol=1e-10)
+    assert np.linalg.eigvalsh(found)[0] > -1e-10
+
+
+def test_where_nothing_was_added_nothing_moves():
+    factor = np.random.default_rng(1).normal(size=(6, 4))
+    joint = factor @ factor.T
+    blocks = [Covariance(joint[:2, :2], np.eye(2)), Covariance(joint[2:, 2:], np.eye(4))]
+    np.testing.assert_allclose(match_blocks(joint, blocks), joint, rtol=1e-12)
+    # Four directions for a block of four, three of which vary: the fourth stays without variance.
+    singular = joint[2:, 2:] - np.linalg.eigvalsh(joint[2:, 2:])[0] * np.eye(4)
+    moved = transport_map(singular, Covariance(singular, np.eye(4)))
+    np.testing.assert_allclose(moved @ singular @ moved.T, singular, atol=1e-12)

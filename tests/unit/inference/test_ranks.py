@@ -11,7 +11,15 @@ import dmlrank as dr
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import differences, holm
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ranks import letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
+from dmlrank.inference.ranks import (
+    letter_groups,
+    multiple_needed,
+    power_of,
+    rank_bounds,
+    rank_changes,
+    ranks_of,
+    smallest_gap,
+)
 from dmlrank.inference.simultaneous import MaxT, Separation, separate, separate_each
 
 
@@ -87,6 +95,20 @@ def test_the_smallest_gap_is_shown_with_the_power_that_is_promised():
         assert norm.sf(critical - gap / 0.11) == pytest.approx(0.9, abs=1e-6)
         assert power_of(gap, 0.11, critical) == pytest.approx(0.9)
         assert power_of(-gap, 0.11, critical) == pytest.approx(0.9)
+        assert multiple_needed(-gap / 2, 0.11, critical, 0.9) == pytest.approx(4)
+    assert multiple_needed(0.0, 0.11, 1.96) == np.inf
+
+
+def test_ranks_and_their_changes_by_hand():
+    above, below, first, later = np.zeros((4, 3, 3), dtype=bool)
+    above[0, 2] = below[1, 0] = below[2, 0] = below[2, 1] = True
+    np.testing.assert_array_equal(rank_bounds(above, below), [[1, 2, 3], [2, 3, 3]])
+    # The first model is above both others, and then below them.
+    first[0, 1:] = later[1:, 0] = True
+    found = rank_changes((np.array([3.0, 1.0, 1.0]), np.array([0.0, 1.0, 2.0])), (first, later))
+    expected = {"rank_before": [1, 2, 2], "rank_after": [3, 2, 1], "rank_change": [-2, 0, 1]}
+    expected |= {"rank_change_low": [-2, 0, 0], "rank_change_high": [-2, 2, 2]}
+    assert {name: values.tolist() for name, values in found.items()} == expected
 
 
 def test_the_critical_value_of_differences_is_the_separations():

@@ -6,7 +6,6 @@ from scipy.interpolate import BSpline
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
 
-from dmlrank.data.frames import array_in_file
 from dmlrank.nuisance import smooth
 from dmlrank.nuisance.smooth import SmoothBasis, minimise
 
@@ -173,20 +172,6 @@ def test_bases_of_single_features_join_to_the_one_of_all():
     np.testing.assert_array_equal(joined.of(x), chosen_basis.of(x))
     assert joined.missing == chosen_basis.missing == (3,)
     assert [f for f, _ in joined.columns] == [0, 1, 3]
-
-
-@pytest.mark.long
-def test_the_basis_of_features_in_a_file_is_that_of_the_same_numbers_in_memory_in_single_precision():
-    rng = np.random.default_rng(21)
-    in_file = array_in_file((60_000, 40))
-    in_file[:] = rng.normal(size=in_file.shape)
-    in_file[::7, 3] = np.nan
-    for features in ([0], [3], [0, 3, 5], None):
-        chosen = None if features is None else np.array(features)
-        one, other = (SmoothBasis.learn(x, chosen) for x in (np.array(in_file, dtype=float), in_file))
-        columns = other.of(in_file)
-        assert columns.dtype == np.float32
-        assert columns.tobytes() == one.of(np.array(in_file, dtype=float)).astype(np.float32).tobytes()
 
 
 def logistic(seed, n=300, p=6, ridge=0.5):

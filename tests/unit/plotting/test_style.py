@@ -9,7 +9,6 @@ import pytest
 from dmlrank.exceptions import OptionError
 from dmlrank.plotting.heat_maps import difference_matrix
 from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
-from dmlrank.plotting.rank_charts import rank_set_chart
 from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
@@ -47,13 +46,6 @@ def groups(number, ax=None, of=("coding", "maths", "roleplay", "writing")):
     return grouped_forest_plot(
         dict.fromkeys(of, intervals(number)), 0.0, variable="topic", label="score: bt", title="title", ax=ax
     )
-
-
-def rank_sets(number, ax=None):
-    rank = np.arange(1, number + 1)
-    ends = {"lower": np.maximum(rank - 3, 1), "upper": np.minimum(rank + 4, number)}
-    ranks = pd.DataFrame({"rank": rank, **ends, "group": "ab"}, index=names(number))
-    return rank_set_chart(ranks, "95 % simultaneous rank sets", ax)
 
 
 def matrix(number, ax=None):
@@ -97,29 +89,12 @@ def test_columns_side_by_side_share_one_label():
     assert forest(20).get_xlabel() == "score: bt"
 
 
-@pytest.mark.long
-def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
-    axes = rank_sets(200)
-    axes.figure.draw_without_rendering()
-    written = [text.get_text() for part in axes.figure.axes for text in part.get_xticklabels()]
-    assert "100" in written
-    assert "0" not in written
-
-
 @pytest.mark.parametrize("number", [2, 3, 5])
 def test_the_square_of_few_models_fills_its_picture(number):
     axes = matrix(number)
     axes.figure.draw_without_rendering()
     width = axes.get_window_extent().width
     assert width > 0.5 * axes.figure.bbox.width
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("draw", [forest, rank_sets, matrix])
-def test_names_do_not_overlap_in_small_axes_of_the_caller(draw):
-    _, axes = plt.subplots(figsize=(7, 5), layout="constrained")
-    assert draw(40, axes) is axes
-    check_names_do_not_overlap(axes)
 
 
 def test_many_rows_are_folded_into_columns_that_show_every_model_once():

@@ -115,31 +115,6 @@ def test_the_notes_say_what_the_features_do_to_the_target(formula, functional, w
     assert words is None or words in text
 
 
-@pytest.mark.long
-def test_the_summary_says_that_preferences_are_averaged():
-    data = battles(n=500).assign(x=np.arange(500) % 7)
-    for functional, is_non_linear in (("bt", True), ("borda", False)):
-        result = dr.dml_rank(
-            "winner ~ x | model_a + model_b", data, functional=functional, average="preferences", rng=0
-        )
-        text = " ".join(f"{result.summary()} {result.explain()}".split())
-        assert ("of mean preferences" in text) == is_non_linear
-        assert ("The target does not depend on the features in the formula." in text) == is_non_linear
-        assert "other scores" not in text
-        assert result.estimates.description.average == "preferences"
-
-
-@pytest.mark.long
-def test_the_second_order_bias_is_stated_where_there_is_one():
-    data = battles(n=900).assign(x=np.arange(900) % 7)
-    result = dr.dml_rank("winner ~ x | model_a + model_b", data, functional="bt", rng=0)
-    name, bias, _ = result.diagnostics.largest_second_order
-    for text in (result.explain(), result.diagnostics.summary().as_text()):
-        assert f"{bias:+.2f}" in text
-        assert name in text
-    assert result.update(functional="borda").diagnostics.second_order_by_model == ()
-
-
 @pytest.mark.filterwarnings("ignore:borda is computed on an incomplete graph")
 def test_a_bias_that_may_be_left_in_is_said_without_a_warning():
     data, left_in = dr.datasets.simulate_arena(n=500, rng=5), dr.Learning(second_order=False)
@@ -165,31 +140,6 @@ def test_two_models_have_one_other_model():
             assert "the other 1" not in text
             assert "the other models" not in text
         assert ("against the other model." in text) == (functional == "borda")
-
-
-def test_long_names_widen_the_table():
-    names = ("a" * 70, "b", "c")
-    lines = fit(battles(names), functional="bt").summary().as_text().splitlines()
-    assert any(line.startswith("a" * 70 + " ") for line in lines)
-    table = lines[: max(i for i, line in enumerate(lines) if line.startswith("===="))]
-    assert len({len(line) for line in table if line[:1] in "=-abc"}) == 1
-
-
-@pytest.mark.parametrize(
-    ("functional", "words"),
-    [
-        ("bt", ["z and adj. P test whether a score equals 0, the average of the models", "Scores are log-odds"]),
-        (
-            "borda",
-            ["test whether a score equals 0.5", "mean share of comparisons that the model wins against the other 2"],
-        ),
-        ("rank_centrality", ["test whether a score equals 0.333", "random walk"]),
-    ],
-)
-def test_the_notes_say_what_is_tested(result, functional, words):
-    text = " ".join(result.update(functional=functional).explain().split())
-    for word in words:
-        assert word in text
 
 
 def test_numeric_labels_are_explained():

@@ -10,10 +10,7 @@ from scipy.stats import binomtest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
-from dmlrank.options import in_objects
 from dmlrank.plotting.diagnostic_charts import reliability_curve
-
-from ...support import simulated_votes
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -182,15 +179,6 @@ def test_overlap_draws_the_distribution_of_the_propensities(result):
     assert f"smallest {pi[0]:.3g}" in axes.get_title()
 
 
-def test_equal_propensities_are_one_bar(battles):
-    options = {"context": "question_id", "propensity": "known", "min_labels": 1, "rng": 0}
-    axes = dr.dml_rank("winner ~ 1 | model_a + model_b", battles.assign(known=0.02), **in_objects(options)).plot(
-        "overlap"
-    )
-    assert sorted(bar.get_height() for bar in axes.patches)[-1] == 1
-    assert "none is clipped" in axes.get_title()
-
-
 @pytest.mark.long
 def test_calibration_draws_the_bins_of_the_labels(result):
     axes = result.plot("calibration")
@@ -239,15 +227,6 @@ def test_scores_by_group_have_the_joint_intervals(result):
     for container, name in zip(axes.containers, groups.groups, strict=True):
         ends = np.array([segment[:, 0] for segment in container[2][0].get_segments()])
         np.testing.assert_allclose(ends, groups.conf_int(0.1).loc[name].loc[best])
-
-
-@pytest.mark.long
-def test_a_matrix_of_many_models_shows_the_best_40():
-    votes = simulated_votes(60, 4000)
-    result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, estimator="bt_mle", rng=0)
-    axes = result.plot("matrix")
-    assert axes.collections[0].get_array().shape == (40, 40)
-    assert "60 models, 780 of 1,770 differences drawn" in axes.get_title().replace("\n", " ")
 
 
 # --- the sheet ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from dmlrank.tables.display_text import display_width, inert, isolated, padded, wrapped
+from dmlrank.tables.display_text import display_width, inert, isolated, p_value_clause, p_value_text, padded, wrapped
 
 ASTRONAUT, FLAG, THUMB = "\U0001f469\u200d\U0001f680", "\U0001f1e9\U0001f1ea", "\U0001f44d\U0001f3fd"
 HEBREW = "\u05d2\u05d9\u05df"
@@ -73,3 +73,19 @@ def test_letters_from_right_to_left_are_isolated_with_the_words_between_them():
     # Numbers and blanks between two such words belong to the same part.
     assert isolated(f"{HEBREW} 7 {HEBREW} 0.5") == f"\u2068{HEBREW} 7 {HEBREW}\u2069 0.5"
     assert display_width(isolated(HEBREW)) == 3
+
+
+@pytest.mark.parametrize(
+    ("p", "text", "clause"),
+    [
+        (1.0, "1.000", "= 1.000"),
+        (0.1, "0.100", "= 0.100"),
+        (0.01234, "0.012", "= 0.012"),
+        (0.0005, "0.001", "= 0.001"),
+        (0.00049, "<0.001", "< 0.001"),
+        (0.0, "<0.001", "< 0.001"),
+    ],
+)
+def test_p_values(p, text, clause):
+    assert p_value_text(p) == text
+    assert p_value_clause(p) == clause

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffectsLikelihood
 from dmlrank.nuisance.smooth import PenalisedSearch
@@ -84,43 +83,6 @@ def test_scores_follow_the_formula_and_the_table_holds_those_of_every_pair(n_cat
         np.testing.assert_allclose(table[i, j, k], scores_by_loops(effects, columns[i], j, k), atol=1e-12)
     i, j, k = np.indices((6, K, K)).reshape(3, -1)
     np.testing.assert_allclose(effects.at(columns[i], j, k), table[i, j, k], atol=1e-12)
-
-
-@pytest.mark.long
-def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
-    """Its twin writes the likelihood and the penalty out from the documentation, pair by pair."""
-    rows, ridge, n_items = draw(4, 4, n=300, q=1, n_items=3), 2.0, 3
-    pairs = [(0, 1), (0, 2), (1, 2)]
-
-    def unpacked(z):
-        pair = np.zeros((3, 3))
-        for value, (j, k) in zip(z[7:10], pairs, strict=True):
-            pair[j, k], pair[k, j] = value, -value
-        return MainEffects(z[:6].reshape(3, 2), z[6], pair, z[10:12], z[12:].reshape(2, 4, 2))
-
-    def loss(z):
-        effects = unpacked(z)
-        a = (np.column_stack([np.ones(300), rows.table]))[:, None, :]
-        u = (a * effects.strength).sum(axis=2)
-        at = np.arange(300)
-        advantage = u[at, rows.first] - u[at, rows.second] + effects.pair[rows.first, rows.second] + effects.position
-        scores = [advantage / 2, -advantage / 2]
-        for gamma, tie in zip(effects.distance_effect, effects.tie, strict=True):
-            v = (a * tie).sum(axis=2)
-            level = v[:, 0] + v[at, 1 + rows.first] + v[at, 1 + rows.second]
-            scores.append(level + gamma * (np.sqrt(1 + advantage**2) - 1))
-        scores = np.stack(scores, axis=1)
-        likelihood = rows.weight @ ((rows.y * scores).sum(axis=1) - logsumexp(scores, axis=1))
-        square = np.square
-        penalty = 0.1 * square(effects.strength[:, 0]).sum() + square(effects.strength[:, 1]).sum()
-        penalty += square(z[7:10]).sum() + 0.1 * square(effects.distance_effect).sum()
-        penalty += square(effects.tie[:, 0, 1]).sum() + 10 * square(effects.tie[:, 1:]).sum()
-        return -likelihood + ridge * penalty / 2
-
-    twin = minimize(loss, np.zeros(28), method="BFGS", options={"gtol": 1e-5, "maxiter": 2000}).x
-    effects, _ = fit_main_effects(rows, n_items, True, ridge, tolerance=EXACT)
-    np.testing.assert_allclose(effects.table(rows.table[:20]), unpacked(twin).table(rows.table[:20]), atol=1e-4)
-    assert effects.position == pytest.approx(twin[6], abs=1e-4)
 
 
 def test_without_ties_and_without_a_ridge_it_is_statsmodels_logit():

@@ -22,7 +22,6 @@ from dmlrank.nuisance.propensity_model.estimate import (
 )
 from dmlrank.nuisance.training_rows import Folds, stack_rows
 
-SMOOTH = {"n_estimators": 300, "num_leaves": 8, "learning_rate": 0.05, "extra_trees": True}
 SMALL = {"n_estimators": 40, "num_leaves": 4, "learning_rate": 0.05}
 N_ITEMS = 4
 N_FOLDS = 3
@@ -297,17 +296,6 @@ def test_few_pairs_are_all_used_as_negatives(draw):
     rows = labelled_and_sampled_pairs(data, np.random.default_rng(0))
     assert len(rows.label) == 150 * 12
     np.testing.assert_array_equal(rows.weight, 1)
-
-
-@pytest.mark.long
-def test_close_to_the_truth_with_many_pairs(rank):
-    ties = dr.datasets.Ties(n_items=4, selection_strength=1.0)
-    battles = ties.sample(3000, rng=0)
-    estimated, true, marginal = propensities_at_cells(rank, ties, battles, SMOOTH, ["x0", "x1"])
-    assert np.corrcoef(estimated, true)[0, 1] > 0.85
-    error, without_features = (np.median(np.abs(p / true - 1)) for p in (estimated, marginal))
-    assert error < 0.15
-    assert error < 0.75 * without_features
 
 
 def test_close_to_the_truth_with_one_pair(rank):

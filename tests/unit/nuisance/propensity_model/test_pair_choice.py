@@ -81,37 +81,10 @@ def overall_shares(data):
     return table
 
 
-@pytest.mark.parametrize("jump", [0.0, 2.0])
-@pytest.mark.long
-def test_the_share_of_a_single_pair_is_its_entry_in_the_table_and_shares_sum_to_one(draw, jump):
-    data, _ = draw(1, jump=jump)
-    models = fit_pair_shares(data, random_folds(data), generators())
-    assert all((model.trees is not None) == (jump > 0) for model in models)
-    rng = np.random.default_rng(2)
-    first = rng.integers(K, size=data.n_contexts)
-    second = (first + rng.integers(1, K, size=data.n_contexts)) % K
-    for model in models:
-        table = model.table(data.x)
-        np.testing.assert_allclose(table.sum(axis=(1, 2)), 1, rtol=1e-12)
-        np.testing.assert_array_equal(table[:, np.arange(K), np.arange(K)], 0)
-        entry = table[np.arange(data.n_contexts), first, second]
-        np.testing.assert_allclose(model.at(data.x, first, second), entry, rtol=1e-10)
-        entry = entry + table[np.arange(data.n_contexts), second, first]
-        np.testing.assert_allclose(model.at(data.x, first, second, both_orders=True), entry, rtol=1e-10)
-
-
 def test_smooth_effects_are_recovered(draw):
     data, truth = draw(3, 1500)
     estimate = tables(data, fit_pair_shares(data, random_folds(data), generators()))
     assert divergence(truth, estimate) < 0.15 * divergence(truth, overall_shares(data))
-
-
-@pytest.mark.long
-def test_trees_learn_interactions_that_curves_cannot_express(draw):
-    data, truth = draw(4, 2000, curve=0.0, jump=2.0)
-    models = fit_pair_shares(data, random_folds(data), generators())
-    assert all(model.trees is not None for model in models)
-    assert divergence(truth, tables(data, models)) < 0.4 * divergence(truth, overall_shares(data))
 
 
 def test_many_features_with_two_that_matter(draw):

@@ -7,7 +7,6 @@ import pytest
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.bootstrap_and_max_t import (
-    MULTIPLIED,
     MULTIPLIERS,
     STUDENTISED,
     MultiplierBootstrap,
@@ -85,24 +84,6 @@ def test_bootstrapped_statistics_are_the_multiplied_rows_over_their_standard_err
         if n_units <= STUDENTISED:
             error = np.sqrt(1.2 * ((multiplied - multiplied.mean(axis=0)) ** 2).sum(axis=0))
         np.testing.assert_allclose(draws[j], total / error, rtol=1e-9)
-
-
-@pytest.mark.parametrize("kind", MULTIPLIERS)
-@pytest.mark.long
-def test_draws_of_many_units_have_the_covariance_of_all_of_them(kind):
-    """Not every unit has a multiplier of its own: the others' sum is normal with their covariance."""
-    rng = np.random.default_rng(3)
-    n_units = MULTIPLIED + 2000
-    rows = rng.normal(size=(n_units, 3)) @ rng.normal(size=(3, 3)) / n_units
-    # One unit has two fifths of the first score's variance, and shows: with signs its draws have two humps.
-    rows[5000] = np.sqrt(2 / 3 * (rows[:, 0] @ rows[:, 0])) * np.array([1.0, 0.0, 0.0])
-    covariance = Covariance(rows.T @ rows, np.eye(3))
-    contrasts = differences(covariance, np.array([0, 1, 2]), np.array([3, 3, 3]))
-    draws = collected(MultiplierBootstrap(rows, 1.0, np.zeros((3, 3)), kind, seed=5), contrasts)
-    sizes = np.sqrt(np.diag(covariance.matrix))
-    np.testing.assert_allclose(np.cov(draws), covariance.matrix / np.outer(sizes, sizes), atol=0.03)
-    fourth = {"gaussian": 0.0, "rademacher": -2 * 0.4**2, "webb": (7 / 6 - 3) * 0.4**2}[kind]
-    assert (draws[0] ** 4).mean() - 3 == pytest.approx(fourth, abs=0.12)
 
 
 def test_a_bootstrap_of_many_units_holds_no_array_of_units_by_draws():

@@ -163,22 +163,6 @@ def test_views_are_stored_and_updated_as_views(view):
     assert updated.estimates.scale.factor == 2
 
 
-def test_what_is_held_is_said_where_it_is_shown(view):
-    texts = [view.explain(), str(view.summary(slim=True)), str(view.t_test_pairwise()), str(view.ranks())]
-    texts += [str(view.ellipsoid().summary()), view.report()]
-    for text in texts:
-        words = " ".join(text.split())
-        assert "at all looks from 400 prompts on" in words
-        assert "the planned 8,000, the start at 400, the level of 95 % and the models" in words
-    assert "max-t" not in texts[0] + texts[1]
-    assert "at all looks from 400 prompts on" in repr(view)
-    pytest.importorskip("matplotlib")
-    for picture in ("forest", "ranks", "matrix"):
-        assert "at all looks from 400 prompts on" in " ".join(view.plot(picture).get_title().split())
-    sheet = view.plot("sheet", top=3)
-    assert "calibration" in sheet.get_supxlabel()
-
-
 @pytest.mark.parametrize("name", [*REFUSED, *ALSO_REFUSED])
 def test_what_holds_at_one_look_is_refused(view, name):
     call = (REFUSED | ALSO_REFUSED)[name]

@@ -114,19 +114,6 @@ def test_differences_are_shown_between_the_named_models(result):
         tests.summary(models="gpt-4")
 
 
-@pytest.mark.long
-def test_outputs_of_a_functional_have_no_top(battles):
-    spread = dr.functionals.Custom(lambda mu: mu[:, :2, 3, 0] - mu[:, :2, 4, 0], outputs=("p", "q"), interior=False)
-    shown = dr.dml_rank(FORMULA, battles, functional=spread, pairs=dr.Pairs(min_labels=5), position_bias=False, rng=0)
-    with pytest.raises(errors.OptionError):
-        shown.summary(top=1)
-    table = shown.summary(models=["q"])
-    assert [row[0] for row in table.rows] == ["q"]
-    assert table.notes[0].startswith("The table shows 1 of 2 outputs; 1 is left out. Simultaneous intervals")
-    slim = shown.summary(slim=True)
-    np.testing.assert_allclose([float(row[1]) for row in slim.rows], shown.params, atol=5e-4)
-
-
 # --- the short table --------------------------------------------------------------------------------------------------
 
 
@@ -148,18 +135,6 @@ def test_the_short_table_has_the_numbers_of_the_result(result, unit):
     assert len(table.notes) == 1
     assert f"{shown.diagnostics.n_votes:,} votes" in table.notes[0]
     assert table.header == ()
-
-
-def test_the_short_table_takes_the_level_and_a_choice_of_models(result):
-    table = result.summary(alpha=0.5, slim=True, top=2, title="Two")
-    assert table.title == "Two"
-    assert ("[50% simult. CI]", 2) in table.columns
-    assert len(table.rows) == 2
-    limits = result.conf_int(alpha=0.5).loc[table.rows[0][1]]
-    assert table.rows[0][3:5] == tuple(f"{limit:.3f}" for limit in limits)
-    assert "6 are left out. Rank sets and simultaneous intervals refer to all 8 models." in table.notes[0]
-    with pytest.raises(errors.OptionTypeError, match="slim"):
-        result.summary(slim=1)
 
 
 def test_the_short_table_without_intervals_says_why(result):

@@ -1,12 +1,21 @@
 """Tasks and folds at the same time give the same results, in the same order, as one after the other."""
 
 import threading
+from threading import Event, Thread
 
-import lightgbm as lgb
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from dmlrank._utils.computation import Threads, computing_with, current, in_order
+from dmlrank._utils.computation import (
+    Threads,
+    computing_with,
+    current,
+    in_order,
+    one_thread,
+    product,
+    transposed_product,
+)
 from dmlrank.nuisance.boosting import split_jobs
 
 
@@ -93,25 +102,46 @@ def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
 
-@pytest.mark.long
-def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
+@pytest.mark.parametrize("limit", [1, 40, 10**6])
+@pytest.mark.parametrize("shape", [(7, 3, 2), (1, 1, 1), (0, 3, 2), (5, 0, 2)])
+def test_blocks_of_any_size_give_the_product(limit, shape):
+    n, q, m = shape
     rng = np.random.default_rng(0)
-    frame = draw_battles(rng, 3000, 4).frame
-    noise = {f"z{number}": rng.integers(2, size=len(frame)) for number in range(80)}
-    frame = frame.assign(**noise)
-    # Many features make the training matrices so large that boosters of several folds are trained at once.
-    with computing_with(2):
-        assert split_jobs(len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
-    formula = f"winner ~ x0 + x1 + {' + '.join(noise)} | model_a + model_b"
-    results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
-    np.testing.assert_array_equal(results[0].params, results[1].params)
-    np.testing.assert_array_equal(results[0].cov_params(), results[1].cov_params())
+    a, b, c = rng.normal(size=(n, q)), rng.normal(size=(q, m)), rng.normal(size=(n, m))
+    np.testing.assert_allclose(product(a, b, limit), a @ b, atol=1e-14)
+    np.testing.assert_allclose(transposed_product(a, c, limit), a.T @ c, atol=1e-14)
 
 
-def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
-    """Without the package's setting, LightGBM would print that no further splits are possible."""
-    x = np.zeros((40, 1))
-    data = [lgb.Dataset(x, np.arange(40) % 2, params={"verbosity": -1}).construct() for _ in range(2)]
-    boosters = [lgb.Booster({"objective": "binary", "verbosity": -1, "num_threads": 1}, dataset) for dataset in data]
-    assert list(in_order(lambda booster: booster.update(), boosters, 2)) == [True, True]
-    assert capfd.readouterr().out == ""
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_blocks_of_one_thread_may_overlap_in_any_order():
+    """One begins, the other begins, the first ends, the other ends: the order that mixes up what is restored."""
+    begun, overlap = Event(), Event()
+    inside = []
+
+    def first():
+        with one_thread():
+            begun.set()
+            overlap.wait(30)
+
+    def other():
+        begun.wait(30)
+        with one_thread():
+            overlap.set()
+            thread.join(30)
+            inside.extend(blas_threads())
+
+    with threadpool_limits(3, "blas"):
+        # A library that another test has loaded may have one thread only.
+        before = blas_threads()
+        thread, later = Thread(target=first), Thread(target=other)
+        thread.start()
+        later.start()
+        later.join(60)
+        assert set(inside) == {1}
+        assert blas_threads() == before
+        with pytest.raises(ZeroDivisionError), one_thread():
+            _ = 1 / 0
+        assert blas_threads() == before

@@ -1,25 +1,21 @@
-"""Logs with values of wrong types: what the readers of evaluation logs make of them.
+"""Logs of evaluation harnesses with values of wrong types: what their readers make of them.
 
-A mutation replaces or removes one value of a good log, anywhere in it. A reader has to read the log, or to refuse it
-with an error of the package that names the file; no other exception may come, and no name may be read as "None".
-
-usage: python -m benchmarks.log_mutations [--number 20000] [--seed 0]
+One value of a good log is replaced, removed, renamed or moved, anywhere in it. A reader has to read the log, or to
+refuse it with an error of the package; no name may be read as "None".
 """
 
 from __future__ import annotations
 
-import argparse
-import copy
 import json
-import tempfile
 import zipfile
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import dmlrank as dr
+
+from .draws import Generator, choice
+from .stored import changed
+from .watch import Watch
 
 _SAMPLE = {
     "id": "q1",
@@ -47,19 +43,12 @@ _LINE = {
     "target": "18",
     "filter": "none",
     "metrics": ["acc"],
-    "doc_hash": "a1",
-    "acc": 1.0,
+    "doc_hash": "a",
+    "acc": 1,
 }
 _RESULTS = {"model_name": "acme/m7b", "higher_is_better": {"t": {"acc": True}}, "config": {"limit": None}}
 _ARENA = {"uid": "u1", "category": "hard", "judge": "j", "model": "m", "baseline": "b", "games": [{"score": "A>B"}] * 2}
-_ALPACA = {
-    "instruction": "Hi",
-    "generator_1": "b",
-    "generator_2": "m",
-    "dataset": "d",
-    "annotator": "j",
-    "preference": 1.5,
-}
+_ALPACA = {"instruction": "Hi", "generator_1": "b", "generator_2": "m", "annotator": "j", "preference": 1.5}
 _PAIR = {
     "question_id": 81,
     "model_1": "x",
@@ -114,49 +103,10 @@ LOGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "promptfoo": ({"r.json": _FOO}, {}),
     "lmarena": ({"votes.json": {"": [_VOTE, {**_VOTE, "winner": "tie"}]}}, {}),
 }
-_VALUES: list[Any] = [
-    None,
-    True,
-    1,
-    -1.5,
-    10**400,
-    1e400,
-    float("nan"),
-    "",
-    "x",
-    "None",
-    "\ud800",
-    [],
-    [1],
-    [None],
-    {},
-    {"a": 1},
-]
-
-
-def mutated(value: Any, rng: np.random.Generator) -> Any:
-    """Return a copy of a JSON value in which one value is replaced or removed."""
-    value = copy.deepcopy(value)
-    places: list[tuple[Any, Any]] = []
-    stack = [value]
-    while stack:
-        inside = stack.pop()
-        for key in inside if isinstance(inside, dict) else range(len(inside)):
-            places.append((inside, key))
-            if isinstance(inside[key], dict | list):
-                stack.append(inside[key])
-    inside, key = places[rng.integers(len(places))]
-    if rng.random() < 0.2:
-        del inside[key]
-    else:
-        inside[key] = copy.deepcopy(_VALUES[rng.integers(len(_VALUES))])
-    return value
 
 
 def write(folder: Path, files: dict[str, Any]) -> None:
-    """Write the files of a log into an empty folder."""
-    for path in folder.iterdir():
-        path.unlink()
+    """Write the files of a log into a folder."""
     for name, value in files.items():
         if name.endswith(".eval") and isinstance(value, dict):
             with zipfile.ZipFile(folder / name, "w") as archive:
@@ -169,50 +119,23 @@ def write(folder: Path, files: dict[str, Any]) -> None:
             (folder / name).write_text(json.dumps(plain), encoding="utf-8")
 
 
-def outcome(folder: Path, kind: str, options: dict[str, Any]) -> str:
-    """Read a log; return "read", "refused", or what went wrong."""
-    try:
-        table = dr.read_log(folder, kind=kind, **options)
-    except dr.DmlrankError:
-        return "refused"
-    except Exception as error:
-        return f"foreign: {type(error).__name__}: {error}"
+def mutated(rng: Generator, watch: Watch, folder: str) -> None:
+    """Read a log with one wrong value."""
+    kind = choice(rng, list(LOGS))
+    (files, options), path = LOGS[kind], Path(folder)
+    name = choice(rng, list(files))
+    if name.endswith(".eval"):
+        member = choice(rng, list(files[name]))
+        new = {**files[name], member: changed(rng, files[name][member])}
+    else:
+        new = changed(rng, files[name])
+    write(path, {**files, name: new})
+    table = watch.ask("read_log", dr.read_log, folder, kind=kind.split()[0], **options)
+    if table is None:
+        return
     names = [name for name in ("prompt", "model", "model_a", "model_b") if name in table]
     texts = table[names].astype(str).to_numpy().ravel()
     has_none = any(text == "None" or text.endswith("/None") for text in texts)
-    # A name may be the text "None" where the mutation wrote this text.
-    written = any('"None"' in path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir())
-    return "a name that is not there is 'None'" if has_none and not written else "read"
-
-
-def run(number: int, seed: int) -> Counter[str]:
-    """Return how often each outcome came, with the kind of the log before what went wrong."""
-    rng, counts = np.random.default_rng(seed), Counter[str]()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for kind, (files, options) in LOGS.items():
-            write(folder, files)
-            if (found := outcome(folder, kind.split()[0], options)) != "read":
-                raise AssertionError(f"the good log of {kind} is not read: {found}")
-        for place in range(number):
-            kind = list(LOGS)[place % len(LOGS)]
-            files, options = LOGS[kind]
-            write(folder, mutated(files, rng))
-            if any(folder.iterdir()):
-                found = outcome(folder, kind.split()[0], options)
-                counts[found if found in ("read", "refused") else f"{kind}: {found}"] += 1
-    return counts
-
-
-def main() -> None:
-    """Print the outcomes of many mutations."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    for found, count in run(arguments.number, arguments.seed).most_common():
-        print(f"{count:7,} {found[:200]}")
-
-
-if __name__ == "__main__":
-    main()
+    # A name may be the text "None" where the change wrote this text.
+    written = any(b'"None"' in file.read_bytes() for file in path.iterdir())
+    watch.require(not has_none or written, "read_log", f"a name that is not there is 'None' in {kind}")

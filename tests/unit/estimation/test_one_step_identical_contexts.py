@@ -16,7 +16,7 @@ from dmlrank.estimation.cross_fitting import (
     find_identical_contexts,
     mu_by_fold,
 )
-from dmlrank.estimation.diagnostics import calibration, effective_contexts
+from dmlrank.estimation.diagnostics import calibration
 from dmlrank.estimation.influence import (
     CompressedInfluence,
     Influence,
@@ -102,42 +102,6 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("options", [CASES[name] for name in ("plain", "soft", "all")], ids=["plain", "soft", "all"])
-@pytest.mark.parametrize(("weights", "complete"), [(WEIGHTS["half"], True), (WEIGHTS["unshared"], False)])
-@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-@pytest.mark.long
-def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, weights, complete, score):
-    edges = ~np.eye(K, dtype=bool)
-    if not complete:
-        edges[0, 2] = edges[2, 0] = False
-    case = draw(make_data, draw_mu, **options)
-    one = score(weights, Graph(edges))
-    passed, whole = both(case, {"target": one, "win_share": one})
-    for estimand in ("target", "win_share"):
-        made, known = passed.influences[estimand], whole.influences[estimand]
-        assert isinstance(made, CompressedInfluence)
-        assert isinstance(known, Influence)
-        written = made.by_context()
-        for name in ("value", "correction", "block_context", "block_weight", "weight", "estimate", "plugin", "centred"):
-            np.testing.assert_allclose(getattr(written, name), getattr(known, name), rtol=1e-12, atol=1e-12)
-        for name in ("estimate", "plugin", "n_contexts", "n_scores"):
-            np.testing.assert_allclose(getattr(made, name), getattr(known, name), rtol=1e-12, atol=1e-12)
-        phi = known.centred
-        # The first advantage is zero where order does not matter, but for rounding.
-        tiny = 1e-11 * np.square(phi).sum() + 1e-24
-        np.testing.assert_allclose(made.second_moment(), phi.T @ phi, rtol=1e-11, atol=tiny)
-        np.testing.assert_allclose(made.power_sums()[1], (phi**4).sum(axis=0), rtol=1e-11, atol=1e-48)
-        np.testing.assert_allclose(effective_contexts(made), effective_contexts(known), rtol=1e-11)
-        assert (made.variance_correction is None) == (known.variance_correction is None)
-        if known.variance_correction is not None:
-            # Where mu is needed at all pairs, one central difference along a sum stands for a sum of differences.
-            close = 1e-9 if one.pair_local else 1e-5
-            largest = np.abs(known.variance_correction).max()
-            np.testing.assert_allclose(
-                made.variance_correction, known.variance_correction, rtol=0, atol=close * largest
-            )
-
-
 @pytest.mark.parametrize("options", [{"weighted": True}, {"ordered": False, "soft": True}, {"several": True}])
 def test_large_second_moments_of_bradley_terry_scores_are_summed_by_pair(make_data, draw_mu, options, monkeypatch):
     passed, _ = both(draw(make_data, draw_mu, **options), {"target": BradleyTerry(WEIGHTS["unshared"])})
@@ -197,23 +161,6 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
     assert (np.diff(kinds.fold) >= 0).all()
     assert kinds.cells.n_votes.sum() == n
-
-
-@pytest.mark.parametrize("n_items", [3, 2000], ids=["few possible labels", "many more possible labels than contexts"])
-def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items):
-    """Labels of three models that lie far apart among the codes of 2,000 models are the same kinds."""
-    rng = np.random.default_rng(3)
-    n = 200
-    position = rng.integers(3, size=n)
-    opponent = (position + rng.integers(1, 3, size=n)) % 3
-    item = np.array([0, n_items // 2, n_items - 1])
-    label, fold = rng.integers(C, size=n), rng.integers(2, size=n)
-    data = make_data(np.arange(n), item[position], item[opponent], label, n_items=n_items, n_categories=C)
-    kinds = find_identical_contexts(data, fold)
-    _, expected = np.unique(np.stack([fold, position, opponent, label]), axis=1, return_inverse=True)
-    np.testing.assert_array_equal(kinds.kind, expected.reshape(-1))
-    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
-    np.testing.assert_array_equal(kinds.cells.first[kinds.row], data.cells.first)
 
 
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from dmlrank._utils.computation import computing_with
@@ -90,25 +90,6 @@ def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monke
         value, gradient = problem.loss(flat)
     np.testing.assert_allclose(gradient, approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6), atol=1e-3)
     assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)
-
-
-@pytest.mark.long
-def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
-    rows, truth = draw(3, 40, q=1)
-    share, ridge = truth.share, 2.0
-
-    def penalised(flat):
-        u, w = np.hsplit(flat.reshape(-1, 2 * K), 2)
-        effects = PairChoiceEffects(share, u + w, u - w)
-        loss = -log_shares_written_out(effects, rows.table, rows.first, rows.second).sum()
-        squares = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
-        return loss + ridge * (squares @ [0.1, 1]) / 2
-
-    expected = minimize(penalised, np.zeros(2 * 2 * K), method="BFGS", options={"gtol": 1e-4}).x
-    u, w = np.hsplit(expected.reshape(-1, 2 * K), 2)
-    effects = fit_effects(rows, share, ridge, tolerance=EXACT)
-    np.testing.assert_allclose(effects.first, u + w, atol=1e-4)
-    np.testing.assert_allclose(effects.second, u - w, atol=1e-4)
 
 
 def test_two_items_without_a_ridge_are_statsmodels_logit():
