@@ -5,7 +5,8 @@ Both score contexts in turn, with as many threads, and the ratio of their times 
 beforehand, outside the time. The ``wide`` setting has 102 features and 402 trees of 31 leaves;
 ``missing`` has 50 features, of whose values 2 % are missing, and 450 trees of 31 leaves, trained on 20,000 labels
 instead of 4,000; ``default`` is what dmlrank trains by itself on 12 features.
-``with preparation`` is the ratio if the trees are prepared in every turn.
+``with preparation`` is the ratio if the trees are prepared in every turn. All contexts are one table in memory, which
+the system provides within the time.
 
     python -m benchmarks.all_pairs --items 20 60
 """
@@ -36,9 +37,8 @@ SETTINGS: dict[str, tuple[int, int, float, Tune]] = {
     "missing": (20_000, 50, 0.02, {"num_leaves": 31, "n_estimators": 150}),
     "default": (4_000, 12, 0.0, "cv"),
 }
-# Stacked rows, and contexts, that are scored in one call, so that the time does not depend on how long the system takes
-# to provide memory.
-_ROWS, _CONTEXTS = 200_000, 512
+# Stacked rows that are scored in one call.
+_ROWS = 200_000
 
 
 def draw_labels(n: int, n_features: int, n_items: int, seed: int) -> TrainingRows:
@@ -74,12 +74,10 @@ def compare(
         prepared = PairTrees.of(booster, n_items)
         times.append(time.perf_counter())
         with one_thread(), computing_with(threads):
-            for at in range(0, len(x), _CONTEXTS):
-                predict_all_pairs(prepared, x[at : at + _CONTEXTS], n_items)
+            table = predict_all_pairs(prepared, x, n_items)
         times.append(time.perf_counter())
         turns.append(np.diff(times) / [n_stacked, len(x), len(x)])
-    table = predict_all_pairs(prepared, x[:n_stacked], n_items)
-    error = np.abs(table[:, off] - np.concatenate(parts).reshape(n_stacked, n_pairs, -1)).max()
+    error = np.abs(table[:n_stacked, off] - np.concatenate(parts).reshape(n_stacked, n_pairs, -1)).max()
     stacked, preparation, summed = np.median(turns, axis=0) * 1000
     ratios = [by_row / by_sum for by_row, _, by_sum in turns]
     with_preparation = [by_row / (prepare + by_sum) for by_row, prepare, by_sum in turns]

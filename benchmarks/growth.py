@@ -5,6 +5,7 @@ Growth is that of CPU time on one thread, as the slope in logarithms; the fits o
 
     python benchmarks/growth.py contexts
     python benchmarks/growth.py items
+    python benchmarks/growth.py models
     python benchmarks/growth.py arena
     python benchmarks/growth.py wide
 """
@@ -54,18 +55,24 @@ class Measured:
 
 
 def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
-    """Battles of which strengths, ties and who is shown depend on the features, all of them or the first three."""
+    """Battles of which strengths, ties and who is shown depend on the features, all of them or the first three.
+
+    Without features, every pair is shown as often.
+    """
     n, n_items = setting.contexts, setting.items
     x = rng.normal(size=(n, setting.features))
     if setting.binary:
         x = (x > 0).astype(float)
-    popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(min(3, setting.features), n_items))
-    popular += rng.gumbel(size=popular.shape)
-    first = popular.argmax(axis=1)
-    popular[np.arange(n), first] = -np.inf
-    second = popular.argmax(axis=1)
-    swap = rng.random(n) < 0.5
-    first, second = np.where(swap, second, first), np.where(swap, first, second)
+    first = rng.integers(n_items, size=n)
+    second = (first + rng.integers(1, n_items, size=n)) % n_items
+    if setting.features:
+        popular = 0.2 * rng.normal(size=n_items) + 0.2 * x[:, :3] @ rng.normal(size=(min(3, setting.features), n_items))
+        popular += rng.gumbel(size=popular.shape)
+        first = popular.argmax(axis=1)
+        popular[np.arange(n), first] = -np.inf
+        second = popular.argmax(axis=1)
+        swap = rng.random(n) < 0.5
+        first, second = np.where(swap, second, first), np.where(swap, first, second)
     strength, slope = rng.normal(size=n_items), rng.normal(size=(n_items, min(5, setting.features))) / 3
     lead = strength[first] - strength[second] + (x[:, :5] * (slope[first] - slope[second])).sum(axis=1) + 0.1
     level = 0.3 * (strength[first] + strength[second]) - 0.5
@@ -77,21 +84,23 @@ def draw_battles(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def measure(setting: Setting) -> Measured:
-    """One fit in this process."""
+    """One fit in this process; without features, of the observed pairs and with its summary."""
     frame = draw_battles(setting, np.random.default_rng(0))
-    formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features))} | model_a + model_b"
+    formula = f"winner ~ {' + '.join(f'f{f}' for f in range(setting.features)) or 1} | model_a + model_b"
     start = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmlrankWarning)
-        dr.dml_rank(
+        fit = dr.dml_rank(
             formula,
             frame,
             functional=setting.functional,
-            pairs=dr.Pairs(graph="complete"),
+            pairs=dr.Pairs(graph="complete" if setting.features else "observed"),
             learning=dr.Learning(n_folds=setting.folds),
             rng=0,
             n_jobs=setting.threads,
         )
+        if not setting.features:
+            fit.summary().as_text()
     wall, cpu = np.subtract((time.perf_counter(), time.process_time()), start)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return Measured(float(wall), float(cpu), peak / 1e9)
@@ -113,14 +122,14 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def grow(what: str, sizes: list[int], functionals: list[str], contexts: int, items: int) -> None:
+def grow(what: str, sizes: list[int], functionals: list[str], contexts: int, items: int, features: int = 12) -> None:
     """Print seconds and peaks by size, and exponents."""
     rows, exponents = [], {}
     for functional in functionals:
         seconds = []
         for size in sizes:
             n, k = (size, items) if what == "contexts" else (contexts, size)
-            made = measure_apart(Setting(n, k, functional=functional))
+            made = measure_apart(Setting(n, k, features, functional=functional))
             seconds.append(made.cpu)
             row = {"functional": functional, "contexts": n, "K": k, "CPU, s": made.cpu, "peak, GB": made.peak}
             rows.append(row)
@@ -140,7 +149,7 @@ def show_large(settings: list[Setting]) -> None:
 def main() -> int:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("contexts", "items", "arena", "wide", "one"))
+    parser.add_argument("what", choices=("contexts", "items", "models", "arena", "wide", "one"))
     parser.add_argument("setting", nargs="?", help="for `one`, which the others call")
     parser.add_argument("--sizes", type=int, nargs="+")
     parser.add_argument("--functionals", nargs="+", choices=FUNCTIONALS, default=list(FUNCTIONALS))
@@ -156,6 +165,8 @@ def main() -> int:
         grow("contexts", given.sizes or [8000, 16_000, 32_000, 64_000], given.functionals, 0, 20)
     elif given.what == "items":
         grow("items", given.sizes or [20, 40, 80, 120], given.functionals, given.contexts or 4000, 0)
+    elif given.what == "models":
+        grow("items", given.sizes or [250, 500, 1000], ["borda", "bt"], given.contexts or 200_000, 0, features=0)
     elif given.what == "arena":
         n = given.contexts or 135_000
         show_large([Setting(n, 53, 12, binary, threads=given.threads) for binary in (True, False)])

@@ -734,6 +734,11 @@ class Options:
         return () if self.adjust is None else self.adjust.columns
 
     @property
+    def judge_columns(self) -> tuple[str, ...]:
+        """Columns of the data with verdicts; a frame of verdicts, and no judge, need none."""
+        return self.judge if isinstance(self.judge, tuple) else ()
+
+    @property
     def weights_column(self) -> str | None:
         """Name of the column that holds weights of the contexts; None where they come from elsewhere."""
         if isinstance(self.weights, EqualTasks):

@@ -7,29 +7,35 @@ import pytest
 
 import dmlrank as dr
 
-SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib")
+SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib", "dask", "narwhals", "scipy.stats", "scipy.optimize")
+FRAMES = ("scipy", "patsy", "pandas", "numpy", "dmlrank.api", "dmlrank.cli.commands")
+# Rooms and modules of answers that a fit with its summary does not give.
+FURTHER = ("cli", "inspection", "planning", "plotting", "report.page", "sensitivity", "storage", "datasets.eval_logs")
+FURTHER = (*FURTHER, "fit.direct_fits", "fit.post_estimation", "fit.adjusted_for_style", "nuisance.verdicts")
 HELP = "from dmlrank.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+SIMULATE = "battles = dr.datasets.simulate_arena(n=300, rng=0)\n"
 FIT = """
-battles = dr.datasets.simulate_arena(n=300, rng=0)
-dr.dml_rank('winner ~ 1 | model_a + model_b', battles, context='question_id', pairs=dr.Pairs(min_labels=1)).summary()
+dr.dml_rank('winner ~ {} | model_a + model_b', battles, context='question_id', pairs=dr.Pairs(min_labels=1)).summary()
 """
 
 
 @pytest.mark.parametrize(
-    ("code", "not_loaded"),
+    ("code", "libraries", "rooms"),
     [
-        ("", (*SLOW, "scipy.stats", "scipy.optimize", "patsy", "pandas", "numpy")),
-        (HELP, (*SLOW, "scipy", "pandas", "numpy", "dmlrank.api", "dmlrank.cli.commands")),
-        (FIT, SLOW),
+        ("", (*SLOW, *FRAMES), FURTHER),
+        (HELP, (*SLOW, *FRAMES), FURTHER[1:]),
+        (SIMULATE, SLOW, (*FURTHER, "fit", "results", "estimation", "inference")),
+        (SIMULATE + FIT.format("1"), SLOW, FURTHER),
+        (SIMULATE + FIT.format("length"), ("statsmodels",), FURTHER),
     ],
-    ids=["the package alone", "the help of the command line", "a fit without features"],
+    ids=["the package alone", "the help of the command line", "votes", "a fit without features", "a fit with features"],
 )
-def test_libraries_that_are_not_needed_are_not_loaded(code, not_loaded):
+def test_what_is_not_needed_is_not_loaded(code, libraries, rooms):
     program = f"import sys\nimport dmlrank as dr\n{code}\nprint(*sys.modules)"
     command = [sys.executable, "-W", "ignore", "-c", program]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split())
     assert "dmlrank" in loaded
-    assert not loaded.intersection(not_loaded)
+    assert not loaded.intersection([*libraries, *(f"dmlrank.{room}" for room in rooms)])
 
 
 def test_every_public_name_is_found_and_listed():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lightgbm as lgb
 import numpy as np
-import pandas as pd
 import pytest
 
 import dmlrank as dr
@@ -64,6 +63,8 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
     x = module.remove_values(rng.normal(size=(50, 7)), 0.1, rng)
     row = module.compare(booster, x, 5, n_stacked=30, threads=1, repeats=2)
     assert float(row["largest difference"]) < 1e-10
+    assert row["lowest"] <= row["ratio"] <= row["highest"]
+    assert 0 <= row["with preparation"] <= row["ratio"]
 
 
 def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
@@ -79,18 +80,14 @@ def test_growth_measures_a_fit_and_its_exponent_is_a_slope(load_benchmark):
     assert 0.01 < made.peak < 10
 
 
-def test_fastchats_method_fits_the_same_model(load_benchmark):
-    battles = (no_context := load_benchmark("no_context")).draw_battles(6000, 6, seed=1)
-    exact = dr.dml_rank(no_context.FORMULA, battles, estimator="bt_mle", rng=0)
-    models, share, counts, names = no_context.count_battles(battles)
-    assert counts.sum() == len(battles)
-    scores = no_context.fit_scores(models, share, len(names), 1e-10, counts / counts.sum())
-    np.testing.assert_allclose(pd.Series(scores, index=names).sort_index(), exact.params, atol=1e-6)
-    # A bootstrap of 300 knows a standard error to about 4 %.
-    bootstrap = no_context.fastchat(battles, rounds=300, processes=1)
-    np.testing.assert_allclose(bootstrap["score"], exact.params, atol=0.2 * exact.bse.max())
-    length = (bootstrap["upper"] - bootstrap["lower"]) / (2 * 1.96)
-    np.testing.assert_allclose(length, exact.bse, rtol=0.25)
+@pytest.mark.parametrize("program", ["dmlrank", "statsmodels"])
+def test_programs_estimate_the_scores_that_were_drawn(load_benchmark, program):
+    peers = load_benchmark("peers")
+    battles, truth = peers.draw_battles(20_000, 5, seed=1)
+    low, high = peers.PEERS[program][0](battles)
+    np.testing.assert_allclose((low + high) / 2, truth, atol=0.1)
+    assert (low < high).all()
+    assert peers.measure(program, 2_000, 4, seeds=2)["covered"] in (0.0, 0.5, 1.0)
 
 
 @pytest.mark.parametrize("what", ["questions", "plans", "scores"])

@@ -413,13 +413,17 @@ def in_workers(
     tasks: Sequence[T],
     *,
     name: str,
-    in_turn: bool = False,
     is_concurrent: Callable[[T], bool] | None = None,
+    threads: tuple[int, int | None] | None = None,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task in order, with ``in_turn`` one after the other in this process."""
+    """Yield ``work(shared, task)`` for every task in order.
+
+    ``threads``: Number of tasks at the same time without workers, and of the threads of each; None for one of each.
+    """
     here = current()
     if here.workers is None:
-        yield from in_order(partial(work, shared), tasks, 1 if in_turn else here.n_threads, is_concurrent)
+        n, of_each = threads or (here.n_threads, 1)
+        yield from in_order(partial(work, shared), tasks, n, is_concurrent, n_jobs_of_each=of_each)
     elif here.workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
         yield from (work(shared, task) for task in tasks)
     else:

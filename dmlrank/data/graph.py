@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from .arrays import BoolArray
@@ -64,8 +63,14 @@ class Graph:
         list of ndarray of int
             Codes of the items of each component.
         """
-        count, label = scipy.sparse.csgraph.connected_components(self.edges, directed=False)
-        parts = [np.flatnonzero(label == part) for part in range(count)]
+        # The smallest item that each item is known to reach; scipy's graphs take longer to load than a fit's summary.
+        label, smallest = np.full(self.n_items, -1), np.arange(self.n_items)
+        while (label != smallest).any():
+            label = smallest
+            of_opponents = np.where(self.edges, label, self.n_items).min(axis=1, initial=self.n_items)
+            smallest = np.minimum(label, of_opponents)
+            smallest = smallest[smallest]
+        parts = [np.flatnonzero(label == part) for part in np.unique(label)]
         return sorted(parts, key=lambda part: (-len(part), int(part[0])))
 
     def sides(self) -> BoolArray | None:
@@ -78,16 +83,10 @@ class Graph:
         ndarray of bool, shape (K,), or None
             Side of each item.
         """
-        # Number of edges between each item and the first item, by breadth-first search.
-        distance = np.full(self.n_items, -1)
-        distance[0], frontier = 0, [0]
-        while frontier:
-            reached = [k for j in frontier for k in np.flatnonzero(self.edges[j]) if distance[k] < 0]
-            for k in reached:
-                distance[k] = distance[frontier[0]] + 1
-            frontier = sorted({int(k) for k in reached})
-        odd = distance % 2 == 1
-        return None if self.edges[np.ix_(odd, odd)].any() or self.edges[np.ix_(~odd, ~odd)].any() else odd
+        # Of two copies of the items, with edges between copies alone, one part has the items of each side.
+        no_edges = np.zeros_like(self.edges)
+        parts = Graph(np.block([[no_edges, self.edges], [self.edges, no_edges]])).components()
+        return None if len(parts) == 1 else np.isin(self.n_items + np.arange(self.n_items), parts[0])
 
     @classmethod
     def all_pairs(cls, n_items: int) -> Graph:

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .._utils.declared_types import checked
@@ -117,12 +118,16 @@ class Sentence:
         """Number of uniform random numbers for one draw: one for presence, one for the form, and one per slot."""
         return 2 + max(len(slots) for _, slots in self.forms)
 
-    def length(self, uniforms: FloatArray) -> int:
-        """Return the number of characters that uniform random numbers select; 0 where the sentence is not present."""
-        if uniforms[0] >= self.probability:
-            return 0
-        fixed, slots = self.forms[int(uniforms[1] * len(self.forms))]
-        return fixed + sum(words[int(u * len(words))] for words, u in zip(slots, uniforms[2:], strict=False))
+    def drawn_lengths(self, uniforms: FloatArray) -> IntArray:
+        """Return the number of characters that each row of uniform numbers selects; 0 where the sentence is absent."""
+        lengths = np.zeros(len(uniforms), dtype=np.intp)
+        form = np.where(uniforms[:, 0] < self.probability, (uniforms[:, 1] * len(self.forms)).astype(np.intp), -1)
+        for place, (fixed, slots) in enumerate(self.forms):
+            rows = form == place
+            lengths[rows] = fixed
+            for words, u in zip(slots, uniforms[rows, 2:].T, strict=False):
+                lengths[rows] += np.array(words)[(u * len(words)).astype(np.intp)]
+        return lengths
 
     def lengths(self, before: int) -> FloatArray:
         """Return the probability of each length, 0, 1, ..., after ``before`` blanks; words in slots are independent."""
@@ -150,22 +155,26 @@ def sentences(category: str) -> tuple[Sentence, ...]:
     return tuple(read)
 
 
-def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, list[str]]:
-    """Draw ``n`` prompts; return the places of their categories, (n,), and their texts."""
+def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, NDArray[np.object_]]:
+    """Draw ``n`` prompts; return the places of their categories, (n,), and their texts, (n,)."""
     groups = rng.choice(len(CATEGORIES), size=n, p=SHARES)
     width = max(sum(sentence.n_uniforms for sentence in sentences(category)) for category in CATEGORIES)
-    prompts = []
-    for group, row in zip(groups, rng.random((n, width)), strict=True):
-        lengths, n_used = [], 0
-        for sentence in sentences(CATEGORIES[group]):
-            lengths.append(sentence.length(row[n_used:]))
+    uniforms, prompts = rng.random((n, width)), np.empty(n, dtype=object)
+    for group, category in enumerate(CATEGORIES):
+        rows = uniforms[groups == group]
+        lengths, n_used = np.zeros(len(rows), dtype=np.intp), 0
+        for sentence in sentences(category):
+            drawn = sentence.drawn_lengths(rows[:, n_used:])
+            # Sentences that are present have a blank between them.
+            lengths += drawn + (drawn > 0)
             n_used += sentence.n_uniforms
-        # Sentences that are present have a blank between them.
-        length = sum(size + 1 for size in lengths if size) - 1
-        words = f"{_WORDS[CATEGORIES[group]]} {_COMMON_WORDS}".split()
-        text = " ".join(words[int(u * len(words))] for u in row)
-        repeated = " ".join([text] * (1 + length // len(text)))
-        prompts.append(repeated[: length - 1].capitalize() + ".")
+        words = np.array(f"{_WORDS[category]} {_COMMON_WORDS}".split(), dtype=object)
+        texts = map(" ".join, words[(rows * len(words)).astype(np.intp)].tolist())
+        # Words are repeated up to the length less one, for the blank after the last sentence, and end in a full stop.
+        prompts[groups == group] = [
+            (f"{text} " * (1 + size // len(text)))[:size].capitalize() + "."
+            for text, size in zip(texts, (lengths - 2).tolist(), strict=True)
+        ]
     return groups, prompts
 
 

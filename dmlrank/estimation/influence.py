@@ -19,7 +19,7 @@ from scipy import sparse
 from .._utils.computation import in_order, threads_of_fit
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals import BradleyTerry, Functional
+from ..functionals import Functional, is_moved_by_pair
 from .cross_fitting import HeldOutLabels, IdenticalContexts, MuSource
 
 # Number of influence values of identical contexts in memory at a time. The computation takes as long with a fifth of
@@ -363,27 +363,27 @@ class CompressedInfluence:
         squares, fourths = (weight_sums(self.kinds, self.weight, power) for power in (2, 4))
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         amounts, kinds, score = np.zeros_like(second), self.kinds, self.score
-        # One label each moves Bradley-Terry scores along the direction of its pair: sums by pair take the place of
-        # products, which would take long.
+        # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
+        # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
-        by_pair = score if is_large and isinstance(score, BradleyTerry) else None
+        by_pair = is_large and is_moved_by_pair(score)
         for part in self._parts():
             phi = self._phi_before_weighting(part)
             square = np.square(phi)
             fourth += fourths[part] @ np.square(square, out=square)
-            if by_pair is None:
+            if not by_pair:
                 # The product of a matrix and its own transpose takes half as long as another product.
                 phi *= np.sqrt(squares[part, None])
                 second += phi.T @ phi
                 continue
             rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
             pairs, fold = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.fold[part.start]
-            change = by_pair.term_changes(self.mu[fold], self.residual[rows], *pairs, ordered=self.ordered)
+            change = score.term_changes(self.mu[fold], self.residual[rows], *pairs, ordered=self.ordered)
             np.add.at(amounts, pairs, squares[kinds.cell_kind[rows]] * np.square(change))
             total, shift = squares[part] @ phi, self.by_fold[fold] - self.estimate
             crossed = np.outer(total - squares[part].sum() / 2 * shift, shift)
             second += crossed + crossed.T
-        return second if by_pair is None else second + by_pair.sum_over_pairs(amounts), fourth
+        return second + score.sum_over_pairs(amounts) if by_pair else second, fourth
 
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
         """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""

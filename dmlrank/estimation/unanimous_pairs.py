@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..data.arrays import row_slices
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals import BradleyTerry, Functional
+from ..functionals import Functional, is_moved_by_pair
 from .cross_fitting import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a
@@ -141,8 +141,8 @@ class UnanimousPairs:
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
-        if type(score) is BradleyTerry:
-            # All labels of a pair move the scores in one direction, so that only lengths are compared.
+        if is_moved_by_pair(score):
+            # Only lengths are compared.
             unseen, observed = (
                 sum(
                     np.square(score.term_changes(table, column, self.first, self.second, ordered=self.ordered))

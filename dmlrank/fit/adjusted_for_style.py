@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..data.style_columns import StyleDifferences
 from ..estimation.influence import Influence, mean_influence
 from ..exceptions import DataError, IntervalWarning
 from ..functionals.linear_scores import LinkedScore
-from ..inference.covariance import Covariance
 from .compared_pairs import Setup
 from .fit_covariance import make_covariance
 from .state import Inputs, Repetition, StyleFit
@@ -126,65 +125,3 @@ def style_gauge(setup: Setup, n_slopes: int, n_estimates: int) -> FloatArray:
     """Return the gauge of raw, averaged and equal scores and slopes, (3 g, 3 K + r): each score vector has its own."""
     basis = setup.functional.gauge((n_estimates - n_slopes) // 3).basis
     return np.hstack([np.kron(np.eye(3), basis), np.zeros((3 * len(basis), n_slopes))])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StyleEstimates:
-    """What a result keeps of an adjustment for style.
-
-    formula, columns: The style columns as the user wrote them, and their r names.
-    deviations (r,): Root mean square of each style difference over the votes.
-    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes, with their joint
-        covariance.
-    log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style.
-    n_votes: Number of votes.
-    """
-
-    formula: str
-    columns: tuple[str, ...]
-    deviations: FloatArray
-    n_votes: int
-    estimate: FloatArray
-    covariance: Covariance
-    log_loss: float
-    log_loss_without: float
-
-    @property
-    def n_models(self) -> int:
-        """Number of models, K."""
-        return (len(self.estimate) - len(self.columns)) // 3
-
-    def scores(self, which: str) -> FloatArray:
-        """Return the scores "raw", "averaged" or "equal", (K,)."""
-        return self.estimate[self._place(which)]
-
-    def errors(self, which: str) -> FloatArray:
-        """Return the standard errors of the scores "raw", "averaged" or "equal", (K,)."""
-        return self.covariance.std_errors[self._place(which)]
-
-    @property
-    def slopes(self) -> FloatArray:
-        """Slopes on style, (r,)."""
-        return self.estimate[3 * self.n_models :]
-
-    @property
-    def slope_covariance(self) -> Covariance:
-        """Covariance of the slopes, (r, r)."""
-        last = slice(3 * self.n_models, None)
-        matrix = self.covariance.matrix[last, last]
-        return replace(self.covariance, matrix=matrix, basis=np.eye(len(self.columns)), of_scores=None)
-
-    def score_covariance(self, *which: str) -> FloatArray:
-        """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""
-        places = np.concatenate([np.arange(len(self.estimate))[self._place(one)] for one in which])
-        return self.covariance.matrix[np.ix_(places, places)]
-
-    def rescaled(self, factor: float, shift: float) -> StyleEstimates:
-        """Return the estimates with scores factor * score + shift and slopes factor * slope."""
-        estimate = factor * self.estimate
-        estimate[: 3 * self.n_models] += shift
-        return replace(self, estimate=estimate, covariance=self.covariance.scaled(factor))
-
-    def _place(self, which: str) -> slice:
-        number = ("raw", "averaged", "equal").index(which)
-        return slice(number * self.n_models, (number + 1) * self.n_models)

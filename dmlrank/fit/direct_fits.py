@@ -160,10 +160,9 @@ def win_share(
     return Borda(setup.weights, setup.graph, apart=setup.functional.apart).value(mu[None])[0]
 
 
-def order_influence(state: FitState) -> Influence | None:
+def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence | None:
     """Return the influence values of the effect of display order on the log-odds; None where the fit has none."""
-    likelihood = state.likelihood
-    if likelihood is None or likelihood.order is None:
+    if likelihood.order is None:
         return None
     derivative = np.zeros((state.data.n_items + 1, 1, 1))
     derivative[-1] = 1.0

@@ -29,8 +29,6 @@ from ..nuisance.training_rows import log_loss
 from ..options import EqualTasks
 from ..tables.display_text import fixed_text
 from ..tables.summary_table import Summarised, Summary
-from .adjusted_for_style import StyleEstimates
-from .direct_fits import gain_of_runs, known_propensity, order_influence
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import (
     covariance_of,
@@ -40,9 +38,7 @@ from .fit_covariance import (
     residual_position_test,
     uneven_orders,
 )
-from .post_estimation import JudgeFigures, judge_figures
-from .score_judges import modelled_shares
-from .state import FitState, GradeFigures
+from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,6 +583,11 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     else:
         votes = VoteCounts.of(data.pair_votes(), state.setup.graph)
     description = _description(state)
+    judge = None
+    if state.verdicts is not None:
+        from .post_estimation import judge_figures
+
+        judge = judge_figures(state, state.verdicts)
     shared = {name: getattr(description, name) for name in ("n_votes", "n_comparisons", "categories", "cov_type")}
     return Estimates(
         models=data.items,
@@ -606,7 +607,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         description=description,
         diagnostics=replace(_diagnostics(state, fit_warnings), **shared),
         outputs=() if names == data.items else names,
-        judge=None if state.verdicts is None else judge_figures(state, state.verdicts),
+        judge=judge,
         grades=state.grades,
         extrapolation=state.extrapolation.reason,
         votes=votes,
@@ -724,6 +725,8 @@ def _share_modelled(state: FitState) -> tuple[float, ...]:
     """Return the share of prompts in clusters on which each model was never run; empty where none is modelled."""
     if state.estimator is not MEANS or state.units.clusters is None or not state.options.estimates_propensity:
         return ()
+    from .score_judges import modelled_shares
+
     shares, _ = modelled_shares(state.data, state.units)
     return tuple(shares.tolist()) if shares.any() else ()
 
@@ -772,7 +775,11 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
         cluster_factors=_cluster_factors(state),
     )
-    of_order = order_influence(state)
+    of_order = None
+    if likelihood:
+        from .direct_fits import order_influence
+
+        of_order = order_influence(state, likelihood)
     if taken_off := [(r.order_effect, r.target) for r in state.repetitions if r.order_effect is not None]:
         of_order = mean_influence([effect.influence(target) for effect, target in taken_off])
     if of_order is not None:
@@ -788,6 +795,8 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     figures = replace(figures, order_of_lead=behind_lead[1]) if behind_lead else figures
     validity = state.validity
     if state.estimator is MEANS:
+        from .direct_fits import gain_of_runs, known_propensity
+
         n_effective = float(effective_contexts(state.influence).min())
         drawn = known_propensity(state.options.propensity, data, state.source)
         least = np.nan if drawn is None or data.scores is None else float(drawn[data.scores.n_runs > 0].min())

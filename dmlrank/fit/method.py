@@ -91,8 +91,6 @@ from .._utils.computation import collected_warnings, warn
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_votes import warn_of_unequal_gaps
-from ..data.style_columns import read_style_differences
-from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import Treatment, Validity
 from ..estimation.influence import InfluenceFunction, mean_influence
@@ -102,9 +100,7 @@ from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options
-from .adjusted_for_style import joint_style_fit
 from .compared_pairs import find_extrapolation, votes_left_out
-from .direct_fits import run_maximum_likelihood, run_means
 from .estimators import MEANS, estimator_of
 from .fit_covariance import (
     assess_validity,
@@ -141,10 +137,10 @@ def _fit_with(stages: FirstStages) -> FitState:
     """Carry out a fit from its stages."""
     options = stages.options
     data_as_read = stages.data_as_read()
-    if stages.estimator is MEANS:
-        return run_means(stages, data_as_read)
     if not stages.estimator.has_first_stages:
-        return run_maximum_likelihood(stages, data_as_read)
+        from .direct_fits import run_maximum_likelihood, run_means
+
+        return (run_means if stages.estimator is MEANS else run_maximum_likelihood)(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
     repetitions = tuple(
         repeat(stages, inputs, number) for number in range(options.learning.n_rep if inputs.n_folds > 1 else 1)
@@ -210,9 +206,13 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     if left_out is not None:
         warn(left_out)
     if stages.estimator.needs_all_propensities:
+        from ..estimation.bt_restricted import check_restricted_categories
+
         check_restricted_categories(setup.weights, data.categories)
     style = None
     if options.adjust is not None:
+        from ..data.style_columns import read_style_differences
+
         # Functionals and category weights without a link are refused before anything is fitted.
         LinkedScore(setup.functional, data.n_items, data.ordered)
         columns = options.style_columns
@@ -298,7 +298,11 @@ def estimate_scores(
     warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
     warn_of_covariance(covariance, data, stages.options)
-    style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
+    style = None
+    if inputs.style is not None:
+        from .adjusted_for_style import joint_style_fit
+
+        style = joint_style_fit(inputs, repetitions, fixed, added)
     if repetitions[0].mean is not None:
         warn_of_mean_preferences(repetitions[0].mean, covariance.std_errors, setup.functional.names(data.items))
     validity = assess_validity(inputs, repetitions[0], influence, covariance, bias, estimator)

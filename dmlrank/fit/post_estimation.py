@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,9 +31,8 @@ from ..functionals.linear_scores import WinShare
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .compared_pairs import mean_targets
-from .direct_fits import win_probability_influence
 from .fit_covariance import covariance_of, label_errors
-from .state import FitState, Repetition, Units
+from .state import FitState, JudgeFigures, Repetition, Units
 
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms
@@ -46,6 +45,8 @@ _NULL_SEED = 20
 def pair_win_probability(state: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
     """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
     if state.likelihood:
+        from .direct_fits import win_probability_influence
+
         win_probability, unanimous_variance = win_probability_influence(state, item, opponent)
         variance = covariance_of(state, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
         return float(win_probability.estimate[0]), variance
@@ -193,48 +194,6 @@ def _at_equal_style(
 
 # Shares that differ by less than this are equal.
 _TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeFigures:
-    """Figures of the judges of a fit, and its estimates without them; J judges, K models.
-
-    names: The judges.
-    how: The option ``judge_as``: how the verdicts are used.
-    n_verdicts, n_unlabelled: Number of judged pairs, and of judged pairs without a human label.
-    compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither of the two called a
-        tie.
-    agreement, kappa (J, 2): Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those
-        without ties.
-    position (J, 3): Share of verdicts for the answer shown first, for the second, and of ties.
-    human_position (J, 3): Share of human labels for the answer shown first, for the second, and of ties, on the pairs
-        with a verdict of the judge.
-    both_orders (J, 2): Number of pairs judged in both orders, and of those with the same winner in both.
-    log_loss (3,): Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the
-        judge, and of P(label | x, verdict).
-    n_votes: Number of human votes.
-    alone, alone_errors (K,): Scores and standard errors of the same fit without the judge, from human labels alone.
-    errors (K,): Standard errors of the fit with the judge.
-    worth: Equivalent votes: the number of further human votes that would make the fit without judge as precise as the
-        fit with the judge; infinite where no number would.
-    """
-
-    names: tuple[str, ...]
-    how: str
-    n_verdicts: int
-    n_unlabelled: int
-    compared: IntArray
-    agreement: FloatArray
-    kappa: FloatArray
-    position: FloatArray
-    human_position: FloatArray
-    both_orders: IntArray
-    log_loss: FloatArray
-    n_votes: int
-    alone: FloatArray
-    alone_errors: FloatArray
-    errors: FloatArray
-    worth: float
 
 
 def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:

@@ -74,7 +74,6 @@ from ..nuisance.propensity_model.supplied import (
 )
 from ..nuisance.training_rows import Folds
 from ..options import EqualTasks, Options
-from .adjusted_for_style import equal_style_terms
 from .compared_pairs import (
     MeanTarget,
     OrderChoice,
@@ -205,17 +204,17 @@ class FirstStages:
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
-        from ..nuisance.verdicts import judge_columns, read_verdicts
-
         o, source = self.options, self.source
         if o.judge is None:
             return None
+        from ..nuisance.verdicts import read_verdicts
+
         return self.keep(
             "verdicts",
             (data, source, o.judge, o.context, o.categories),
             lambda: read_verdicts(
                 o.judge,
-                with_columns(data, source.data, judge_columns(o.judge)),
+                with_columns(data, source.data, o.judge_columns),
                 parse_formula(source.formula),
                 context=o.context,
                 categories=o.categories,
@@ -366,8 +365,6 @@ class FirstStages:
 
     def _propensities(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> tuple[Propensity, FloatArray | None]:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
-        from ..estimation.bt_restricted import require_pair_propensities
-
         o, data, needs_all = self.options, inputs.data, self.estimator.needs_all_propensities
         if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
             # Weights enter here, because mu is learnt without them from the same labels: with rates among weighted
@@ -383,6 +380,8 @@ class FirstStages:
             lambda: self._label_and_judge_propensities(data, folds, inputs, seed),
         )
         if needs_all:
+            from ..estimation.bt_restricted import require_pair_propensities
+
             require_pair_propensities(of_labels)
         return of_labels, of_verdicts
 
@@ -394,8 +393,6 @@ class FirstStages:
         If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
-        from ..nuisance.verdicts import labelled_share
-
         o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
         if verdicts is not None and verdicts.covers_all_pairs:
             of_verdicts = np.ones(len(verdicts.cells))
@@ -406,6 +403,8 @@ class FirstStages:
             of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
+                from ..nuisance.verdicts import labelled_share
+
                 share = labelled_share(data, verdicts, folds)
                 return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
         return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
@@ -452,8 +451,6 @@ class FirstStages:
         self, inputs: Inputs, learnt: Learnt, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, MeanTarget | None]:
         """Return the one-step estimates, and the linearised functional of ``average="preferences"``, if this is one."""
-        from ..estimation.bt_restricted import restricted_score
-
         o, setup, data, blocks = self.options, inputs.setup, inputs.data, inputs.units.blocks
         weight = inputs.units.weights(data)
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
@@ -472,6 +469,8 @@ class FirstStages:
             "position_effect": PositionEffect(setup.weights, setup.graph),
         }
         if is_restricted:
+            from ..estimation.bt_restricted import restricted_score
+
             restricted = restricted_score(setup.functional, learnt.propensity, data.ordered)
             estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
@@ -523,6 +522,8 @@ class FirstStages:
         if differences is None:
             return None, None
 
+        from .adjusted_for_style import equal_style_terms
+
         def estimate() -> tuple[EqualStyleTerms, StyleInfluence]:
             terms = equal_style_terms(inputs, differences, propensity.cells, folds.fold)
             return terms, terms.influence()
@@ -571,8 +572,6 @@ def _is_same(a: object, b: object) -> bool:
 
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    from ..nuisance.verdicts import judge_columns
-
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
     propensities = propensity_columns(options.propensity)
     rows = take_rows(
@@ -582,7 +581,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
         replace(options, propensity="estimate") if are_means else options,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
-        optional=None if propensities is None else (*judge_columns(options.judge), *propensities),
+        optional=None if propensities is None else (*options.judge_columns, *propensities),
     )
     kind, of_rows = source.change or ("", ())
     if kind.startswith("dropped"):

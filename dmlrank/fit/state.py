@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -228,6 +228,110 @@ class GradeFigures:
     explained: FloatArray
     unlike: FloatArray
     unlike_p: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeFigures:
+    """Figures of the judges of a fit, and its estimates without them; J judges, K models.
+
+    names: The judges.
+    how: The option ``judge_as``: how the verdicts are used.
+    n_verdicts, n_unlabelled: Number of judged pairs, and of judged pairs without a human label.
+    compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither of the two called a
+        tie.
+    agreement, kappa (J, 2): Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those
+        without ties.
+    position (J, 3): Share of verdicts for the answer shown first, for the second, and of ties.
+    human_position (J, 3): Share of human labels for the answer shown first, for the second, and of ties, on the pairs
+        with a verdict of the judge.
+    both_orders (J, 2): Number of pairs judged in both orders, and of those with the same winner in both.
+    log_loss (3,): Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the
+        judge, and of P(label | x, verdict).
+    n_votes: Number of human votes.
+    alone, alone_errors (K,): Scores and standard errors of the same fit without the judge, from human labels alone.
+    errors (K,): Standard errors of the fit with the judge.
+    worth: Equivalent votes: the number of further human votes that would make the fit without judge as precise as the
+        fit with the judge; infinite where no number would.
+    """
+
+    names: tuple[str, ...]
+    how: str
+    n_verdicts: int
+    n_unlabelled: int
+    compared: IntArray
+    agreement: FloatArray
+    kappa: FloatArray
+    position: FloatArray
+    human_position: FloatArray
+    both_orders: IntArray
+    log_loss: FloatArray
+    n_votes: int
+    alone: FloatArray
+    alone_errors: FloatArray
+    errors: FloatArray
+    worth: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleEstimates:
+    """What a result keeps of an adjustment for style.
+
+    formula, columns: The style columns as the user wrote them, and their r names.
+    deviations (r,): Root mean square of each style difference over the votes.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes, with their joint
+        covariance.
+    log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style.
+    n_votes: Number of votes.
+    """
+
+    formula: str
+    columns: tuple[str, ...]
+    deviations: FloatArray
+    n_votes: int
+    estimate: FloatArray
+    covariance: Covariance
+    log_loss: float
+    log_loss_without: float
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, K."""
+        return (len(self.estimate) - len(self.columns)) // 3
+
+    def scores(self, which: str) -> FloatArray:
+        """Return the scores "raw", "averaged" or "equal", (K,)."""
+        return self.estimate[self._place(which)]
+
+    def errors(self, which: str) -> FloatArray:
+        """Return the standard errors of the scores "raw", "averaged" or "equal", (K,)."""
+        return self.covariance.std_errors[self._place(which)]
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Slopes on style, (r,)."""
+        return self.estimate[3 * self.n_models :]
+
+    @property
+    def slope_covariance(self) -> Covariance:
+        """Covariance of the slopes, (r, r)."""
+        last = slice(3 * self.n_models, None)
+        matrix = self.covariance.matrix[last, last]
+        return replace(self.covariance, matrix=matrix, basis=np.eye(len(self.columns)), of_scores=None)
+
+    def score_covariance(self, *which: str) -> FloatArray:
+        """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""
+        places = np.concatenate([np.arange(len(self.estimate))[self._place(one)] for one in which])
+        return self.covariance.matrix[np.ix_(places, places)]
+
+    def rescaled(self, factor: float, shift: float) -> StyleEstimates:
+        """Return the estimates with scores factor * score + shift and slopes factor * slope."""
+        estimate = factor * self.estimate
+        estimate[: 3 * self.n_models] += shift
+        return replace(self, estimate=estimate, covariance=self.covariance.scaled(factor))
+
+    def _place(self, which: str) -> slice:
+        number = ("raw", "averaged", "equal").index(which)
+        return slice(number * self.n_models, (number + 1) * self.n_models)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -89,6 +89,11 @@ def of_scores(option: object) -> object:
     return MeanScore() if written[1] else {"PassAtK": PassAtK, "PassHatK": PassHatK}[written[2]](int(written[3]))
 
 
+def is_moved_by_pair(score: Functional) -> bool:
+    """Whether every label of a pair moves the scores along one direction, so that there is ``sum_over_pairs``."""
+    return type(score) is BradleyTerry or (type(score) is Borda and score.category_weights.total is not None)
+
+
 def functional_from(option: object) -> Functional:
     """Return the functional that the option ``functional`` asks for: a name, a function of mu, or an object."""
     if isinstance(option, Functional):

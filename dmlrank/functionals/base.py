@@ -597,6 +597,45 @@ class Functional(ABC):
         """
         return None
 
+    def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
+        """Return the sum over ordered pairs of an amount times d d', with the direction d of :meth:`label_directions`.
+
+        Parameters
+        ----------
+        amounts : ndarray, shape (K, K)
+            Amount of each ordered pair.
+
+        Returns
+        -------
+        ndarray, shape (K, K)
+            The sum.
+
+        Examples
+        --------
+        >>> from dmlrank.functionals import BradleyTerry
+        >>> BradleyTerry().sum_over_pairs(np.array([[0.0, 16.0], [0.0, 0.0]]))
+        array([[ 0.25, -0.25],
+               [-0.25,  0.25]])
+        """
+        raise NotImplementedError
+
+    def term_changes(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        """Return how far directions move the scores along the direction d of their pair.
+
+        Parameters
+        ----------
+        table, delta, first, second, ordered : ndarray, ndarray, ndarray, ndarray, bool
+            As for :meth:`derivative_along`.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            The multiple of d for each direction: :meth:`derivative_along` returns this number times d.
+        """
+        raise NotImplementedError
+
     def label_variances(self, mu: FloatArray) -> FloatArray:
         """Return the variance v of a label along its direction, see :meth:`label_directions`.
 

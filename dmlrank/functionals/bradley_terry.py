@@ -195,24 +195,6 @@ class BradleyTerry(Functional):
         return np.maximum(covariance, 0, out=covariance)
 
     def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
-        """Return the sum over ordered pairs of an amount times d d', with the direction d of :meth:`label_directions`.
-
-        Parameters
-        ----------
-        amounts : ndarray, shape (K, K)
-            Amount of each ordered pair.
-
-        Returns
-        -------
-        ndarray, shape (K, K)
-            The sum.
-
-        Examples
-        --------
-        >>> BradleyTerry().sum_over_pairs(np.array([[0.0, 16.0], [0.0, 0.0]]))
-        array([[ 0.25, -0.25],
-               [-0.25,  0.25]])
-        """
         # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
         edges, inverse = _edges_and_inverse(self, len(amounts))
         amounts = (amounts + amounts.T) / 16
@@ -223,18 +205,6 @@ class BradleyTerry(Functional):
     def term_changes(
         self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
     ) -> FloatArray:
-        """Return how far directions move the scores along the direction d of their pair.
-
-        Parameters
-        ----------
-        table, delta, first, second, ordered : ndarray, ndarray, ndarray, ndarray, bool
-            As for :meth:`derivative_along`.
-
-        Returns
-        -------
-        ndarray, shape (r,)
-            The multiple of d for each direction: :meth:`derivative_along` returns this number times d.
-        """
         edge = _used(_edges_and_inverse(self, len(table))[0])[first, second]
         change = self._change(self._preferences(table[first, second], edge), delta)
         if ordered:

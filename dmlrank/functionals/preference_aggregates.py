@@ -10,6 +10,7 @@ from scipy.special import expit
 from .._utils.argument_checks import number_in, real_number
 from ..data.arrays import BoolArray
 from ..data.graph import Graph
+from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, shown
 from .base import CategoryWeights, Functional, Gauge, directed, symmetric_metric
@@ -174,10 +175,10 @@ class Borda(PreferenceAggregate):
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        shares, weights = self._shares(self._edges(n_items)), self.category_weights
-        rows, change = np.arange(len(first)), np.zeros((len(first), n_items))
-        change[rows, first] = delta @ np.array(weights.first) * shares[first, second] / 2
-        change[rows, second] = delta @ np.array(weights.second) * shares[second, first] / 2
+        edges, weights = self._edges(n_items), self.category_weights
+        rows, change, total = np.arange(len(first)), np.zeros((len(first), n_items)), edges.sum(axis=1)
+        change[rows, first] = delta @ np.array(weights.first) * (edges[first, second] / total[first]) / 2
+        change[rows, second] = delta @ np.array(weights.second) * (edges[second, first] / total[second]) / 2
         return change
 
     def label_directions(self, n_items: int) -> FloatArray | None:
@@ -186,6 +187,16 @@ class Borda(PreferenceAggregate):
             return None
         shares, unit = self._shares(self._edges(n_items)), np.eye(n_items)
         return np.asarray(shares[:, :, None] * unit[:, None, :] - shares.T[:, :, None] * unit[None, :, :]) / 2
+
+    def term_changes(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        weights = np.array(self.category_weights.first)
+        return np.asarray(delta @ (weights if ordered else weights - weights[exchanged_wins(len(weights))]))
+
+    def sum_over_pairs(self, amounts: FloatArray) -> FloatArray:
+        shares, both = self._shares(self._edges(len(amounts))) / 2, amounts + amounts.T
+        return np.asarray(np.diag((both * shares**2).sum(axis=1)) - both * shares * shares.T)
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
         return self.category_weights.covariances(mu)[0]

@@ -298,16 +298,18 @@ class EffectsAndTrees(Generic[E]):
     def fit(self) -> tuple[Selection[E], Iterator[FittedFold[E]]]:
         """Return the selected settings, and what was fitted in every fold."""
         name, n_folds = self.name, len(self.seeds)
-        (selection,) = in_workers(_select, self, [0], name=f"settings of {name}", in_turn=True)
+        (selection,) = in_workers(_select, self, [0], name=f"settings of {name}")
         if current().workers:
             report(1, 1, f"{name.removeprefix('the ')}, settings")
         if self.sample is self.cells:
             fits, boosters = selection.tuned.fits, selection.boosters or [None] * n_folds
             folds = ((fit.training.basis, fit.effects, booster) for fit, booster in zip(fits, boosters, strict=True))
             return selection, folds
-        return selection, in_workers(
-            _fit_fold, (self, selection), range(n_folds), name=f"folds of {name}", in_turn=True
+        threads = split_jobs(self.size(self.cells, selection.stage), n_folds)
+        folds_at_once = in_workers(
+            _fit_fold, (self, selection), range(n_folds), name=f"folds of {name}", threads=threads
         )
+        return selection, folds_at_once
 
 
 def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
@@ -354,7 +356,8 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
     learner, selection = shared
     stage, fitted, booster = selection.stage, learner.fit_effects(f, selection.tuned), None
     if stage.rounds:
-        size = learner.size(fitted.training, stage)
+        # All folds at the same time have to have the same number of threads.
+        size = learner.size(learner.cells, stage)
         n_threads = thread_count(size, current().n_jobs)
         training = learner.rows(selection.tuned).dataset(fitted.effects, fitted.training, stage, n_threads)
         parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)

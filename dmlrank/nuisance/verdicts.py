@@ -47,11 +47,6 @@ class JudgeRatings(NamedTuple):
     values: FloatArray
 
 
-def judge_columns(judge: Any) -> tuple[str, ...]:
-    """Return the columns of the data that ``judge=`` needs; a frame of verdicts, and no judge, need none."""
-    return judge if isinstance(judge, tuple) else ()
-
-
 def _columns_by_judge(columns: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the columns of every judge by the judge's name."""
     if len(columns) > 1 and all(category_of_column(name) for name in columns):

@@ -10,8 +10,8 @@ import pandas as pd
 
 from ..data.graph import VoteCounts
 from ..data.preferences import FloatArray
-from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
+from ..fit.state import StyleEstimates
 from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary

@@ -12,8 +12,8 @@ from .._utils.laws import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
-from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
+from ..fit.state import StyleEstimates
 from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
 from ..tables.display_text import decimals, fixed_text, p_value_clause

@@ -20,11 +20,10 @@ from ..data.preferences import FloatArray
 from ..data.vote_columns import effective_clusters
 from ..estimation.joint_influence import JointInfluence, in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
-from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.direct_fits import share_with_score, win_share
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
-from ..fit.state import FitState
+from ..fit.state import FitState, StyleEstimates
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family, MaxT

@@ -18,14 +18,14 @@ from ..data.vote_columns import Clusters
 from ..estimation.influence import Influence, unit_sums
 from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
 from ..exceptions import OptionError
-from ..fit.adjusted_for_style import StyleEstimates, style_gauge
+from ..fit.adjusted_for_style import style_gauge
 from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.linear_map import Functions, Groups, in_unit, linear_map
 from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scores_of_contexts
-from ..fit.state import FitState
+from ..fit.state import FitState, StyleEstimates
 from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
 from .context_variables import read_design, read_groups, read_overlapping_groups

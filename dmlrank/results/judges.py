@@ -21,8 +21,8 @@ from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, HypothesisError, JudgeError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, judged_winners
-from ..fit.state import FitState
+from ..fit.post_estimation import estimate_from_verdicts, judged_winners
+from ..fit.state import FitState, JudgeFigures
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted, enumerated

@@ -10,8 +10,8 @@ import pandas as pd
 
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray, IntArray
-from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
+from ..fit.state import StyleEstimates
 from ..inference.ranks import rank_changes, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
 from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics

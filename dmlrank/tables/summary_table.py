@@ -7,7 +7,6 @@ from dataclasses import replace
 from .._utils.argument_checks import check_text
 from .._utils.declared_types import checked
 from .forms import TableContent
-from .latex import latex_table
 
 
 class Summary(TableContent):
@@ -88,6 +87,8 @@ class Summary(TableContent):
         label : str, optional
             Name for ``\ref``, such as ``"tab:scores"``.
         """
+        from .latex import latex_table
+
         return latex_table(self, longtable=longtable, label=label)
 
 

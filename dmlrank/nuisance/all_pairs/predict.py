@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -123,7 +123,7 @@ def tables_pay(
     n_tables = len(branches.split) * (2 if mirrored else 1) + len(sums)
     if n_tables * n_pairs > _MOST_ENTRIES:
         return False
-    of_rectangles = _TABLES_PER_RECTANGLE * sum(terms.n_multiplications for terms in sums)
+    of_rectangles = _TABLES_PER_RECTANGLE * sum(step.second.size for terms in sums for step in terms.steps)
     return n_tables * n_pairs < of_rectangles + _TABLES_PER_SCORE * len(sums) * n_items**2
 
 
@@ -185,31 +185,9 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
 
 
 # Largest number of contexts whose branches are found at a time.
-CONTEXTS_AT_ONCE = 256
+CONTEXTS_AT_ONCE = 512
 # Number of entries of a block of scores. With smaller blocks, threads often wait for one another.
 _BLOCK_ENTRIES = 400_000
-
-
-class PairOffset(Protocol):
-    """Scores of all ordered pairs in n contexts to which the scores of a booster are added."""
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether the other display order of a pair has the same scores, with first and second wins exchanged."""
-        ...
-
-    def add_to_all(
-        self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
-    ) -> None:
-        """Add the scores in b contexts of all ordered pairs, (C, b, K, K), or of m pairs, (C, b, m), in place.
-
-        ``spare`` is memory for three outputs that is overwritten.
-        """
-        ...
-
-    def of_contexts(self, contexts: slice) -> PairOffset:
-        """Return the scores of a range of the contexts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,10 +238,13 @@ class PairTrees:
         prepare = partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored, n_contexts=self.n_contexts)
         return prepare, ()
 
-    def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
+    def blocks(
+        self, x: FloatArray, link: Link | None, offset: Any, table: FloatArray | None = None
+    ) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ranges of contexts with features ``x``, (n, p), and their predictions, (b, K, K, C).
 
-        A block is overwritten by the next one.
+        Scores of ``offset``, :class:`.MainEffectScores` of all pairs or None, are added to those of the booster.
+        Predictions are in ``table``, (C, n, K, K); without one, a block is overwritten by the next one.
         """
         n_outputs, n_items, begin = self.trees.link.n_outputs, self.n_items, 0
         size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
@@ -287,7 +268,8 @@ class PairTrees:
             if link is not None:
                 link.probabilities(scores, spare[0])
 
-        for by_output in self._scores(as_lightgbm_reads(x[:, self.branches.features])):
+        is_in_place = self.tables is None and not self.mirrored
+        for by_output in self._scores(as_lightgbm_reads(x[:, self.branches.features]), table):
             for start in range(0, len(by_output), size):
                 some_scores = by_output[start : start + size]
                 contexts = slice(begin + start, begin + start + len(some_scores))
@@ -296,10 +278,13 @@ class PairTrees:
                     probabilities_of(some_scores.transpose(1, 0, 2), contexts, (low, high))
                 shape = (n_outputs, len(some_scores), n_items, n_items)
                 values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
+                values = values if table is None else table[:, contexts]
                 if self.mirrored:
                     flat = some_scores.reshape(len(some_scores), -1)
                     for of_places, of_output in zip(place.reshape(n_outputs, -1), values, strict=True):
                         np.take(flat, of_places, axis=1, out=of_output.reshape(len(flat), -1), mode="clip")
+                elif is_in_place:
+                    values = some_scores.transpose(1, 0, 2).reshape(shape)
                 else:
                     values[:] = some_scores.reshape(-1, n_outputs, n_items, n_items).transpose(1, 0, 2, 3)
                 if not is_mirrored:
@@ -308,35 +293,39 @@ class PairTrees:
                 yield contexts, values.transpose(1, 2, 3, 0)
             begin += len(by_output)
 
-    def _scores(self, x: FloatArray) -> Iterator[FloatArray]:
+    def _scores(self, x: FloatArray, table: FloatArray | None) -> Iterator[FloatArray]:
         """Yield the scores of all pairs, or of those above the diagonal, (b, C, m), in consecutive contexts.
 
-        The next scores may overwrite these.
+        The next scores may overwrite these. Rectangles that are not mirrored are written to ``table``, (C, n, K, K).
         """
         n_outputs, n_items = self.trees.link.n_outputs, self.n_items
-        parts = (x[start : start + CONTEXTS_AT_ONCE] for start in range(0, len(x), CONTEXTS_AT_ONCE))
+        starts = range(0, len(x), CONTEXTS_AT_ONCE)
         if self.tables is not None:
-            for rows in parts:
-                yield from self.tables.scores(rows)
+            for start in starts:
+                yield from self.tables.scores(x[start : start + CONTEXTS_AT_ONCE])
             return
         # Products of one size, as for tables.
         size = min(_CONTEXTS_OF_RECTANGLES, max(8, _MOST_SCORES // (n_outputs * n_items**2) // 8 * 8))
-        scores = np.empty((size, n_outputs, n_items, n_items))
+        written = None if self.mirrored else table
+        memory = np.empty((n_outputs if written is None else 0, size, n_items, n_items))
         if self.mirrored:
-            places = np.arange(n_outputs * n_items**2).reshape(scores.shape[1:])
+            places = np.arange(n_outputs * n_items**2).reshape(n_outputs, n_items, n_items)
             upper = (slice(None), *np.triu_indices(n_items, 1))
             shown, exchanged = places[upper], places[exchanged_wins(n_outputs)].transpose(0, 2, 1)[upper]
-        for rows in parts:
+        for start in starts:
+            rows = x[start : start + CONTEXTS_AT_ONCE]
             bits = contexts_by_branch(self.trees, self.branches, rows)
             bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % (size // 8))))
             for begin in range(0, len(rows), size):
-                for number, terms in enumerate(self.sums):
-                    terms.write_scores(bits[:, begin // 8 : (begin + size) // 8], scores[:, number])
-                flat = scores.reshape(size, -1)[: len(rows) - begin]
+                n = min(size, len(rows) - begin)
+                scores = memory[:, :n] if written is None else written[:, start + begin : start + begin + n]
+                for terms, of_output in zip(self.sums, scores, strict=True):
+                    terms.write_scores(bits[:, begin // 8 : (begin + size) // 8], of_output)
                 if self.mirrored:
+                    flat = scores.transpose(1, 0, 2, 3).reshape(n, -1)
                     yield flat.take(shown, axis=1) + flat.take(exchanged, axis=1)
                 else:
-                    yield flat.reshape(len(flat), n_outputs, -1)
+                    yield scores.reshape(n_outputs, n, -1).transpose(1, 0, 2)
 
 
 def predict_all_pairs(
@@ -345,7 +334,7 @@ def predict_all_pairs(
     n_items: int,
     *,
     raw_score: bool = False,
-    offset: PairOffset | None = None,
+    offset: Any = None,
 ) -> FloatArray:
     """Predict every ordered pair of items in every context with a booster over rows [x, first, second].
 
@@ -353,15 +342,14 @@ def predict_all_pairs(
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
     link = None if raw_score else pairs.trees.link
-    table = np.empty((len(x), n_items, n_items, pairs.trees.link.n_outputs))
+    # Category by category: operations over a short last axis take several times as long.
+    table = np.empty((pairs.trees.link.n_outputs, len(x), n_items, n_items))
 
     def fill(start: int) -> None:
         rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
-        for contexts, predictions in pairs.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows)):
-            # Category by category: copies over a short last axis take several times as long.
-            for category in range(table.shape[-1]):
-                table[rows][contexts][..., category] = predictions[..., category]
+        for _ in pairs.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows), table[:, rows]):
+            pass
 
     for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
         pass
-    return table
+    return table.transpose(1, 2, 3, 0)

@@ -361,6 +361,8 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
 
 # --- rectangles -------------------------------------------------------------------------------------------------------
 
+# Bytes of bits of each branch that are numbers at a time, eight contexts each.
+_BYTES_AT_ONCE = 8
 # The bits of a byte, as numbers.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
 
@@ -413,18 +415,18 @@ class RectangleSum:
     first: FloatArray
     steps: tuple[_ClusterStep, ...]
 
-    @property
-    def n_multiplications(self) -> int:
-        """Number of multiplications for the scores of one context whose weights are known."""
-        return sum(step.second.size for step in self.steps)
-
     def write_scores(self, branch_bits: NDArray[np.uint8], scores: FloatArray) -> None:
         """Write the scores of all ordered pairs in n contexts.
 
-        Shapes: branch_bits (b, n / 8), scores (n, K, K).
+        Shapes: branch_bits (b, at least n / 8), scores (n, K, K).
         """
-        n = len(scores)
-        weight = self.weights @ _BITS.take(branch_bits[self.branches], axis=0).reshape(-1, n)
+        n, taken = 8 * branch_bits.shape[1], branch_bits[self.branches]
+        weight = np.empty((self.weights.shape[0], n))
+        # Bits that are numbers fit the cache for few contexts.
+        for start in range(0, n // 8, _BYTES_AT_ONCE):
+            some = weight[:, 8 * start : 8 * (start + _BYTES_AT_ONCE)]
+            bits = _BITS.take(taken[:, start : start + _BYTES_AT_ONCE], axis=0)
+            some[:] = self.weights @ bits.reshape(len(taken), some.shape[1])
         of_first = (self.first @ weight[len(weight) - self.first.shape[1] :])[:, :, None]
         # New memory takes longer than the copies in it.
         memory, sums = np.empty((max(len(step.rectangles) for step in self.steps), n)), [np.zeros((n, len(self.first)))]
@@ -436,7 +438,7 @@ class RectangleSum:
             if step.item is None:
                 sums.append(total)
             else:
-                np.add(total, of_first[step.item], out=scores[:, step.item])
+                np.add(total[: len(scores)], of_first[step.item, : len(scores)], out=scores[:, step.item])
 
 
 def sums_of_rectangles(leaves: Nodes, value: FloatArray, n_outputs: int) -> tuple[RectangleSum, ...]:
@@ -531,9 +533,7 @@ def _steps(children: IntArray, first: BoolArray, second: BoolArray) -> tuple[_Cl
         rectangles, number = np.flatnonzero(signs[cluster]), int(larger[cluster])
         item = cluster if cluster < n_items else None
         if item is not None or len(rectangles):
-            signed = items.take(rectangles, axis=0)
-            signed[signs[cluster, rectangles] < 0] *= -1
-            steps.append(_ClusterStep(number, rectangles, signed, item))
+            steps.append(_ClusterStep(number, rectangles, items[rectangles] * signs[cluster, rectangles, None], item))
         if item is None:
             if len(rectangles):
                 number, n_sums = n_sums, n_sums + 1

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array, diags_array
 from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
-from ...data.outcomes import in_other_order
+from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..training_rows import Folds, outcome_rows, stack_rows
 
@@ -49,32 +48,28 @@ def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
 
 
 class PairVotes(NamedTuple):
-    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none.
-
-    design: :func:`score_design` of the pairs.
-    """
+    """The ordered pairs with votes, m of them, and votes by category, (m, C). Of many items, most pairs have none."""
 
     first: IntArray
     second: IntArray
     votes: FloatArray
-    design: csr_array
 
     @classmethod
     def of(cls, counts: FloatArray) -> PairVotes:
         """Collect the pairs with votes in a table of counts, (K, K, C)."""
         first, second = np.nonzero(counts.any(axis=-1))
-        return cls(first, second, counts[first, second], score_design(first, second, len(counts), counts.shape[2]))
+        return cls(first, second, counts[first, second])
 
 
-def score_design(first: IntArray, second: IntArray, n_items: int, n_categories: int) -> csr_array:
-    """Return the matrix, (C m, d), that turns effects, d = C + K (C - 1), into scores of ordered pairs by category."""
-    m, category = len(first), np.repeat(np.arange(n_categories), len(first))
-    # The intercepts stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
-    start = n_categories + np.maximum(category - 1, 0) * n_items
-    columns = [category, start + np.tile(first, n_categories), start + np.tile(second, n_categories)]
-    signs = [np.ones(len(category)), np.where(category == 1, -1.0, 1.0), np.where(category == 0, -1.0, 1.0)]
-    bounds, shape = 3 * np.arange(len(category) + 1), (n_categories * m, n_categories + n_items * (n_categories - 1))
-    return csr_array((np.stack(signs, axis=1).ravel(), np.stack(columns, axis=1).ravel(), bounds), shape=shape)
+def scores_of_pairs(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
+    """Return the scores of ordered pairs by category, (C, m), from effects, (C + K (C - 1),).
+
+    The constants stand first, then the strengths, which both wins share, then each kind of tie's inclinations.
+    """
+    strength, *ties = effects[n_categories:].reshape(n_categories - 1, -1)
+    of_first = np.stack([strength, -strength, *ties])
+    of_second = of_first[exchanged_wins(n_categories)]
+    return np.asarray(effects[:n_categories, None] + of_first[:, first] + of_second[:, second])
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
@@ -105,15 +100,14 @@ def main_effects(counts: FloatArray) -> FloatArray:
         if gain <= 1e-10 * (1 + abs(value)):
             break
     first, second = np.indices((n_items, n_items)).reshape(2, -1)
-    design = score_design(first, second, n_items, n_categories)
-    table = softmax((design @ effects).reshape(n_categories, -1), axis=0).T.reshape(counts.shape)
+    table = softmax(scores_of_pairs(effects, first, second, n_categories), axis=0).T.reshape(counts.shape)
     table[np.arange(n_items), np.arange(n_items)] = 0.0
     return np.asarray(table)
 
 
 def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
     """Return the penalised log-likelihood of effects (C + K (C - 1),), and the probabilities of pairs, (m, C)."""
-    log_p = (pairs.design @ effects).reshape(pairs.votes.shape[::-1]).T
+    log_p = scores_of_pairs(effects, pairs.first, pairs.second, pairs.votes.shape[1]).T
     log_p -= log_p.max(axis=-1, keepdims=True)
     p = np.exp(log_p)
     total = p.sum(axis=-1, keepdims=True)
@@ -126,15 +120,24 @@ def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
-    n_votes, design, (m, n_categories) = pairs.votes.sum(axis=1), pairs.design, p.shape
-    expected = (n_votes[:, None] * p).T.ravel()
-    gradient = design.T @ (pairs.votes.T.ravel() - expected) - penalty * effects
-    # The votes of a pair are multinomial: the covariance of the slopes of its scores is the mean of their squares, less
-    # the square of their mean.
-    of_pair = np.arange(m)[:, None] + m * np.arange(n_categories)
-    mean = csr_array((p.ravel(), of_pair.ravel(), n_categories * np.arange(m + 1)), shape=(m, len(expected))) @ design
-    squares = design.T @ (diags_array(expected) @ design) - mean.T @ (diags_array(n_votes) @ mean)
-    return gradient, np.diag(penalty) + squares.toarray()
+    (m, n_categories), size, n_votes = p.shape, len(effects), pairs.votes.sum(axis=1)
+    residual, gradient, hessian = pairs.votes - n_votes[:, None] * p, -penalty * effects, np.diag(penalty)
+    # The votes of a pair are multinomial; here is their covariance, (C, C, m).
+    covariance = n_votes * p.T * (np.eye(n_categories)[:, :, None] - p.T[:, None])
+    # Places of the constants and of the effects of the first and the second item, (e, m), and what each adds to the
+    # scores of the categories, (e, C).
+    constants, unit = np.arange(n_categories)[:, None], np.eye(n_categories)
+    start = n_categories + (size - n_categories) // (n_categories - 1) * np.arange(n_categories - 1)[:, None]
+    parts = [(np.broadcast_to(constants, (n_categories, m)), unit)]
+    for item, sign in ((pairs.first, 1), (pairs.second, -1)):
+        parts.append((start + item, np.vstack([sign * (unit[0] - unit[1]), unit[2:]])))
+    for place, added in parts:
+        np.add.at(gradient, place.ravel(), (added @ residual.T).ravel())
+        of_place = np.einsum("cdm,bd->bcm", covariance, added)
+        for other, of_other in parts:
+            entries = (size * other[:, None] + place).ravel()
+            np.add.at(hessian.reshape(-1), entries, np.einsum("ac,bcm->abm", of_other, of_place).ravel())
+    return gradient, hessian
 
 
 def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:

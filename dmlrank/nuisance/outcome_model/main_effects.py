@@ -102,11 +102,12 @@ class MainEffects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MainEffectScores:
-    """Main effects in n contexts, as :class:`dmlrank.nuisance.all_pairs.predict.PairOffset` describes them.
+    """Main effects in n contexts: scores of all ordered pairs, to which a booster adds its own.
 
     strength (n, K): u of every item in every context.
     ties (n, 1 + K): s, then v of every item in every context, by kind of tie.
-    mirrored: Whether there is no position effect.
+    mirrored: Whether there is no position effect, so that the other display order of a pair has the same scores, with
+        first and second wins exchanged.
     """
 
     effects: MainEffects
@@ -122,7 +123,10 @@ class MainEffectScores:
     def add_to_all(
         self, scores: FloatArray, contexts: slice, pairs: tuple[IntArray, IntArray] | None, spare: FloatArray
     ) -> None:
-        """Add the scores in b contexts to other scores, in place: see :class:`.PairOffset`."""
+        """Add the scores in b contexts of all ordered pairs, (C, b, K, K), or of m pairs, (C, b, m), in place.
+
+        ``spare`` is memory for three outputs that is overwritten.
+        """
         # Places of the first and second item of the pairs in an array (b, K), and, for ties, of that with the smaller
         # and the larger number, so that given pairs have the same bits in both display orders.
         places: Sequence[Any] = (np.s_[:, :, None], np.s_[:, None, :]) * 2

@@ -60,7 +60,7 @@ def fail(_, number):
 
 
 def run(work, shared, tasks):
-    return list(in_workers(work, shared, tasks, name="tasks", in_turn=True))
+    return list(in_workers(work, shared, tasks, name="tasks", threads=(1, 1)))
 
 
 @pytest.fixture(scope="module")

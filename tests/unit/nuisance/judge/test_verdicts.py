@@ -15,7 +15,7 @@ from dmlrank.exceptions import (
     JudgeError,
     OutcomeError,
 )
-from dmlrank.nuisance.verdicts import judge_columns, read_verdicts
+from dmlrank.nuisance.verdicts import read_verdicts
 from dmlrank.options import Options, in_objects
 
 FORMULA = "winner ~ x | model_a + model_b"
@@ -36,15 +36,9 @@ def battles(n=60, seed=0):
 
 
 def read(judge, frame, position_bias=True, context=("question",), categories=None):
-    data = preferences_of(
-        take_rows(
-            FORMULA,
-            frame,
-            caller_environment(None, 0),
-            Options.of(in_objects({"context": context})),
-            optional=judge_columns(judge),
-        )
-    )
+    options = Options.of(in_objects({"context": context, "judge": judge}))
+    rows = take_rows(FORMULA, frame, caller_environment(None, 0), options, optional=options.judge_columns)
+    data = preferences_of(rows)
     data = data if position_bias else data.unordered()
     return read_verdicts(judge, data, parse_formula(FORMULA), context=context, categories=categories), data
 
