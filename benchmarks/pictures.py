@@ -1,7 +1,7 @@
 """Draw the pictures of docs/pictures.md from simulated votes, at 3, 20, 60 and 200 models, and take those of pages.
 
     python benchmarks/pictures.py [--only NAME ...] [--out docs/figures]
-    python benchmarks/pictures.py --only page page_matrix page_phone page_months [--chromium PATH]
+    python benchmarks/pictures.py --only page page_phone page_months page_groups page_cost [--chromium PATH]
 
 The whole gallery takes about three minutes. Every picture is written with 128 colours. Those of pages need the extras
 ``report`` and ``browser``, and Chromium; that of the README carries the verdict of its fit, which is that of ``dmlrank
@@ -114,24 +114,34 @@ def arena(n: int = 4000, seed: int = 0, prefix: str = "") -> dr.RankResults:
     return dr.dml_rank(formula, votes, functional="bt", context="question_id", rng=0)
 
 
-def months() -> dr.Comparison:
+def months() -> Any:
     """Return a comparison of three months, whose prompts have different identifiers."""
     names = ("january", "february", "march")
     return dr.compare(**{name: arena(3000, seed, f"{name}-") for seed, name in enumerate(names, start=1)})
 
 
-def show_matrix(page: Any) -> None:
-    """Scroll to the matrix of differences and choose a cell."""
-    page.locator("h2", has_text="Differences").evaluate("heading => heading.scrollIntoView()")
-    page.locator(".matrix").hover(position={"x": 300, "y": 120})
+@functools.cache
+def tasks() -> dr.RankResults:
+    """Return the scores of ten models on tasks of eight kinds, some of which are rare, with costs."""
+    rng, n, k = np.random.default_rng(2), 1200, 10
+    names = ["billing", "returns", "shipping", "account", "warranty", "technical", "refunds", "legal"]
+    kind = rng.choice(names, n, p=np.array([25, 20, 16, 13, 10, 8, 5, 3]) / 100)
+    prompt, model = (part.ravel() for part in np.indices((n, k)))
+    chance = 1 / (1 + np.exp(rng.normal(0, 1.2, n)[prompt] - np.linspace(2.4, 0.3, k)[model]))
+    table = pd.DataFrame({"prompt": prompt, "model": [f"system-{chr(97 + j)}" for j in model], "kind": kind[prompt]})
+    table["accuracy"] = (rng.random(n * k) < chance).astype(float)
+    table["cost"] = rng.lognormal(np.linspace(1, 0, k), 0.8)[model] * rng.gamma(4, 0.25, n * k)
+    return dr.dml_rank("accuracy ~ C(kind) | model", table, context="prompt", rng=0)
 
 
-# What a page reports, the size of its window, its colours, and what is done before the picture.
-PAGES: dict[str, tuple[Callable[[], Any], tuple[int, int], str, Callable[[Any], None]]] = {
-    "page": (arena, (1040, 1010), "light", lambda page: None),
-    "page_matrix": (lambda: fit(60).update(functional="bt"), (1040, 900), "light", show_matrix),
-    "page_phone": (lambda: fit(60).update(functional="bt"), (390, 844), "dark", lambda page: None),
-    "page_months": (months, (1280, 960), "light", lambda page: None),
+# What a page reports and says of it, the size of its window, and its colours.
+_ARENA, _TASKS = {"title": "Arena", "source": "simulated votes"}, {"title": "Support tasks", "unit": "%"}
+PAGES: dict[str, tuple[Callable[[], Any], dict[str, Any], tuple[int, int], str]] = {
+    "page": (arena, _ARENA, (1240, 640), "light"),
+    "page_phone": (lambda: fit(60).update(functional="bt"), _ARENA, (390, 844), "dark"),
+    "page_months": (months, _ARENA, (1040, 760), "light"),
+    "page_groups": (lambda: tasks().by("kind"), _TASKS, (1040, 800), "light"),
+    "page_cost": (tasks, _TASKS, (1040, 900), "light"),
 }
 
 
@@ -147,20 +157,22 @@ def page_of(name: str, chromium: str | None) -> tuple[bytes, PngInfo]:
     """Return a picture of a page, and the verdict of its fit."""
     from playwright.sync_api import sync_playwright
 
-    make, size, scheme, show = PAGES[name]
+    make, words, size, scheme = PAGES[name]
     reported, texts = make(), PngInfo()
+    words = words | {"pareto": reported.pareto("cost", unit="US cents")} if name == "page_cost" else words
     if isinstance(reported, dr.RankResults):
         texts.add_text("verdict", reported.verdict())
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         path = Path(folder) / "page.html"
-        reported.report(path)
+        reported.report(path, **words)
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(
             viewport={"width": size[0], "height": size[1]},
             color_scheme=scheme,  # type: ignore[arg-type]
         )
         page.goto(path.as_uri())
-        show(page)
+        if name == "page_cost":
+            page.locator(".scatter").evaluate("plot => plot.scrollIntoView()")
         return page.screenshot(), texts
 
 

@@ -31,6 +31,8 @@ _CHECKED = _NAMED[:5]
 SCORE_OPTIONS = ("margin", "lower_is_better", "models")
 # Keywords of read_log() that --set knows.
 LOG_KEYWORDS = ("task", "skip_damaged")
+# Words of a page that --set knows: texts, and texts for models as JSON.
+_PAGE_TEXTS, _PAGE_MAPPINGS = ("source", "unit"), ("links", "group")
 _WORDS = {"yes": True, "true": True, "no": False, "false": False, "none": None, "null": None}
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -150,6 +152,26 @@ def api_options(given: argparse.Namespace, further: Collection[str] = ()) -> tup
     if "pairs" in options and inside:
         raise OptionError(f"pairs={options['pairs']} and {listed(inside)} are both about pairs; leave one out")
     return options, own
+
+
+def take_page_words(given: argparse.Namespace) -> dict[str, Any]:
+    """Take what a page says of itself out of --set, as keyword arguments of ``report()``."""
+    words: dict[str, Any] = {}
+    for text in list(given.set or ()):
+        name, _, value = text.partition("=")
+        if name not in (*_PAGE_TEXTS, *_PAGE_MAPPINGS):
+            continue
+        if given.command != "report" and given.report is None:
+            raise OptionError(f"{name} is a word of the page of --report; give --report FILE.html, too")
+        given.set.remove(text)
+        words[name] = value
+        if name in _PAGE_MAPPINGS:
+            try:
+                words[name] = json.loads(value)
+            except ValueError:
+                raise OptionError(f'{name}={value!r} is no JSON; give {name}=\'{{"MODEL": "TEXT"}}\'') from None
+    given.set = given.set or None
+    return words
 
 
 def _value_of(name: str, text: str) -> Any:

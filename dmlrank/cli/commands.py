@@ -115,6 +115,7 @@ def _add_fit_command(command: argparse.ArgumentParser) -> None:
 
 def _fit(given: argparse.Namespace) -> Said:
     """Fit a file, write what is asked for and print the summary."""
+    page = words.take_page_words(given)
     pairs = next((text[6:] for text in given.set or () if text.startswith("pairs=")), None)
     _check_outputs(given, pairs=pairs)
     _check_shown(given)
@@ -165,7 +166,7 @@ def _fit(given: argparse.Namespace) -> Said:
 
     others: list[tuple[str | None, files.Write]] = [
         (pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
-        (given.report, partial(shown.report, pareto=pareto, title=given.title)),
+        (given.report, partial(shown.report, pareto=pareto, title=given.title, **page)),
     ]
     formats = files.formats_of(text, summary, write_csv, write_json)
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, draw))
@@ -278,6 +279,7 @@ def _add_compare_options(command: argparse.ArgumentParser) -> None:
 
 def _compare(given: argparse.Namespace) -> Said:
     """Compare stored results, fits of files or functionals of one fit, and print the table."""
+    page = words.take_page_words(given)
     _check_outputs(given, "comparison")
     _check_shown(given)
     if given.formula is not None or given.scores:
@@ -298,7 +300,7 @@ def _compare(given: argparse.Namespace) -> Said:
     others: list[tuple[str | None, files.Write]] = [
         (given.reversals, lambda path: files.write_table(path, comparison.reversals())),
         (given.changes, lambda path: files.write_table(path, comparison.changes())),
-        (given.report, partial(comparison.report, title=given.title)),
+        (given.report, partial(comparison.report, title=given.title, **page)),
     ]
     return files.write_all(summary, given.out, formats, others)
 
@@ -356,19 +358,24 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     words.add_option(command, "independent", _INDEPENDENT)
     words.add_option(command, "names", "names of several results (default: of their files)", "NAME", several=True)
     words.add_outputs(command)
+    of_page = "source, unit, links or group of the page, as report() of the Python API has them; may be repeated"
+    words.add_option(command, "set", of_page, "NAME=VALUE", action="append")
 
 
 def _report(given: argparse.Namespace) -> Said:
     """Write a page from stored results, and print its path."""
+    page = words.take_page_words(given) | {"title": given.title}
+    if given.set:
+        raise OptionError(f"--set of report has {given.set[0]!r}; allowed: source, unit, links, group")
     files.check_outputs({"out": given.out}, given.files, "page")
     if len(given.files) > 1:
-        return Said(_compared_files(given).report(given.out, title=given.title))
+        return Said(_compared_files(given).report(given.out, **page))
     result = dr.read_json(given.files[0])
     if given.names:
         raise OptionError("--names names several results; give --title for the page of one result")
     if given.independent:
         raise OptionError("--independent is about several results, but report was given one; leave the option out")
-    return Said(result.report(given.out, title=given.title))
+    return Said(result.report(given.out, **page))
 
 
 def _add_gate_options(command: argparse.ArgumentParser) -> None:

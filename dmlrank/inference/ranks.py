@@ -195,22 +195,6 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: 
     return tuple(letters)
 
 
-def abbreviate_letters(letters: str) -> str:
-    """Abbreviate four or more consecutive letters (or numbers) of one model to the first and the last of them."""
-    if not letters:
-        return ""
-    numbered = not letters.isalpha()
-    names = letters.split(",") if numbered else list(letters)
-    places = [int(name) if numbered else _ALPHABET.index(name) for name in names]
-    parts, start = [], 0
-    for end in range(1, len(names) + 1):
-        if end == len(names) or places[end] != places[end - 1] + 1:
-            run = names[start:end]
-            parts += [f"{run[0]}-{run[-1]}"] if len(run) > 3 else run
-            start = end
-    return ("," if numbered else "").join(parts)
-
-
 def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[tuple[int, ...]] | None:
     """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added."""
     groups: list[int] = []

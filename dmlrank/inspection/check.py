@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from ..report.fit_summary import choose_models
-from ..report.page.render_page import write_page
+from ..report.page.render_page import Masthead, write_page
 from ..report.statements import AS_MET
 from ..tables.display_text import inert, isolated, p_value_text, wrapped
 from ..tables.summary_table import Summarised, Summary
@@ -172,7 +172,7 @@ class Check(Summarised):
             If the file cannot be written. An earlier file stays as it was.
         """
         tables = [replace(self.summary("Models"), notes=()), *self._tables(_SHOWN)]
-        return write_page(path, _TITLE if title is None else title, [], tables, problems=self._sentences())
+        return write_page(path, Masthead(_TITLE if title is None else title), [], tables, problems=self._sentences())
 
     def _sentences(self) -> list[str]:
         """Return what was found and what to do about it, by problem."""

@@ -49,7 +49,7 @@ _MOST_ROWS, _FOLDED_ROWS, _MOST_COLUMNS = 60, 50, 8
 _ROW, _LOWEST_ROW = 0.32, 0.19
 # Height of a line of text, and width of a letter, as multiples of the size of the text.
 LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
-_LONGEST_NAME = 30
+_LONGEST_NAME = 60
 
 
 class SeriesStyle(NamedTuple):

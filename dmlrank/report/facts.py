@@ -89,8 +89,7 @@ intervals: {jointly} | If the assumptions below hold, then with {confidence} {al
 looks: | {promise}
 rank sets: | With {level.confidence} confidence all rank sets, the ranks that the data leave possible, contain the true
   ranks. Two models are told apart where the tests show that one of them ranks above the other: this holds for {apart}.
-letters: | Models without a common {sign} in {column} are told apart. Models that share a {sign} may still differ. A
-  dash stands for all {sign}s from the first to the last.
+letters, -page: | Models without a common {sign} in ranks() are told apart. Models that share a {sign} may still differ.
 rank sets: | Intervals of single scores may overlap although the difference between two models is significant: compare
   two models by their difference, not by their intervals.
 tests of pairs: | Differences of two models are tested all at once: intervals and adjusted p-values hold for all pairs

@@ -18,6 +18,8 @@ from .statements import SummaryLevel, counted, enumerated, models_with_few_votes
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
+# Models that a headline names as tied for first.
+MOST_TIED = 3
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 
@@ -211,6 +213,27 @@ class Race:
             f"{POWER:.2f} is {present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with "
             f"{9 * number:,} more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
         )
+
+
+def headline(results: Estimates, level: SummaryLevel) -> str:
+    """Return who is first by the rank sets of the table, in a sentence; empty without tests."""
+    race = race_of(results, level)
+    if race is None or level.separation is None:
+        return ""
+    if race.untold:
+        why = "one of the first models has several names"
+        if race.thin:
+            why = f"too few {results.counts}s of {some_of([*race.thin])}"
+        return f"It is not decided who is first: {why}."
+    ranked = np.argsort(-results.merit, kind="stable")
+    best = rank_bounds(level.separation.above)[0]
+    first = [results.models[j] for j in ranked if best[j] == 1 and not results.is_unseen[j]]
+    if len(first) == 1:
+        return f"{first[0]} is first."
+    if len(first) <= MOST_TIED:
+        return f"{enumerated(first)} are tied for first."
+    others = f"all {len(first):,} models" if len(first) == len(ranked) else f"{len(first):,} of {len(ranked):,} models"
+    return f"{results.models[ranked[0]]} has the {results.best_end} score, but {others} are tied for first."
 
 
 def race_of(results: Estimates, level: SummaryLevel) -> Race | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from string import ascii_letters
 
 import numpy as np
 import pandas as pd
@@ -15,18 +14,20 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
+from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .facts import short_note, summary_notes
 from .statements import (
     SummaryLevel,
+    as_sentence,
     counted,
     fewest_opponents,
     functional_unit,
     tie_weight,
     win_head,
 )
+from .words import Subject, better_words, meaning, score_head, score_words
 
 # --- which models are shown -------------------------------------------------------------------------------------------
 
@@ -105,7 +106,6 @@ class Column:
     keys: Numbers by which a page sorts the rows; an empty key sorts by the text.
     explanation: What the column shows, in a sentence; may be empty.
     ascending: Whether the first click on the head sorts from the smallest to the largest.
-    kind: "name" for the rows' heads, "text" for text aligned left, empty for numbers.
     hyphen: What a hyphen in the cells becomes on the page: a minus sign, or a dash between ranks.
     """
 
@@ -115,7 +115,6 @@ class Column:
     keys: Sequence[str] = ()
     explanation: str = ""
     ascending: bool = False
-    kind: str = ""
     hyphen: str = "-"
 
     @property
@@ -138,12 +137,17 @@ def leaderboard_columns(
 ) -> dict[str, Column]:
     """Return the columns that a result has, by name; those of tests need adjusted p-values."""
     digits, has_tests = score_digits(results), results.has_intervals
-    row_head, score = ("Model", "Score") if results.of_models else ("Output", "Value")
-    explanation = f"Estimated {score.lower()}" if results.of_models else "The estimate"
+    row_head = "Model" if results.of_models else "Output"
+    lead = as_sentence(score_words(results).partition("; ")[2])
+    explanation = " ".join(filter(None, (meaning(Subject(results, level)), lead, better_words(results))))
     columns = {
-        "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
+        "name": Column("model", row_head, [(name,) for name in results.names], ascending=True),
         "score": _numbers(
-            results.functional if results.are_means else "coef", score, results.estimate, digits, explanation
+            results.functional if results.are_means else "coef",
+            score_head(results),
+            results.estimate,
+            digits,
+            explanation,
         ),
     }
     if has_tests and p_adjusted is not None:
@@ -159,7 +163,9 @@ def leaderboard_columns(
     if has_tests:
         low, high = results.intervals(level.critical)
         limits = [tuple(fixed_text(end, digits) for end in ends) for ends in zip(low, high, strict=True)]
-        said = "Simultaneous interval of the score" if results.of_models else "Simultaneous interval"
+        all_rows = f"all {len(results.names)} intervals contain the true values at once"
+        all_rows = all_rows if len(results.names) > 1 else "the interval contains the true value"
+        said = f"{level.confidence} confidence: {all_rows}."
         columns["interval"] = Column(
             f"[{100 * (1 - level.alpha):g}% simult. CI]",
             f"{level.confidence} interval",
@@ -174,10 +180,8 @@ def leaderboard_columns(
     unseen = results.is_unseen
     few, order = results.diagnostics.models_with_few_prompts, ranks_of(np.where(unseen, -np.inf, results.merit))
     ranks = [("-" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
-    name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
-    said += "; none where a standard error rests on fewer than three prompts" if few else ""
-    keys = [str(rank) for rank in order]
-    columns["rank"] = Column("order", name, ranks, keys, said, ascending=True, hyphen="\u2013")
+    said, keys = "Order of the scores, which no test supports.", [str(rank) for rank in order]
+    columns["rank"] = Column("order", "Order", ranks, keys, said, ascending=True, hyphen="\u2013")
     if level.separation is not None:
         above = np.zeros((len(unseen), len(unseen)), dtype=bool)
         above[np.ix_(~unseen, ~unseen)] = level.separation.above[np.ix_(~unseen, ~unseen)]
@@ -185,25 +189,12 @@ def leaderboard_columns(
         sets = list(zip(best.tolist(), (worst - int(unseen.sum())).tolist(), strict=True))
         columns["rank_set"] = Column(
             "rank",
-            "Rank set",
+            "Rank",
             [(rank_set_text(*ends),) for ends in sets],
             [f"{best}.{worst:05d}" for best, worst in sets],
-            "Ranks that the data leave possible",
+            f"All ranks that the data leave possible, with {level.confidence} confidence for all models at once: "
+            f"1\u20132 is first or second.",
             ascending=True,
-            hyphen="\u2013",
-        )
-    if any(level.letters):
-        # A page sorts by the first and then the last of a model's groups.
-        groups = [text.split(",") if "," in text or text.isdigit() else list(text) for text in level.letters]
-        numbers = [[int(name) if name.isdigit() else 1 + ascii_letters.index(name) for name in of] for of in groups]
-        columns["group"] = Column(
-            "group",
-            "Group",
-            [(abbreviate_letters(letters),) for letters in level.letters],
-            [f"{of_model[0]}.{of_model[-1]:04d}" for of_model in numbers],
-            "Models without a common letter are separated",
-            ascending=True,
-            kind="text",
             hyphen="\u2013",
         )
     if head := win_head(results):

@@ -98,7 +98,7 @@ class Subject:
             "bt": e.functional == "bt",
             "weighted": d.weighted and not d.equal_tasks,
             "elo": unit.name == "elo",
-            "multiplied": not unit.natural and unit.name not in ("elo", "log-odds"),
+            "multiplied": unit.factor != 1 and unit.name not in ("elo", "log-odds"),
             "anchored": unit.anchor is not None,
             "centred": unit.anchor is None and unit.mean is not None,
             "by counts": d.edge_weights == "counts",
@@ -164,7 +164,6 @@ WORDS: dict[str, Callable[[Subject], str]] = {
     "bounds": lambda s: "" if s.results.style else "; sensitivity() bounds the error",
     "covariance": lambda s: as_sentence(s.results.covariance.note),
     "sign": lambda s: "number" if any("," in text or text.isdigit() for text in s.level.letters) else "letter",
-    "column": lambda s: "the column “Group”" if s.on_page else "ranks()",
     "names": lambda s: counted(s.results.description.n_names_changed, "name"),
     "apart_named": lambda s: listed(s.results.description.models_apart, MODELS_NAMED),
     "left_out": lambda s: listed(s.results.diagnostics.models_dropped, MODELS_NAMED),
@@ -341,6 +340,50 @@ def score_words(results: Estimates) -> str:
     if kind.link == "logit":
         unit += f"; a lead of {_LOG_ODDS_OF_60 * scale.factor:.2g} means 60 wins in 100 comparisons"
     return f"{definition}{unit}"
+
+
+# Names of scores in titles and heads; others have the name of their functional.
+_NAMES = {"bt": "log-odds of a win", "borda": "share of wins"}
+
+
+def score_head(e: Estimates, with_part: bool = True) -> str:
+    """Return what is scored in a few words: quantity, unit, and all that makes it another number than the plain one."""
+    if not e.of_models:
+        return e.functional_label
+    d, name = e.description, _NAMES.get(e.functional, e.functional.replace("_", " "))
+    if e.are_means:
+        name = d.outcome if e.functional == "mean" else f"{e.functional} of {d.outcome}"
+    if e.scale.name == "elo":
+        name = "Elo points"
+    elif e.scale.name not in ("natural", "log-odds"):
+        name = f"{e.scale.name} {name}" if e.scale.name.endswith(" times") else f"{name} in {e.scale.name}"
+    parts = {
+        e.estimated_by.label_suffix: bool(e.estimated_by.label_suffix),
+        "not debiased": not e.estimated_by.is_debiased,
+        "from mean preferences": e.averages_preferences,
+        "opponents as often as met": d.edge_weights == "counts",
+        f"every {d.equal_tasks} alike": bool(d.equal_tasks),
+        "weighted": d.weighted and not d.equal_tasks,
+        f"missing = {d.filled_with:g}": bool(d.n_filled),
+        AT_EQUAL_STYLE.lstrip(", "): e.style is not None,
+        "these prompts only": d.prompts == "fixed",
+        e.part: bool(e.part) and with_part,
+    }
+    return ", ".join([name, *(text for text, holds in parts.items() if holds)])
+
+
+def better_words(e: Estimates) -> str:
+    """Return which direction is better, as a sentence; empty for outputs of a user's functional."""
+    return ("More is better." if e.sign > 0 else "Less is better.") if e.of_models else ""
+
+
+def measure(e: Estimates) -> str:
+    """Return what a leaderboard measures, from how much data, and which direction is better, for its title."""
+    d, votes = e.description, e.votes
+    size = f"mean of {counted(d.n_contexts - d.n_unlabelled, 'prompt')}"
+    if not e.are_means:
+        size = counted(d.n_votes if votes is None or e.part else votes.n_used, e.counts)
+    return "; ".join(filter(None, (f"{score_head(e)}, {size}", better_words(e)[:-1].lower(), e.looks.lstrip())))
 
 
 def slope_sentences(e: Estimates, style: StyleEstimates) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,10 +44,8 @@ from .joint_results import Changes, changes_between, joint_results, mapped_covar
 from .rank_results import RankResults, result_of
 from .ranking import make_board
 from .requirements import Needs
-from .views import alpha_or_default
+from .views import alpha_or_default, in_unit
 
-# Frames with ``lower`` and ``upper`` by result, empty for no intervals; the head of their columns; what they hold for.
-ScoreIntervals: TypeAlias = tuple[Mapping[str, pd.DataFrame], str, str]
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
@@ -250,17 +248,19 @@ class Comparison(JointBoards):
         signs = {name: result.estimates.sign for name, result in zip(self.names, self.results, strict=True)}
         return reversals_in(self.joint, self.models, signs)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
-        results = zip(self.names, self.as_given or self.results, strict=True)
-        boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
+        boards = []
+        for name, result in zip(self.names, self.as_given or self.results, strict=True):
+            shown = in_unit(result.estimates, result.simultaneous, unit)
+            boards.append(make_board(*shown, name, alpha=alpha, beside_others=True))
         if self.as_given:
             boards = [replace(board, about=_ALL_PAIRS.format(name=board.name)) for board in boards]
-        tables = [self._table(None, None, self._intervals(alpha))]
+        tables = [self._table(None, None)]
         if self.samples:
             with suppress(OptionError):
                 level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
                 tables.append(self._changes_table(level, changes))
-        return f"Leaderboards: {', '.join(self.names)}", boards, tables
+        return f"{', '.join(self.names)} side by side", boards, tables
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.names)}; {len(self.models)} models>"
@@ -288,7 +288,7 @@ class Comparison(JointBoards):
             frames.append(pd.DataFrame({"result": name, "model": shared, **rank_changes(scores, of_shared)}))
         return pd.concat(frames, ignore_index=True)
 
-    def _table(self, models: Sequence[str] | None, top: int | None, intervals: ScoreIntervals | None = None) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         shown = choose_models(self.models, range(len(self.models)), models, top)
         alpha, further_notes = self.results[0].estimates.alpha, [self.samples]
         # A change of rank may be noise: only those that are shown to be none stand in the table.
@@ -307,14 +307,13 @@ class Comparison(JointBoards):
             further_notes += further
         for name, result in zip(self.names, self.results, strict=True):
             further_notes += few_votes_note(result.estimates, f" in {name!r}")
-        return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, intervals, shown)
+        return self._scores_and_ranks(moved, [" ".join(news), self.basis], further_notes, shown)
 
     def _scores_and_ranks(
         self,
         moved: Mapping[tuple[str, str], int],
         first_notes: Sequence[str],
         further_notes: Sequence[str],
-        intervals: ScoreIntervals | None,
         shown: ShownModels,
     ) -> Summary:
         """Return the table with score, standard error and rank of every model (rows) in every result (columns)."""
@@ -322,16 +321,9 @@ class Comparison(JointBoards):
         results = [result.estimates for result in self.results]
         for name, e in zip(self.names, results, strict=True):
             digits = decimals(e.std_errors, fewest=fewest_decimals(e.scale.natural))
-            errors = e.std_errors if intervals is None else np.full(len(e.models), np.nan)
-            cells = dict(zip(e.models, score_texts(e.estimate, errors, digits), strict=True))
+            cells = dict(zip(e.models, score_texts(e.estimate, e.std_errors, digits), strict=True))
             columns.append([cells.get(model, "") for model in models])
             heads.append((name, 1))
-            if intervals is not None:
-                limits = intervals[0][name]
-                ends = limits[["lower", "upper"]].itertuples() if len(limits) else ()
-                texts = {model: f"{low:.{digits}f} to {high:.{digits}f}" for model, low, high in ends}
-                columns.append([texts.get(model, "") for model in models])
-                heads.append((intervals[1], 1))
             # The places gained or lost stand in brackets.
             places = {
                 model: f"{rank}" if (name, model) not in moved else f"{rank} ({moved[name, model]:+d})"
@@ -342,14 +334,12 @@ class Comparison(JointBoards):
             d = e.description
             cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
             size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
-            what = functional_unit(e) if intervals is None else score_words(e).partition(";")[0]
-            method = f"{what}, {e.estimator}" + (f", {e.part}" if e.part else "")
+            method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
             header.append((f"{name}:", method, "Data:", size))
         rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
-        shows = "a column with the score and its standard error in brackets, and a column with the rank."
-        if intervals is not None:
-            shows = f"columns with the score, its interval and its rank. {intervals[2]}"
-        meaning = f"Each result has {shows}"
+        meaning = (
+            "Each result has a column with the score and its standard error in brackets, and a column with the rank."
+        )
         if any(result.diagnostics.models_with_few_prompts for result in results):
             meaning += ' "-": too few votes for a rank.'
         if moved:
@@ -368,8 +358,7 @@ class Comparison(JointBoards):
         reversals = joint if isinstance(joint, str) else self.reversals()
         reversed_pairs = reversal_note(self.names, results, reversals, results[0].alpha)
         notes = tuple(filter(None, (*first_notes, meaning, *without_intervals, *further_notes, reversed_pairs)))
-        together = 2 if intervals is None else 3
-        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
+        table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=2)
         return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
     def _places(self, alpha: float) -> list[dict[str, str]]:
@@ -456,21 +445,6 @@ class Comparison(JointBoards):
         notes = tuple(filter(None, (note, changes.level_note)))
         columns = tuple((head, 1) for of_result in heads for head in of_result)
         return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
-
-    def _intervals(self, alpha: float | None) -> ScoreIntervals:
-        """Return the intervals of all scores by result, the head of their columns, and what they hold for."""
-        alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
-        confidence, of_result = f"{100 * (1 - alpha):g} %", {}
-        hold = "all scores of one result at once, not across results"
-        is_joint = isinstance(self.joint_or_reason, JointEstimates)
-        if is_joint:
-            limits, hold = self.conf_int(alpha), "all scores of all results at once"
-        for name, result in zip(self.names, self.results, strict=True):
-            if is_joint:
-                of_result[name] = pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
-            else:
-                of_result[name] = result.conf_int(alpha) if result.estimates.has_intervals else pd.DataFrame()
-        return of_result, f"{confidence} interval", f"The {confidence} intervals hold for {hold}."
 
     def _columns(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)

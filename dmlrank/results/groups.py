@@ -30,18 +30,19 @@ from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.intervals import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
-from ..report.facts import verdict_sentences
+from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
 from ..report.page.render_page import Board
 from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
+from ..report.words import score_head
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
-from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in, score_label
+from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
 from .requirements import ModelTable
-from .views import alpha_or_default, drawn, simultaneous_of
+from .views import alpha_or_default, drawn, in_unit, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -416,20 +417,23 @@ class GroupResults(JointBoards, Generic[Result]):
         scores = np.where(self._is_unseen, np.nan, self.joint.estimate)
         numbers = pd.DataFrame({"estimate": scores, "low": limits["lower"], "high": limits["upper"]})
         intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
-        label = score_label(e)
+        label = score_head(e)
         return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
 
-    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
-        boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
+    def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
+        whole = in_unit(self.estimates, simultaneous_of(self.estimates), unit)
+        boards = [make_board(*whole, "All prompts", alpha=alpha, beside_others=True)]
         for number, fact in enumerate(self.facts):
-            boards.append(make_board(*drawn(self._of_group(number)), fact.name, alpha=alpha, is_explained=False))
+            of_group = in_unit(*drawn(self._of_group(number)), unit)
+            board = make_board(*of_group, fact.name, alpha=alpha, is_explained=False, beside_others=True)
+            boards.append(board)
         equality = self._equality()
         notes = [self._first_places(boards, equality)]
         if len(self.models) > 1 < len(self):
             fits = [self.estimates] * len(self)
             notes.append(reversal_note(self.groups, fits, self.reversals(), self.joint.alpha, "groups"))
         table = self._table(None, None, equality).with_notes(*filter(None, notes))
-        return f"Leaderboards by {self.variable}", boards, [table]
+        return f"by {self.variable}", boards, [table]
 
     def _first_places(self, boards: Sequence[Board], equality: WaldTestResults | str) -> str:
         """Say who leads in all prompts and in the groups, where this is decided, and whether groups differ."""
@@ -439,7 +443,7 @@ class GroupResults(JointBoards, Generic[Result]):
             if (first := board.level.first) is not None:
                 leaders.setdefault(board.results.models[first.leader], []).append(board.name)
                 decided += [board.name] * (first.decided and bool(first.separated.all()))
-        overall = " ".join(verdict_sentences(boards[0].results, boards[0].level)[:1])
+        overall = headline(boards[0].results, boards[0].level)
         if not leaders or not overall:
             return ""
         by_size = sorted(leaders.items(), key=lambda leads: -len(leads[1]))
@@ -447,18 +451,16 @@ class GroupResults(JointBoards, Generic[Result]):
             f"{model} has the {self.estimates.best_end} score in {some_of(names)}" for model, names in by_size
         )
         where = f"in {some_of(decided)}, each group tested by itself" if decided else "in none of them"
-        differ = ""
+        differ, of_whom = "", ""
         if not isinstance(equality, str):
-            p_equal, by_model, of_whom = float(equality.pvalue), self.equal_by_model()["p_holm"], ""
+            p_equal, by_model = float(equality.pvalue), self.equal_by_model()["p_holm"]
+            depend = "depend" if p_equal <= 0.05 else "are not shown to depend"
+            differ = f" Differences between models {depend} on {self.variable} (P {p_value_clause(p_equal)})."
             if p_equal <= 0.05:
                 # Leaders may be others than the models whose scores differ.
                 differing = by_model.index[by_model <= 0.05].tolist()
-                of_whom = f"; of single models, this is shown for {some_of(differing)}"
-                of_whom = of_whom if differing else "; of no single model this is shown"
-            depend = "depend" if p_equal <= 0.05 else "are not shown to depend"
-            p = p_value_clause(p_equal)
-            differ = f" The differences between models {depend} on {self.variable} (P {p}){of_whom}."
-        return f"{OVERALL} {overall} By {self.variable}: {places}; who is first is decided {where}.{differ}"
+                of_whom = f" Of single models, this is shown for {some_of(differing) if differing else 'none'}."
+        return f"{OVERALL} {overall}{differ}\n{of_whom} By {self.variable}: {places}; who is first is decided {where}."
 
     @property
     def _is_unseen(self) -> NDArray[np.bool_]:

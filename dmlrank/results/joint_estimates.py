@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
@@ -29,18 +30,12 @@ from ..inference.wald import (
     z_tests,
 )
 from ..report.fit_summary import INTERVAL_KINDS
-from ..report.page.render_page import Board, check_page_extra, write_page
+from ..report.page.render_page import Board, Masthead, check_page_extra, write_page
 from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults
 from .views import alpha_or_default
-
-
-def score_label(estimates: Estimates) -> str:
-    """Return the label of an axis of scores: the functional and the unit."""
-    unit = "" if estimates.scale.natural else f", {estimates.scale.name}"
-    return f"{'score' if estimates.of_models else 'estimate'}: {estimates.functional_label}{unit}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -218,6 +213,10 @@ class JointBoards(JointResults, ModelTable):
         path: str | os.PathLike[str] | None = None,
         *,
         title: str | None = None,
+        source: str = "",
+        unit: str = "",
+        links: Mapping[str, str] | None = None,
+        group: Mapping[str, str] | None = None,
         alpha: float | None = None,
         pareto: Pareto | None = None,
     ) -> str:
@@ -229,8 +228,8 @@ class JointBoards(JointResults, ModelTable):
         ----------
         path : path-like, optional
             Where to write; None returns the text.
-        title : str, optional
-            Title of the page.
+        title, source, unit, links, group
+            As for :meth:`RankResults.report`.
         alpha : float, optional
             One minus the joint level within each leaderboard; that of each fit when None.
         pareto : Pareto, optional
@@ -243,18 +242,26 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         check_type("pareto", pareto, Pareto | None, "what the method pareto() of a result returned, or None")
-        heading, boards, tables = self._page(alpha)
+        differing, boards, tables = self._page(alpha, unit)
         if pareto is not None:
-            place = next((place for place, board in enumerate(boards) if pareto.is_of(board.results)), None)
+            own = boards if not unit else self._page(alpha, "")[1]
+            place = next((place for place, board in enumerate(own) if pareto.is_of(board.results)), None)
             if place is None:
                 raise OptionError(
                     "pareto= was computed from another result: no leaderboard of this page has its scores"
                 )
-            boards[place] = replace(boards[place], pictures=(pareto.page_section(),))
-        return write_page(path, heading if title is None else title, boards, tables)
+            boards[place] = replace(boards[place], pictures=(pareto.page_section(boards[place].results),))
+        # The table of the page is made from the leaderboards, and says itself what its columns are.
+        notes = (
+            re.sub(r"^Each (?:result|column) has .*?\. ?|\"P equal\" tests .*?\. ?", "", note)
+            for note in tables[0].notes
+        )
+        tables[0] = replace(tables[0], notes=tuple(filter(None, notes)))
+        masthead = Masthead("Leaderboards" if title is None else title, source, links or {}, group or {})
+        return write_page(path, masthead, boards, tables, side_by_side=differing)
 
-    # The default title, the leaderboards, and the tables of the first tab.
-    _page: Callable[[float | None], tuple[str, list[Board], list[Summary]]]
+    # What leaderboards differ in, these, and the tables of the first tab.
+    _page: Callable[[float | None, str], tuple[str, list[Board], list[Summary]]]
 
 
 def reversals_in(joint: JointEstimates, models: Sequence[str], signs: Mapping[str, int]) -> pd.DataFrame:

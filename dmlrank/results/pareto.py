@@ -29,6 +29,7 @@ from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differen
 from ..plotting.front_chart import front_chart
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.statements import counted, first_of, functional_unit
+from ..report.words import score_head
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import costs_of_runs
@@ -38,8 +39,10 @@ from .run_table import doubt_of_skew
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Names of models in a sentence.
-_NAMED = 3
+# Names of models in a sentence, and models of which a page's picture has all names.
+_NAMED, _ALL_NAMED = 3, 15
+# Statuses as a page says them.
+_STATUS = {"front": "best at its cost", "open": "not decided", "dominated": "worse and not cheaper"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -130,12 +133,39 @@ class Pareto(ModelTable):
             The axes of the picture.
         """
         title = f"Score against cost, {100 * (1 - self.alpha):g} % simultaneous"
-        return front_chart(self._shown(models, top)[0], self.cost, functional_unit(self.estimates), title, ax)
+        return front_chart(self._shown(models, top)[0], self.cost, score_head(self.estimates), title, ax)
 
-    def page_section(self) -> tuple[str, str, tuple[str, ...]]:
-        """Return title, table and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        texts = (self.sentence(), *self.table["sentence"])
-        return "Score against cost", replace(self.summary(), notes=()).as_html(), texts
+    def page_section(self, shown: Estimates) -> tuple[str, str, Summary, str]:
+        """Return title, picture, table and note of the section in a page, with scores in the unit that is shown."""
+        from ..report.page.svg import interval_text, number_text, scatter_svg
+
+        factor, parts = shown.scale.factor / self.estimates.scale.factor, ["", "_low", "_high"]
+        digits = (cost_digits(self.table), score_digits(shown))
+        costs, scores = (self.table[[f"{of}{end}" for end in parts]].to_numpy().T for of in ("cost", "score"))
+        rows = []
+        for j, (name, status, sentence) in enumerate(self.table[["model", "status", "sentence"]].to_numpy()):
+            texts = []
+            for (x, low, high), places in zip((costs[:, j], factor * scores[:, j]), digits, strict=True):
+                texts += [number_text(x, places), *([interval_text(low, high, places)] if np.isfinite(low) else [])]
+            rows.append((name, *texts, _STATUS[status], sentence.removeprefix(f"{name}: ")))
+        ends = [(f"{100 * (1 - self.alpha):g} % interval", 1)]
+        of_cost = ends * bool(np.isfinite(costs[1]).all())
+        columns = ((self.cost, 1), *of_cost, (score_head(shown), 1), *ends, ("status", 1), ("what is shown", 1))
+        table = Summary("Score against cost", (), columns, tuple(rows), (), text_columns=())
+        picture = scatter_svg(
+            self.models,
+            list(self.table["status"]),
+            costs,
+            factor * scores,
+            named=len(rows) <= _ALL_NAMED,
+            label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
+        )
+        return (
+            f"Score against cost: {score_head(shown)} over {self.cost}",
+            picture,
+            table,
+            self.sentence().partition(". ")[2],
+        )
 
     def is_of(self, estimates: Estimates) -> bool:
         """Return whether the analysis has the scores of these estimates, in their unit."""

@@ -26,9 +26,9 @@ from ..plotting.intervals import curve_chart, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fit_summary import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
+from ..report.words import score_head
 from .groups import Projection
 from .heterogeneity import influence_values
-from .joint_estimates import score_label
 from .ranking import PairwiseResults, RankSets
 from .requirements import require_steps
 from .views import alpha_of, critical_value_of
@@ -123,7 +123,7 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
     # A score without a vote in the group is a prediction.
     intervals = intervals[~e.is_unseen[scores]]
-    return lambda ax: forest_plot(intervals, e.neutral, label=score_label(e), title=title, ax=ax)
+    return lambda ax: forest_plot(intervals, e.neutral, label=score_head(e), title=title, ax=ax)
 
 
 def _ranks(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:

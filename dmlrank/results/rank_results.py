@@ -50,6 +50,7 @@ from ..report.fit_summary import (
     tidy_frame,
 )
 from ..report.statements import (
+    counted,
     doubt_note,
     enumerated,
     few_prompts_note,
@@ -74,6 +75,7 @@ from .views import (
     alpha_or_default,
     critical_value_of,
     drawn,
+    in_unit,
     make_scale,
     rescaled,
     sequential_view,
@@ -1611,6 +1613,10 @@ class RankResults(Summarised):
         path: str | os.PathLike[str] | None = None,
         *,
         title: str | None = None,
+        source: str = "",
+        unit: str = "",
+        links: Mapping[str, str] | None = None,
+        group: Mapping[str, str] | None = None,
         alpha: float | None = None,
         sensitivity: SensitivityResults | None = None,
         pareto: Pareto | None = None,
@@ -1618,20 +1624,29 @@ class RankResults(Summarised):
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
-        The page has a sortable table, the forest plot, the matrix of differences, a form that says whether two models
-        are separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of
-        this fit, and downloads as CSV and JSON. All models are on it: a table of more than 40 scrolls within its frame,
-        below its head. The page loads nothing from the network. Tests of differences are those of
-        :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three leaderboards side by side
-        and the slopes; raw scores and scores averaged over style have tabs of their own. For an estimate without
-        intervals the page shows only the table and says why there are no intervals.
+        The page says what is measured, then who is first, then shows a sortable table: the ranks that the data leave
+        possible, the model, its score and its interval. Below it are a form that compares two models, the matrix of
+        differences, warnings, method, assumptions and diagnostics with the numbers of this fit, and downloads as CSV
+        and JSON. All models are on it; of more than 200 models, pairs are compared among the best 60. The page loads
+        nothing from the network. Tests of differences are those of :meth:`t_test_pairwise`. With scores at equal style,
+        the page begins with the three leaderboards side by side and the slopes; raw scores and scores averaged over
+        style have tabs of their own. For an estimate without intervals the page shows only the table and says why.
 
         Parameters
         ----------
         path : path-like, optional
             Where to write; None returns the text.
         title : str, optional
-            Title of the page.
+            Subject of the page, such as the name of the benchmark; what is measured, of how many prompts or votes, and
+            which direction is better follow it.
+        source : str, optional
+            Where the data come from; it stands below the title.
+        unit : str, optional
+            Unit of the scores: ``"%"`` shows shares times 100; other units, such as ``"points"``, are only written.
+        links : mapping, optional
+            Address of a model by its name; not all models need one.
+        group : mapping, optional
+            Maker of a model by its name: makers have colours, by which a reader filters the table.
         alpha : float, optional
             One minus the joint level; the fit's when None.
         sensitivity : SensitivityResults, optional
@@ -1651,11 +1666,11 @@ class RankResults(Summarised):
         >>> import dmlrank as dr
         >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
         >>> page = res.report(title="Win rates")
-        >>> "<title>Win rates</title>" in page, len(page) < 60_000
+        >>> "<title>Win rates: share of wins, " in page, len(page) < 60_000
         (True, True)
         """
         from ..report.joint_tables import side_by_side_on_page
-        from ..report.page.render_page import check_page_extra, write_page
+        from ..report.page.render_page import Masthead, check_page_extra, write_page
         from .judges import JudgeAudit
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults
@@ -1673,16 +1688,17 @@ class RankResults(Summarised):
                     f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
                     f"of this result; pass what the method {name}() of this result, in this unit, returned"
                 )
+        e, simultaneous = in_unit(self.estimates, self.simultaneous, unit)
         remarks = tuple(part.page_section() for part in (sensitivity, judge_audit) if part is not None)
-        pictures = () if pareto is None else (pareto.page_section(),)
-        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha))
+        pictures = () if pareto is None else (pareto.page_section(e),)
+        boards = make_boards(e, simultaneous, self._alpha(alpha))
         boards[0] = replace(boards[0], remarks=remarks, pictures=pictures)
-        e = self.estimates
-        rows, part = f"{len(e.names)} {'models' if e.of_models else 'outputs'}", f": {e.part}" if e.part else ""
-        heading = f"Leaderboard of {rows}{part}" if title is None else title
+        heading = f"Leaderboard of {counted(len(e.names), 'model' if e.of_models else 'output')}"
+        masthead = Masthead(heading if title is None else title, source, links or {}, group or {})
         # At equal style the page begins with the three leaderboards side by side.
-        tables = [] if self.style is None else [side_by_side_on_page(self.style.summary(alpha))]
-        return write_page(path, heading, boards, tables)
+        style = replace(self, estimates=e, simultaneous=simultaneous).style
+        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        return write_page(path, masthead, boards, tables)
 
     def __repr__(self) -> str:
         e = self.estimates

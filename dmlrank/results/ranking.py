@@ -20,7 +20,7 @@ from ..report.statements import counted, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .requirements import ModelTable
-from .views import alpha_of, drawn, summary_level
+from .views import adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -434,12 +434,20 @@ class RankSets(ModelTable):
 
 
 def make_board(
-    e: Estimates, simultaneous: Simultaneous, name: str, *, alpha: float | None = None, is_explained: bool = True
+    e: Estimates,
+    simultaneous: Simultaneous,
+    name: str,
+    *,
+    alpha: float | None = None,
+    is_explained: bool = True,
+    beside_others: bool = False,
 ) -> Board:
-    """Return a leaderboard of a page, with the tests that its table and plots show."""
+    """Return a leaderboard of a page, with the tests that its tables and plots show, beside others also of the mean."""
     from ..report.page.render_page import Board
 
     joint, tests = alpha_of(e, alpha), None
+    # Step-down tests first, whose draws the others use again.
+    level, about = summary_level(e, simultaneous, joint), " ".join(unseen_note(e))
     if e.of_models and e.has_intervals and len(e.models) > 1:
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
@@ -449,7 +457,8 @@ def make_board(
         shown = {one.name: getattr(tests, one.name)[is_shown] for one in fields(tests) if one.name != "critical"}
         shown |= {name: e.inside(shown[name]) for name in ("conf_low", "conf_high")}
         tests = replace(tests, **shown)
-    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained, about=" ".join(unseen_note(e)))
+    p_mean = adjusted_p_values(e, simultaneous) if beside_others and e.has_intervals else None
+    return Board(name, e, level, tests, is_explained, about=about, p_mean=p_mean)
 
 
 def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.argument_checks import check_alpha, check_whole, number_in, place_of, real_number
+from .._utils.argument_checks import check_alpha, check_text, check_whole, number_in, place_of, real_number
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
@@ -179,6 +179,30 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         scale=scale,
         style=None if e.style is None else e.style.rescaled(multiplier, scale.shift - multiplier * old.shift),
     )
+
+
+def in_unit(estimates: Estimates, simultaneous: Simultaneous, unit: str) -> tuple[Estimates, Simultaneous]:
+    """Return the estimates of a page in the unit of its reader, and what is drawn for them.
+
+    "%" multiplies by 100, other units are only written.
+    """
+    check_text("unit", unit)
+    scale, factor = estimates.scale, 100.0
+    if unit != "%":
+        return replace(estimates, scale=replace(scale, name=unit)) if unit else estimates, simultaneous
+    if not scale.natural:
+        raise OptionError(f"unit='%' multiplies scores by 100, and these scores are in another unit: {scale.name}")
+    if not ((estimates.estimate >= 0) & (estimates.estimate <= 1)).all():
+        raise OptionError(
+            f"unit='%' is for scores from 0 to 1, and these are from {estimates.estimate.min():.3g} to "
+            f"{estimates.estimate.max():.3g}; leave it out, or name the unit that the scores have"
+        )
+    shown = rescaled(estimates, Scale(unit, factor))
+    bootstrap = None if isinstance(simultaneous, AllLooks) else simultaneous.bootstrap
+    if bootstrap is None:
+        return shown, simultaneous_of(shown)
+    scaled = replace(bootstrap, units=factor * bootstrap.units, added=factor**2 * bootstrap.added)
+    return shown, MaxT(shown.covariance, bootstrap=scaled)
 
 
 def _shift(what: str, value: object, factor: float) -> float:

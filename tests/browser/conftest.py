@@ -37,7 +37,8 @@ def open_page(browser, tmp_path):
 
     def open_(reportable, width=1280, height=900, **options):
         path = tmp_path / f"page{len(contexts)}.html"
-        reportable.report(path)
+        of_page = ("title", "source", "unit", "links", "group")
+        reportable.report(path, **{name: options.pop(name) for name in of_page if name in options})
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()

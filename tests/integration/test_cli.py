@@ -553,6 +553,38 @@ def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, 
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def months(tmp_path_factory):
+    """Stored results of two months."""
+    folder = tmp_path_factory.mktemp("months")
+    for name, seed in (("february", 1), ("march", 2)):
+        month = dr.datasets.simulate_arena(n=1500, rng=seed)
+        dr.dml_rank(FORMULA, month, functional="borda", rng=0).to_json(str(folder / f"{name}.json"))
+    return [str(folder / f"{name}.json") for name in ("february", "march")]
+
+
+def test_a_page_of_months_has_the_changes(months, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    page = tmp_path / "months.html"
+    words = ["--set", "unit=%", "--set", "source=Volunteers", "--set", 'group={"gpt-4": "A & Co"}']
+    assert main(["report", *months, "--independent", "--out", str(page), *words]) == 0
+    text = page.read_text(encoding="utf-8")
+    for said in (
+        "Changes of Scores from february",
+        "Share of wins in %",
+        "Source: Volunteers",
+        "<bdi>A &amp; Co</bdi>",
+    ):
+        assert said.lower() in text.lower()
+    for wrong, why in (("group={", "is no JSON"), ("n_rep=2", "allowed: source, unit, links, group")):
+        assert main(["report", months[0], "--out", str(page), "--set", wrong]) == 1
+        assert why in capsys.readouterr().err
+    assert main(["compare", *months, "--independent", "--set", "unit=%"]) == 1
+    assert "unit is a word of the page of --report" in capsys.readouterr().err
+    assert main(["report", months[0], "--independent", "--out", str(page)]) == 1
+    assert "--independent is about several results" in capsys.readouterr().err
+
+
 def test_a_check_is_written_as_text_page_and_json(csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     paths = {ending: tmp_path / f"check.{ending}" for ending in ("txt", "html", "json")}

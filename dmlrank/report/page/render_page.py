@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 
 import numpy as np
 
-from ..._utils.argument_checks import check_text
+from ..._utils.argument_checks import check_text, check_type
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...data.preferences import FloatArray, IntArray
-from ...exceptions import MissingExtraError
+from ...exceptions import MissingExtraError, OptionError, listed
 from ...fit.estimates import Estimates
 from ...inference.ranks import rank_bounds
+from ...inference.score_limits import FEW_UNITS
 from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, quoted, undirected
 from ...tables.summary_table import Summary
-from ..facts import (
-    FIRST,
-    PART,
-    SCORES,
-    explanations,
-    fit_warnings,
-    short_facts,
-)
+from ..facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
+from ..first_place import MOST_TIED, headline
 from ..fit_summary import fit_facts, leaderboard_columns, score_digits
 from ..joint_tables import NEWS
 from ..statements import (
@@ -42,16 +38,39 @@ from ..statements import (
     models_to_mark,
     without_code,
 )
-from ..words import Subject, score_words
-from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
+from ..words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
+from .svg import Axis, interval_text, number_text
 
-# A number at the start of a cell, and a score with its standard error, such as "0.71 (0.02)".
-_NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
-_SCORE_AND_ERROR = re.compile(r"^([+-]?\d+\.\d+) \(\d")
-# A score with decimals, alone or with its standard error.
-_SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
-# The columns of the leaderboard's table.
-_COLUMNS = ("rank", "name", "score", "interval", "rank_set", "group", "share", "votes")
+# A number at the start of a cell.
+_NUMBER = re.compile(r"^<?\+?([-\u2212]?\d*\.?\d+)(?: \(| to |$)")
+# The columns of the leaderboard's table with their classes: narrow windows leave out some.
+_COLUMNS = {"rank": "rank", "name": "name", "score": "score", "interval": "wide", "share": "wide", "votes": "middle"}
+_OF_NAME = (
+    "Tied for first: no model is shown to be better. Shown worse than 5: tests of all pairs at once show five models "
+    "to be better."
+)
+_PLAIN = ("mean", "bt", "borda")
+# Models among which pairs are compared on larger pages; colours of makers.
+_MOST_PAIRED, _PAIRED_OF_MANY, _COLOURS = 200, 60, 8
+# Words that not all readers know, with what they mean; the first one in a section explains itself.
+_GLOSSARY = {
+    r"[Ll]og-odds": "ln(p / (1 - p)) of a probability p of winning: 0 is 50 wins in 100, 0.4 is 60, 1.1 is 75.",
+    r"[Pp]ropensit(?:y|ies)": "The probability that a pair of models was compared on a prompt.",
+    r"max-t": "Limits for the largest of all test statistics, so that all statements hold at once.",
+    r"step-down": "Tests in several steps, each of which leaves out what is shown; all statements hold at once.",
+    r"cross-fitting": "Predictions for a prompt come from a model that has not seen this prompt.",
+    r"debiased": "Errors of the learnt model are corrected by what was observed, so that intervals hold.",
+    r"Bradley-Terry": "A model in which each pair's odds of winning are those of the two scores.",
+    r"[Ss]tandard errors?": "The typical distance of an estimate from the true value.",
+    r"projection": "The scores whose differences come closest to the log-odds of wins of all pairs.",
+    r"P [<=]": "How probable so large a difference would be if there were none.",
+    r"told apart": "Tests show which one of the two is better.",
+    r"critical value": "How many standard errors an interval reaches to each side.",
+    r"bootstrap": "Limits from drawing again from the data.",
+    r"[Ff]unctional": "The rule that turns preferences or scores of single prompts into one score of a model.",
+    r"[Ee]stimator": "The method that computes scores from the data.",
+}
+_WORD = re.compile("|".join(f"({pattern})" for pattern in _GLOSSARY))
 _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
     "Preference Data. arXiv:2601.21816."
@@ -65,6 +84,38 @@ _FIGURES = 9
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
+@dataclass(frozen=True, slots=True)
+class Masthead:
+    """What the writer of a page says of it: title, source of the data, addresses and makers of models."""
+
+    title: str
+    source: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    group: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, models: Collection[str]) -> None:
+        """Raise where a text is none, or a name is not that of a model."""
+        check_text("title", self.title)
+        check_text("source", self.source)
+        for option, given in {"links": self.links, "group": self.group}.items():
+            check_type(option, given, Mapping, "a dictionary with a text for each model")
+            for name, text in given.items():
+                check_text(f"{option}[{name!r}]", text)
+                if name not in models:
+                    raise OptionError(f"{option}= names {name!r}, which the page lacks; models: {listed(models, 25)}")
+                if option == "links" and not text.startswith(("https://", "http://")):
+                    raise OptionError(f"links[{name!r}] is {text!r}; an address begins with https:// or http://")
+
+    @property
+    def makers(self) -> list[str]:
+        """The makers, those with the most models first."""
+        return [maker for maker, _ in Counter(self.group.values()).most_common()]
+
+    def colour(self, model: str) -> str:
+        """Return the class of the colour of a model's maker."""
+        return f"m{min(self.makers.index(self.group[model]), _COLOURS)}" if model in self.group else ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:
     """One leaderboard of a page.
@@ -75,8 +126,9 @@ class Board:
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
     remarks: Titles and paragraphs of further sections below the leaderboard.
-    pictures: Titles, tables (HTML) and paragraphs of further sections with a table.
+    pictures: Titles, pictures, tables and notes of further sections.
     about: A sentence below the leaderboard's title; may be empty.
+    p_mean (K,): Adjusted p-values of the test that a score is the mean, where the page shows leaderboards side by side.
     """
 
     name: str
@@ -85,8 +137,9 @@ class Board:
     tests: PairTests | None
     is_explained: bool = True
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    pictures: tuple[tuple[str, str, Summary, str], ...] = ()
     about: str = ""
+    p_mean: FloatArray | None = None
 
     @property
     def order(self) -> IntArray:
@@ -99,6 +152,22 @@ class Board:
         best_first = np.argsort(-self.results.merit, kind="stable")
         return np.asarray(best_first[~self.results.is_unseen[best_first]])
 
+    @property
+    def paired(self) -> IntArray:
+        """Places of the models between which the page has tests: all, or of many models the best."""
+        return self.order if len(self.order) <= _MOST_PAIRED else self.order[:_PAIRED_OF_MANY]
+
+    @property
+    def size(self) -> str:
+        """How many prompts there are, in a few words for the head of a column."""
+        return counted(self.results.description.n_contexts - self.results.description.n_unlabelled, "prompt")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are few prompts, or clusters."""
+        d = self.results.description
+        return min(d.n_contexts - d.n_unlabelled, *self.results.covariance.n_clusters, FEW_UNITS) < FEW_UNITS
+
 
 def check_page_extra() -> None:
     """Raise where the library that fills templates is not installed."""
@@ -110,47 +179,60 @@ def check_page_extra() -> None:
 
 def write_page(
     path: str | os.PathLike[str] | None,
-    title: str,
+    masthead: Masthead,
     boards: Sequence[Board],
     overview: Sequence[Summary] = (),
     *,
     problems: Sequence[str] | None = None,
+    side_by_side: str = "",
 ) -> str:
     """Write one HTML file with leaderboards and return its path, or its text where the path is None.
 
-    Several leaderboards stand behind tabs.
-    The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
+    Several leaderboards stand behind tabs; with ``side_by_side``, what they differ in, the first tab has one table of
+    them.
+    The file needs no network: its content security policy allows its own style and script, known by their hashes, and
     nothing else. Names are escaped. Without JavaScript all tables, plots and explanations can be read.
     """
     check_page_extra()
-    check_text("title", title)
+    masthead.check({name for board in boards for name in board.results.names})
     from jinja2 import Environment, StrictUndefined
 
-    style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]
-    # This style, these scripts, an empty icon, and nothing else.
-    style_hash, *hashes = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, *scripts)
+    subject = "" if side_by_side or not boards else printable(measure(boards[0].results))
+    if side_by_side:
+        measures = dict.fromkeys(_measures(boards))
+        better = {better_words(board.results)[:-1].lower() for board in boards}
+        what = ", ".join(filter(None, (" and ".join(measures), side_by_side)))
+        subject = printable("; ".join([what, *(better if len(better) == 1 else ())]))
+    title = ": ".join(filter(None, (printable(masthead.title), subject)))
+    views = [_view(board, masthead, number) for number, board in enumerate(boards)]
+    # Where the line of reference stands in the rows of each leaderboard.
+    places = "".join(f"#b{number}{{--r:{view['reference']}}}" for number, view in enumerate(views) if view["reference"])
+    style, script = _compact(_asset("page.css")) + places, _compact(_asset("page.js"))
+    # This style, this script, an empty icon, and nothing else.
+    style_hash, script_hash = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)
     )
-    policy = f"default-src 'none'; style-src {style_hash}; script-src {' '.join(hashes)}; img-src data:; "
+    policy = f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; img-src data:; "
     policy += "base-uri 'none'; form-action 'none'"
-    data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
+    data: dict[str, object] = {"title": title, "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["explained"] = _explained
     text = environment.from_string(_asset("page.html")).render(
-        title=printable(title),
+        title=title,
+        name=printable(masthead.title),
+        subject=subject,
+        lead=_lead(masthead, boards),
+        makers=[(f"m{min(n, _COLOURS)}", printable(maker)) for n, maker in enumerate(masthead.makers)],
         style=style,
-        scripts=scripts,
+        script=script,
         policy=policy,
         # JSON that is safe within a script element: ASCII without <, > and &.
         data=json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
-        boards=[_view(board) for board in boards],
+        boards=views,
         overview=[_overview(summary) for summary in overview],
-        # One leaderboard, or further ones of parts of the prompts of the first.
-        about_one_fit=bool(boards) and (len(boards) > 1 or not overview) and all(b.results.part for b in boards[1:]),
+        grid=_grid(boards, masthead) if side_by_side else None,
         paper=_PAPER,
         address=_ADDRESS,
-        stripe_top=ROWS_TOP,
-        stripe_height=ROW_HEIGHT,
-        sorter_licence=_asset("sortable.LICENSE.txt").strip(),
         problems=None if problems is None else [undirected(text) for text in problems],
         version=__version__,
     )
@@ -173,45 +255,136 @@ def _compact(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
-def _view(board: Board) -> Mapping[str, object]:
+def _lead(masthead: Masthead, boards: Sequence[Board]) -> str:
+    """Return what rare scores are, the source of the data, and their days, or else the day of the fit."""
+    parts, dates = [], set()
+    for e in (board.results for board in boards):
+        # Names of other scores do not say what these are.
+        rare = e.of_models and e.functional not in _PLAIN
+        parts += [score_words(e).partition(";")[0].removesuffix(f", {e.scale.name}")] * rare
+        period = " to ".join(dict.fromkeys(e.description.period))
+        dates.add(f"Data of {period}" if period else f"Computed on {e.description.date}")
+    parts += [f"Source: {printable(masthead.source)}"] * bool(masthead.source)
+    return " \u00b7 ".join([*dict.fromkeys(parts), *(dates if len(dates) == 1 else ())])
+
+
+def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
-    results, level, d = board.results, board.level, board.results.description
-    dates = f", {' to '.join(dict.fromkeys(d.period))}" if d.period else ""
-    dates += f"; computed on {d.date}" if d.date else ""
+    results, level, order = board.results, board.level, board.order
     subject = Subject(results, level, board.tests, on_page=True)
     marked = models_to_mark(results) if results.of_models else []
-    few = [results.names[j] in marked for j in board.order]
-    forest, matrix = _plots(board, few)
-    warnings = fit_warnings(results)
     found = leaderboard_columns(results, level)
-    columns = [found[name] for name in _COLUMNS if name in found]
-    cells = [(column.kind, column.page_cells) for column in columns]
+    found |= {"rank": found["rank_set"]} if "rank_set" in found else {}
+    found["name"] = replace(found["name"], explanation=_OF_NAME * (level.separation is not None))
+    columns = [(name, found[name]) for name in _COLUMNS if name in found]
+    heads = [(_COLUMNS[name], column.title, column.explanation, column.ascending) for name, column in columns]
+    cells = [[(*column.page_cells[j], _COLUMNS[name]) for name, column in columns] for j in order]
+    reference = ""
+    if results.has_intervals:
+        low, high = results.intervals(level.critical)
+        axis = Axis.of(np.concatenate([low[order], high[order]]))
+        reference = axis.at(float(results.estimate[order].mean())) * (results.of_models and len(order) > 1)
+        place = [head[0] for head in heads].index("score") + 1
+        heads.insert(place, ("iv", axis.head(), "The line is the mean of the models." * bool(reference), True))
+        for row, j in zip(cells, order, strict=True):
+            row.insert(place, (axis.mark(results.estimate[j], low[j], high[j]), f"{low[j]:.6g}", "iv"))
+    chips = _standing(board, marked)
+    names = [results.names[j] for j in order]
+    says = short_facts(subject, FIRST)
+    said = headline(results, level) or (says or [""])[0]
+    few = f" Only {board.size}." if board.is_small and results.has_intervals else ""
     sections = explanations(subject, board.remarks) if board.is_explained else ()
-    notes = [] if board.is_explained else short_facts(subject, PART)
+    # The formula of the score in one sentence, and what a lead of log-odds means.
+    facts = [*long_facts(subject, SCORES)[:2], as_sentence(score_words(results).partition("; ")[2])]
+    facts += [text for text in short_facts(subject, SCORES, PART) if not text.startswith("Scores:")]
+    below = filter(None, [*says, f"{_size(results)}.", *facts])
     return {
+        "id": f"b{number}",
         "name": printable(board.name),
+        "measure": printable(measure(results)),
         "facts": _facts(fit_facts(results)),
-        "lead": printable(" ".join([f"{_size(results)}{dates}.", *short_facts(subject, SCORES)])),
         "about": undirected(board.about),
         "reason": without_code(as_sentence(results.why_no_intervals)),
-        "has_intervals": results.has_intervals,
         "of_models": results.of_models,
+        "sorted": ("descending" if results.sign > 0 else "ascending") * results.of_models,
         "doubted": " ".join(doubt_note(results)),
-        "warnings": [_said(without_code(text)) for text in warnings],
-        "verdict": [_said(without_code(text)) for text in short_facts(subject, FIRST)],
-        "columns": columns,
+        "warnings": [_said(without_code(text)) for text in fit_warnings(results)],
+        "headline": _said(without_code(said + few)),
+        "more": [_said(without_code(text)) for text in dict.fromkeys(below) if text != said],
+        "heads": heads,
         "rows": [
-            (is_few, [(quoted(of_column[j][0]), of_column[j][1], kind) for kind, of_column in cells])
-            for j, is_few in zip(board.order, few, strict=True)
+            (masthead.colour(name), name in marked, chip, masthead.links.get(name), masthead.group.get(name), row)
+            for name, chip, row in zip(names, chips, cells, strict=True)
         ],
-        "has_few": any(few),
-        "forest": forest,
-        "matrix": matrix,
-        "pictures": [(title, picture, list(map(_said, texts))) for title, picture, texts in board.pictures],
+        "has_pairs": board.tests is not None,
+        "reference": reference,
+        "n_paired": len(board.paired),
+        "pictures": [(title, picture, _overview(table), _said(text)) for title, picture, table, text in board.pictures],
         "confidence": level.confidence,
-        "notes": [_said(text) for text in notes],
         "sections": [(title, [_said(without_code(text)) for text in paragraphs]) for title, paragraphs in sections],
     }
+
+
+def _standing(board: Board, marked: Collection[str]) -> list[tuple[str, str]]:
+    """Return class and text of what is shown of each model's place, in the order of the table."""
+    above = board.level.separation.above[np.ix_(board.order, board.order)] if board.level.separation else None
+    best = np.zeros(len(board.order), dtype=int) if above is None else rank_bounds(above)[0]
+    chips = {0: ("", ""), 1: ("first", "tied for first" if (best == 1).sum() > 1 else "first")}
+    return [
+        ("few", "little data")
+        if board.results.names[j] in marked
+        else chips.get(place, ("", f"shown worse than {place - 1}"))
+        for j, place in zip(board.order, best.tolist(), strict=True)
+    ]
+
+
+def _measures(boards: Sequence[Board]) -> list[str]:
+    """Return what each leaderboard measures; empty where its name says it."""
+    measures = [score_head(board.results, False) for board in boards]
+    return [""] * len(boards) if measures == [board.name for board in boards] else measures
+
+
+def _grid(boards: Sequence[Board], masthead: Masthead) -> Mapping[str, object]:
+    """Return the table of several leaderboards side by side: a row per model, a column per leaderboard."""
+    models = dict.fromkeys(board.results.models[j] for board in boards for j in board.order)
+    measures = _measures(boards)
+    is_one, columns, heads = len(set(measures)) == 1, [], []
+    for board, what in zip(boards, measures, strict=True):
+        results, cells = board.results, dict[str, tuple[str, ...]]()
+        digits = min(score_digits(one.results) for one in (boards if is_one and measures[0] else [board]))
+        low, high = results.intervals(board.level.critical)
+        best = rank_bounds(board.level.separation.above)[0] if board.level.separation else np.zeros(len(results.models))
+        is_first = (best == 1) & (0 < (best == 1).sum() <= MOST_TIED)
+        side = results.sign * np.sign(results.neutral_statistics())
+        shown = np.zeros(len(side), dtype=bool) if board.p_mean is None else board.p_mean <= board.level.alpha
+        for j in board.order:
+            kind = ("a" if side[j] > 0 else "b") * bool(shown[j]) + " top" * bool(is_first[j]) + " few" * board.is_small
+            limits = interval_text(low[j], high[j], digits) if results.has_intervals else ""
+            limits = limits if low[j] < 0 else limits.replace(" to ", "\u2013")
+            score = float(results.estimate[j])
+            cells[results.models[j]] = (number_text(score, digits), f"{score:.6g}", kind, limits)
+        # Where all models have low scores, the prompts are hard.
+        mean = f"mean {number_text(float(results.estimate[board.order].mean()), digits)}" * results.are_means
+        lines = filter(None, (board.size, mean, "" if is_one else printable(what)))
+        heads.append((printable(board.name), list(lines), board.is_small))
+        columns.append(cells)
+    rows = [(name, masthead.colour(name), [of.get(name, ("\u2013", "", "", "")) for of in columns]) for name in models]
+    return {"rows": rows, "heads": heads, "confidence": boards[0].level.confidence}
+
+
+def _explained(texts: Sequence[str]) -> list[str]:
+    """Return the texts of a section as HTML, in which the first one of each word of the glossary explains itself."""
+    seen = set[str]()
+
+    def explain(match: re.Match[str]) -> str:
+        place = next(number for number, part in enumerate(match.groups()) if part)
+        pattern = list(_GLOSSARY)[place]
+        if pattern in seen:
+            return match[0]
+        seen.add(pattern)
+        return f'<dfn tabindex="0">{match[0]}<span>{_GLOSSARY[pattern]}</span></dfn>'
+
+    return [_WORD.sub(explain, html.escape(text, quote=False)) for text in texts]
 
 
 def _said(text: str) -> str:
@@ -234,70 +407,32 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
-def _plots(board: Board, few: Sequence[bool]) -> tuple[str, str]:
-    """Return the forest plot and the matrix of differences; empty without intervals, and without tests of pairs."""
-    results, level, order = board.results, board.level, board.order
-    if not results.has_intervals:
-        return "", ""
-    names, scores, digits = [results.names[j] for j in order], results.estimate[order], score_digits(results)
-    low, high = results.intervals(level.critical)
-    unit = "score" if results.of_models else "value"
-    forest = forest_svg(
-        names,
-        scores,
-        low[order],
-        high[order],
-        neutral=results.neutral,
-        digits=digits,
-        label=f"{unit}: {printable(score_words(results).split(';')[0])}",
-        description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
-        "above has the same numbers.",
-        few=few,
-    )
-    if board.tests is None or level.separation is None:
-        return forest, ""
-    matrix = matrix_svg(
-        names,
-        scores[:, None] - scores[None, :],
-        np.asarray(level.separation.separated[np.ix_(order, order)]),
-        digits=digits,
-        description=f"Matrix of differences of {len(order)} models: {level.separation.n_separated:,} of "
-        f"{len(order) * (len(order) - 1) // 2:,} pairs are separated.",
-    )
-    return forest, matrix
-
-
 def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
-    heads = [head for head, span in summary.columns for _ in range(span)]
-    columns = [[row[place] for row in summary.rows if row[place]] for place in range(1, len(heads) + 1)]
-    # Six shades with as many cells of all columns each: blue for high scores, orange for low.
-    matches = [[_SCORE_AND_ERROR.match(cell) for cell in row[1:]] for row in summary.rows]
-    scores = sorted(float(match[1]) for row in matches for match in row if match)
-    classes = ("b3", "b2", "b1", "a1", "a2", "a3")
-    limits = [scores[len(scores) * place // len(classes)] for place in range(1, len(classes))] if scores else []
-    shades = [[classes[bisect_right(limits, float(match[1]))] if match else "" for match in row] for row in matches]
+    columns = [list(filter(None, cells)) for cells in zip(*summary.rows, strict=True)][1:]
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
-        "heads": [(printable(head), span) for head, span in summary.columns],
-        # Columns of scores, changes and shares, whose largest value is the best, and not of p-values.
-        "descending": [
-            re.search(r"\bP\b", head) is None and all(map(_SCORE.match, cells))
-            for head, cells in zip(heads, columns[: len(summary.columns)], strict=False)
-        ],
+        "heads": [(printable(head).replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
         "rows": [
             [
                 (quoted(printable(row[0])), "", ""),
                 *(
-                    (_HYPHEN.sub("\u2212", cell), _sort_key(cell), shade)
-                    for cell, shade in zip(row[1:], of_row, strict=True)
+                    (_HYPHEN.sub("\u2212", cell), key := _sort_key(cell), "" if key or not cell else "l")
+                    for cell in row[1:]
                 ),
             ]
-            for row, of_row in zip(summary.rows, shades, strict=True)
+            for row in summary.rows
         ],
-        "shaded": any(map(any, shades)),
-        "news": [_said(without_code(note)) for note in summary.notes if note.startswith(NEWS)],
+        # Columns of text, which are aligned left.
+        "texts": [bool(cells) and not any(map(_sort_key, cells)) for cells in columns[: len(summary.columns)]],
+        # One line, and what is folded below it.
+        "news": [
+            _said(without_code(part.strip()))
+            for note in summary.notes
+            if note.startswith(NEWS)
+            for part in re.split(r"\n" if "\n" in note else r"(?<=\.) (?=[A-Z])", note, maxsplit=1)
+        ],
         "notes": [_said(without_code(note)) for note in summary.notes if not note.startswith(NEWS)],
         "facts": _facts(summary.facts()),
     }
@@ -306,7 +441,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
 def _sort_key(cell: str) -> str:
     """Return the number at the start of a cell; empty where there is none."""
     match = _NUMBER.match(cell.replace(",", ""))
-    return match[1] if match else ""
+    return match[1].replace("\u2212", "-") if match else ""
 
 
 # --- the numbers for the page's scripts -------------------------------------------------------------------------------
@@ -314,14 +449,15 @@ def _sort_key(cell: str) -> str:
 
 def board_data(board: Board) -> dict[str, object]:
     """Return the numbers of a leaderboard for the page's scripts, by column; the table has the names."""
-    results, order = board.results, board.order
-    low, high = results.intervals(board.level.critical)
+    results, order, level = board.results, board.order, board.level
+    low, high = results.intervals(level.critical)
     data: dict[str, object] = {
         "name": printable(board.name),
         "score": _rounded(results.estimate[order]),
         "digits": score_digits(results),
         "level": board.level.confidence,
         "ofModels": results.of_models,
+        "sign": results.sign,
         "about": _about(board),
     }
     if results.kind.link == "logit":
@@ -335,24 +471,31 @@ def board_data(board: Board) -> dict[str, object]:
     if board.level.separation is not None:
         best, worst = rank_bounds(board.level.separation.above)
         data |= {"best": best[order].tolist(), "worst": worst[order].tolist()}
-        data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
-    first = board.level.first
-    if first is not None and first.decided and first.is_single and order[0] == first.leader:
-        data["first"] = float(first.p.max())
     if board.tests is None and results.has_intervals:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]
         data["covariance"] = [list(_rounded(row)) for row in matrix]
     if board.tests is not None and board.level.separation is not None:
-        tests = board.tests
-        separated = board.level.separation.separated[tests.first, tests.second]
+        kept, subject = np.isin(board.tests.first, board.paired), Subject(results, level, board.tests)
+        kept &= np.isin(board.tests.second, board.paired)
+        tests = {part.name: getattr(board.tests, part.name) for part in fields(PairTests) if part.name != "critical"}
+        tests = {name: of_pairs[kept] for name, of_pairs in tests.items()}
+        separated = board.level.separation.separated[tests["first"], tests["second"]]
         # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
-        numbers = {"se": tests.std_error.astype("<f4"), "p": tests.p_adjusted.astype("<f4")}
-        if results.covariance.means is not None:
-            numbers |= {"low": tests.conf_low.astype("<f4"), "high": tests.conf_high.astype("<f4")}
-        packed = numbers | {"separated": np.packbits(separated, bitorder="little")}
+        # Limits are given where they are not those of one critical value.
+        names = {"se": "std_error", "p": "p_adjusted"}
+        half = board.tests.critical * tests["std_error"]
+        if not np.allclose(tests["conf_high"] - tests["estimate"], half, rtol=1e-6, equal_nan=True):
+            names |= {"low": "conf_low", "high": "conf_high"}
+        packed = {name: tests[of].astype("<f4") for name, of in names.items()}
+        packed |= {"separated": np.packbits(separated, bitorder="little")}
+        data["method"] = (
+            f"Intervals of scores hold jointly ({jointly_by(subject)}). Intervals and p-values of differences hold for "
+            f"all pairs ({tests_of_pairs(subject)}."
+        )
         data["pairs"] = {
-            "critical": _finite(tests.critical),
+            "count": len(board.paired),
+            "critical": _finite(board.tests.critical),
             **{name: base64.b64encode(part.tobytes()).decode() for name, part in packed.items()},
         }
     return data

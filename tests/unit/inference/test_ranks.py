@@ -12,7 +12,6 @@ from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import differences, holm
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.ranks import (
-    abbreviate_letters,
     letter_groups,
     multiple_needed,
     power_of,
@@ -216,14 +215,6 @@ def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
     assert high == pytest.approx(p, abs=1e-12)
     assert separate_each(estimate, draws, p)[0, 1, 0]
     assert not separate_each(estimate, draws, np.nextafter(p, 0))[0, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("letters", "short"),
-    [("", ""), ("a", "a"), ("abc", "abc"), ("abcd", "a-d"), ("abceghijk", "abceg-k"), ("51,52,53,54,60", "51-54,60")],
-)
-def test_four_consecutive_letters_are_abbreviated(letters, short):
-    assert abbreviate_letters(letters) == short
 
 
 def test_tests_of_many_differences_use_the_threads_of_the_fit(monkeypatch):

@@ -153,9 +153,10 @@ def test_amounts_grow_darker_throughout():
 
 
 def test_long_names_are_shortened_only_where_they_stay_different():
-    long = [f"{'x' * 20}-{end}-{'y' * 20}" for end in "ab"]
+    long = [f"{'x' * 40}-{end}-{'y' * 40}" for end in "ab"]
     assert short_names(long) == long
-    assert short_names([*long[:1], "short"])[0] == "xxxxxxxxxxxxxxx…yyyyyyyyyyyyyy"
+    assert short_names([*long[:1], "short"])[0] == f"{'x' * 30}…{'y' * 29}"
+    assert short_names(["organisation/a-model-of-60-letters-and-its-version-2026-11"])[0][-7:] == "2026-11"
 
 
 def test_a_name_with_an_underscore_stands_in_the_legend():

@@ -176,6 +176,30 @@ def test_first_place_is_decided_where_it_is(result):
     assert "smallest true lead" not in text
 
 
+def test_a_decision_beside_pairs_that_are_not_separated_is_explained():
+    formula = "winner ~ 1 | model_a + model_b"
+    for seed in range(3, 40):
+        votes = simulated_votes(6, 400, seed=seed)
+        fit = dr.dml_rank(formula, votes, context="prompt", pairs=dr.Pairs(min_labels=1), rng=0)
+        said = fit.verdict()
+        if "is first" in said and fit.ranks().result_frame["upper"].min() > 1:
+            break
+    leader = fit.params.idxmax()
+    assert "First place is decided" not in said
+    assert re.search(
+        rf"{leader} is first if this is the only question \(test of first place: P = [\d.]+\); its rank in the table, "
+        rf"1-{fit.ranks().loc[leader, 'upper']}, allows for questions about all 15 pairs of models at once\.",
+        said,
+    )
+    # The first line of the page agrees with its ranks, and the other test stands below it.
+    page = fit.report()
+    headline, below = re.search(r"<summary><b>(.*?)</b>(.*?)<table", page, re.S).groups()
+    assert leader in headline
+    assert headline.endswith("are tied for first.")
+    assert f"{leader} is first if this is the only question" in below
+    assert "they alone leave" in page
+
+
 def test_pairs_separated_are_those_without_a_common_letter(result):
     text = one_line(result.summary())
     groups = result.ranks()["group"].tolist()

@@ -155,7 +155,7 @@ def test_the_forest_of_some_models_keeps_the_joint_intervals(result):
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])
     np.testing.assert_allclose(ends, result.conf_int(alpha=0.1).loc[best])
     assert axes.get_title() == "90 % simultaneous intervals (max-t), 3 of 8 models"
-    assert axes.get_xlabel() == "score: borda (mean win share)"
+    assert axes.get_xlabel() == "share of wins"
 
 
 def test_the_matrix_of_some_models_keeps_the_tests_of_all_pairs(result):

@@ -18,12 +18,13 @@ const pText = (p) => (p < 0.0005 ? "< 0.001" : "= " + p.toFixed(3));
 class Board {
   constructor(data, names) {
     Object.assign(this, data, { names });
-    this.count = this.names.length;
+    // Models between which there are tests: the best ones of many.
+    this.count = data.pairs ? data.pairs.count : this.names.length;
     if (data.pairs) {
       this.errors = floats(data.pairs.se);
       this.p = floats(data.pairs.p);
       this.bits = bytes(data.pairs.separated);
-      // Limits of means of scores, which are not those of the standard error.
+      // Limits that are not those of one critical value.
       if (data.pairs.low) this.limits = [floats(data.pairs.low), floats(data.pairs.high)];
     }
   }
@@ -52,24 +53,20 @@ class Board {
     const t = this.test(a, b), n = this.digits;
     const gap = "difference " + fixed(t.difference, n);
     if (!t.tested) return [["Not tested."], [one(), " minus ", other(), ": " + gap + "; its standard error is zero."]];
-    const [upper, lower] = t.difference >= 0 ? [one, other] : [other, one];
-    const head = t.separated ? ["Separated: ", upper(), " is above ", lower(), "."] : ["Not separated: ", one(), " and ", other(), "."];
-    let text = ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " + fixed(t.high, n) +
-      ", p " + pText(t.p) + " adjusted for all pairs.";
+    const [better, worse] = this.sign * t.difference >= 0 ? [one, other] : [other, one];
+    const head = t.separated ? [better(), " is shown to be better than ", worse(), "."] : ["Not shown which is better: ", one(), " or ", other(), "."];
+    let text = ": " + gap + ", " + this.level + " interval " + fixed(t.low, n) + " to " + fixed(t.high, n) +
+      ", p " + pText(t.p) + ". Interval and p hold for all pairs at once.";
     if (this.unit) {
       const wins = (gap) => (100 / (1 + Math.exp(-gap / this.unit))).toFixed(0);
       text += " This is " + wins(t.difference) + " wins in 100 comparisons of the two (" + wins(t.low) + " to " + wins(t.high) + ").";
     }
-    if (t.separated && t.low <= 0 && t.high >= 0) {
-      text += " The rank sets rest on a sharper test of all pairs, which separates them although this interval contains zero.";
-    }
-    if (!t.separated && this.first !== undefined && (a === 0 || b === 0)) {
-      const head = ["Not separated by the stricter check of all pairs, which leaves ", a === 0 ? other() : one(), " open: "];
-      return [[...head, isolated(this.names[0]), " is first by the test of first place (p " + pText(this.first) + ")."],
-        [one(), " minus ", other(), text]];
-    }
-    if (!t.separated) text += " Among all pairs at once the data do not show which of them is better; this does not show that they are equal.";
-    return [head, [one(), " minus ", other(), text]];
+    if (t.separated && t.low <= 0 && t.high >= 0) text += " The interval contains zero; ranks use tests in several steps, which show a little more.";
+    if (!t.separated) text += " This does not show that they are equal.";
+    const others = [...this.names.keys()].slice(0, this.count).filter((place) => place !== a).map((place) => this.test(a, place));
+    const shown = (sign) => others.filter((of) => of.separated && sign * this.sign * of.difference > 0).length;
+    text += " Of " + others.length + " others, " + shown(1) + " are shown to be worse than ";
+    return [head, [one(), " minus ", other(), text, one(), " and " + shown(-1) + " to be better."]];
   }
 }
 
@@ -107,7 +104,6 @@ const tableRows = (board) => board.names.map((name, i) => {
   if (board.best) Object.assign(row, { rank_low: board.best[i], rank_high: board.worst[i] });
   Object.assign(row, { [board.ofModels ? "model" : "output"]: name, score: board.score[i] });
   if (board.se) Object.assign(row, { std_error: board.se[i], conf_low: board.low[i], conf_high: board.high[i] });
-  if (board.group) row.group = board.group[i];
   if (board.share) row.win_share = board.share[i];
   if (board.votes) Object.assign(row, { votes: board.votes[i], all_votes: board.allVotes[i] });
   return row;
@@ -126,26 +122,12 @@ const pairRows = (board) => {
   return rows;
 };
 // The covariance of two scores follows from their standard errors and that of their difference.
-const covariance = (board) => board.covariance || board.names.map((_, a) => board.names.map((_, b) => {
+const covariance = (board) => board.covariance || board.se.slice(0, board.count).map((_, a) => board.se.slice(0, board.count).map((_, b) => {
   const product = board.se[a] ** 2 + board.se[b] ** 2;
   return Number((a === b ? product / 2 : (product - board.errors(board.place(a, b)) ** 2) / 2).toPrecision(9));
 }));
-const METHOD = "Intervals of scores and of differences are estimate +- critical value * standard error; the critical values " +
-  "are those of the largest absolute t statistic (max-t), of all scores (critical) and of all differences " +
-  "(critical_of_pairs). p-values of differences are adjusted by single-step max-t; separated is decided by its step-down " +
-  "form. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 covariance[j][k], in " +
-  "the order of names.";
-const METHOD_OF_VIEW = "Intervals of scores and of differences are estimate +- critical value * standard error and hold at all " +
-  "looks at once; the critical values are those of a confidence sequence for every score (critical) and for every difference " +
-  "(critical_of_pairs), with Bonferroni's bound. p-values of differences are adjusted by Bonferroni's method; separated is " +
-  "decided by Holm's. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 " +
-  "covariance[j][k], in the order of names.";
-const METHOD_OF_MEANS = "Limits of means of scores and of their differences count one unseen prompt or cluster on their " +
-  "side, at critical values of the largest absolute z statistic (max-t), of all scores (critical) and of all differences " +
-  "(critical_of_pairs). p-values of differences are adjusted by single-step max-t; separated is decided by its step-down form.";
-const method = (board) => (board.limits ? METHOD_OF_MEANS : board.about.sequential ? METHOD_OF_VIEW : METHOD);
 const asJson = (board) => JSON.stringify({
-  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: method(board) } : {}),
+  title: page.title, leaderboard: board.name, ...board.about, ...(board.method ? { method: board.method } : {}),
   names: board.names, scores: board.score, ...(board.se ? { std_errors: board.se, covariance: covariance(board) } : {}),
   table: tableRows(board),
   ...(board.pairs ? { critical_of_pairs: board.pairs.critical, pairs: pairRows(board) } : {}),
@@ -168,29 +150,47 @@ const save = (board, kind) => {
 
 // --- the table -------------------------------------------------------------------------------------------------------
 const sortable = (table) => {
-  for (const head of table.tHead.querySelectorAll("th")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, place) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.append(...head.childNodes);
-    head.append(button);
-    // The sorter starts from the largest; a head that wants the smallest first pretends to be sorted already.
+    button.append(...[...head.childNodes].filter((part) => !(part.classList && part.classList.contains("tip"))));
+    head.prepend(button);
+    const key = (row) => row.cells[place].dataset.sort || row.cells[place].textContent.trim().replace(/^\u2013/, "");
     button.addEventListener("click", () => {
-      if (head.dataset.first === "ascending" && !head.hasAttribute("aria-sort")) head.setAttribute("aria-sort", "descending");
+      const sorted = head.getAttribute("aria-sort");
+      const up = sorted ? sorted === "descending" : head.dataset.first === "ascending";
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const compare = (a, b) => (up ? 1 : -1) * (Number.isNaN(a - b) ? a.localeCompare(b) : a - b);
+      const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
+      // Empty cells stand last.
+      rows.sort(([a], [b]) => (a && b ? compare(a, b) : Number(!a) - Number(!b)));
+      table.tBodies[0].append(...rows.map((pair) => pair[1]));
     });
-  }
+  });
 };
 const filterRows = (panel, status) => {
-  const input = panel.querySelector(".filter");
-  input.addEventListener("input", () => {
-    const wanted = input.value.trim().toLocaleLowerCase();
-    let shown = 0;
-    const rows = panel.querySelectorAll("table.board tbody tr");
+  const input = panel.querySelector(".filter"), makers = [...panel.querySelectorAll("button.maker")];
+  const table = panel.querySelector("table.board"), isCut = table.classList.contains("cut"), all = panel.querySelector(".all");
+  const update = () => {
+    const wanted = input.value.trim().toLocaleLowerCase(), rows = [...table.tBodies[0].rows];
+    const chosen = makers.filter((button) => button.getAttribute("aria-pressed") === "true").map((button) => button.textContent);
     for (const row of rows) {
-      row.hidden = !row.querySelector("th").textContent.toLocaleLowerCase().includes(wanted);
-      if (!row.hidden) shown++;
+      const maker = row.querySelector("th small");
+      row.hidden = !row.querySelector("th").textContent.toLocaleLowerCase().includes(wanted) ||
+        (chosen.length > 0 && !(maker && chosen.includes(maker.textContent)));
     }
-    status.textContent = wanted ? shown + " of " + rows.length + " shown" : "";
+    const isAll = !wanted && !chosen.length;
+    if (isCut && !all.hidden) table.classList.toggle("cut", isAll);
+    status.textContent = isAll ? "" : rows.filter((row) => !row.hidden).length + " of " + rows.length + " shown";
+  };
+  input.addEventListener("input", update);
+  for (const button of makers) button.addEventListener("click", () => {
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+    update();
   });
+  if (all) all.addEventListener("click", () => { table.classList.remove("cut"); all.hidden = true; });
 };
 
 // --- pairs -----------------------------------------------------------------------------------------------------------
@@ -198,66 +198,18 @@ const picker = (panel, board) => {
   const form = panel.querySelector(".picker"), answer = panel.querySelector(".answer");
   const selects = [form.elements.first, form.elements.second];
   selects.forEach((select, which) => {
-    select.append(...board.names.map((name, place) => new Option(place + 1 + ". " + name, String(place))));
+    select.append(...board.names.slice(0, board.count).map((name, place) => new Option(place + 1 + ". " + name, String(place))));
     select.selectedIndex = which;
   });
   const update = () => say(answer, board.words(selects[0].selectedIndex, selects[1].selectedIndex));
-  const choose = (a, b) => {
-    [selects[0].selectedIndex, selects[1].selectedIndex] = [a, b];
-    update();
-  };
   form.addEventListener("change", update);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.querySelector(".swap").addEventListener("click", () => choose(selects[1].selectedIndex, selects[0].selectedIndex));
+  form.querySelector(".swap").addEventListener("click", () => {
+    [selects[0].selectedIndex, selects[1].selectedIndex] = [selects[1].selectedIndex, selects[0].selectedIndex];
+    update();
+  });
   update();
-  return choose;
 };
-const matrix = (panel, board, choose) => {
-  const box = panel.querySelector(".matrix-box"), svg = box.querySelector("svg"), detail = panel.querySelector("p.detail");
-  const [left, top, size] = ["x", "y", "size"].map((name) => Number(svg.dataset[name]));
-  const cursor = svg.querySelector(".cursor"), bands = svg.querySelectorAll(".band"), side = size * board.count;
-  let row = -1, column = -1;
-  const place = (mark, numbers) => {
-    for (const [name, value] of Object.entries(numbers)) mark.setAttribute(name, value);
-    mark.style.visibility = "visible";
-  };
-  const show = (r, c) => {
-    if (r === row && c === column) return;
-    [row, column] = [r, c];
-    detail.hidden = false;
-    place(cursor, { x: left + c * size, y: top + r * size });
-    place(bands[0], { x: left, y: top + r * size, width: side, height: size });
-    place(bands[1], { x: left + c * size, y: top, width: size, height: side });
-    say(detail, r === c ? [[isolated(board.names[r])], ["The diagonal: a model is not compared with itself."]] : board.words(r, c));
-  };
-  const cell = (event) => {
-    const area = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / area.width;
-    const c = Math.floor(((event.clientX - area.left) * scale - left) / size);
-    const r = Math.floor(((event.clientY - area.top) * scale - top) / size);
-    return r >= 0 && c >= 0 && r < board.count && c < board.count ? [r, c] : null;
-  };
-  svg.addEventListener("pointermove", (event) => { const at = cell(event); if (at) show(...at); });
-  svg.addEventListener("click", (event) => {
-    const at = cell(event);
-    if (at) { show(...at); if (at[0] !== at[1]) choose(...at); }
-  });
-  box.addEventListener("focus", () => { if (row < 0 && box.matches(":focus-visible")) show(0, Math.min(1, board.count - 1)); });
-  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  box.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && row >= 0 && row !== column) choose(row, column);
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    const within = (x) => Math.min(board.count - 1, Math.max(0, x));
-    if (row < 0) show(0, Math.min(1, board.count - 1));
-    else show(within(row + move[0]), within(column + move[1]));
-    const x = left + column * size, y = top + row * size;
-    if (x < box.scrollLeft || x + size > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
-    if (y < box.scrollTop || y + size > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
-  });
-  detail.hidden = true;
-};
-
 // --- tabs ------------------------------------------------------------------------------------------------------------
 const tabs = (list) => {
   const buttons = [...list.querySelectorAll("button")];
@@ -303,21 +255,16 @@ const tabs = (list) => {
 
 // --- start -----------------------------------------------------------------------------------------------------------
 document.querySelectorAll("table.sortable").forEach(sortable);
-// A table that is wider than its box says so.
-const wide = new ResizeObserver((seen) => {
-  for (const { target } of seen) target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth + 1);
-});
-document.querySelectorAll(".box").forEach((box) => { if (box.querySelector("table")) wide.observe(box); });
 for (const panel of document.querySelectorAll("[data-board]")) {
-  const names = [...panel.querySelectorAll("table.board tbody th")].map((head) => head.textContent);
+  const names = [...panel.querySelectorAll(".leaders tbody th bdi")].map((name) => name.textContent);
   const board = new Board(page.boards[Number(panel.dataset.board)], names);
   panel.querySelectorAll(".scripted, .tools").forEach((part) => { part.hidden = false; });
-  const status = panel.querySelector(".tools .note");
-  filterRows(panel, status);
+  const [found, saved] = panel.querySelectorAll(".note[role=status]");
+  filterRows(panel, found);
   panel.querySelectorAll("[data-download]").forEach((button) => button.addEventListener("click", () => {
-    status.textContent = "Saved " + save(board, button.dataset.download);
+    saved.textContent = "Saved " + save(board, button.dataset.download);
   }));
-  if (board.pairs) matrix(panel, board, picker(panel, board));
+  if (board.pairs) picker(panel, board);
 }
 // What is folded on the screen is printed.
 addEventListener("beforeprint", () => document.querySelectorAll(".panel details").forEach((part) => { part.open = true; }));

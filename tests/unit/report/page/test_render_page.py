@@ -10,6 +10,7 @@ import html.parser
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -19,10 +20,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation
-from dmlrank.report.page.render_page import Board, write_page
-from dmlrank.report.page.svg import interval_text, matrix_svg, number_text
+from dmlrank.report.page.render_page import Board, Masthead, write_page
+from dmlrank.report.page.svg import interval_text, number_text
 from dmlrank.report.statements import SummaryLevel, without_code
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
@@ -71,6 +71,10 @@ def names_in(text):
     return [html.unescape(name) for name in re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', table, re.S)]
 
 
+def best_first(result):
+    return result.params.sort_values(ascending=False).index
+
+
 def embedded(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
@@ -99,8 +103,7 @@ def test_the_page_is_well_formed_and_has_the_parts(page):
     assert [a.get("scope") for a in elements.all("th")].count("row") == 8
     assert len(elements.all("caption")) == len(elements.all("table")) == 1
     classes = {a.get("class") for a in elements.all("svg")}
-    assert {"plot", "matrix"} <= classes
-    assert sum(a.get("class") == "forest" and a["role"] == "img" for a in elements.all("div")) == 1
+    assert "axis" in classes
     assert {a["class"] for a in elements.all("form")} == {"picker"}
 
 
@@ -120,15 +123,120 @@ def test_the_policy_names_the_hash_of_every_script_and_style_and_nothing_from_ou
 
 
 def test_the_table_has_the_numbers_of_the_summary(page, arena_result):
-    rows = re.findall(r"<tr>(?!<th scope=\"col)(.*?)\n", page)
-    shown = [re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row) for row in rows]
-    expected = []
-    standing, used = arena_result.ranks(), arena_result.tidy().set_index("term")["votes"]
+    rows = [
+        re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row) for row in re.findall(r"<tr[^>]*>(<td class=.*?)\n", page)
+    ]
+    votes, expected = arena_result.tidy().set_index("term")["votes"], []
     for name, coef, _, _, _, low, high, rank_set, win in arena_result.summary().rows:
-        rank, letters, votes = str(standing.loc[name, "rank"]), standing.loc[name, "group"], f"{used[name]:,}"
         score, interval = (text.replace("-", "−") for text in (coef, f"{low} to {high}"))
-        expected.append([rank, name, score, interval, rank_set.replace("-", "–"), letters, win, votes])
-    assert shown == expected
+        expected.append([rank_set.replace("-", "–"), name, score, "", interval, win, f"{votes[name]:,}"])
+    assert rows == expected
+
+
+def test_intervals_are_drawn_in_their_rows_on_one_axis(page, arena_result):
+    drawn = re.findall(r'<rect x="([\d.]+)%" width="([\d.]+)%"/><circle cx="([\d.]+)%"/>', page)
+    start, width, score = np.array(drawn, dtype=float).T
+    limits, params = arena_result.conf_int().loc[names_in(page)], arena_result.params[names_in(page)]
+    slope, first = np.polyfit(params, score, 1)
+    for numbers, places in ((params, score), (limits["lower"], start), (limits["upper"], start + width)):
+        np.testing.assert_allclose(first + slope * numbers, places, atol=0.25)
+    # The line is at the mean of the models.
+    assert float(re.search(r"#b0\{--r:([\d.]+)%\}", page)[1]) == pytest.approx(first, abs=0.25)
+
+
+def test_chips_and_the_first_line_agree_with_the_ranks(page, arena_result):
+    ranks = arena_result.ranks().result_frame
+    chips = dict(re.findall(r'<bdi>([^<]*)</bdi><span class="chip[^"]*">(.*?)</span>', page))
+    expected = {name: f"shown worse than {lower - 1}" for name, lower in ranks["lower"].items()}
+    assert chips == expected | dict.fromkeys(ranks.index[ranks["lower"] == 1], "tied for first")
+    assert "<summary><b>gpt-4 and claude-v1 are tied for first.</b>" in page
+
+
+def test_no_two_pages_of_different_quantities_have_one_title(arena_result, ignore_warnings):
+    rng = np.random.default_rng(5)
+    prompt, model, run = (part.ravel() for part in np.indices((90, 3, 2)))
+    right = (rng.random(540) < 0.4 + 0.2 * model).astype(float)
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("abc"))[model], "run": run, "right": right})
+    table = table.assign(task=prompt % 3, weight=1.0 + prompt % 2)
+
+    def of(data=table, **options):
+        return dr.dml_rank("right ~ 1 | model", data, context="prompt", run="run", rng=0, **options)
+
+    kinds = [dr.functionals.PassAtK(2), dr.functionals.PassHatK(2), "mean"]
+    fits = [of(functional=kind) for kind in kinds]
+    fits += [of(weights="weight"), of(weights=dr.EqualTasks("task")), of(lower_is_better=True)]
+    fits += [of(table[5:], missing=0.0), fits[2].by("task")["1"]]
+    by_votes = [arena_result, arena_result.rescale("elo"), arena_result.rescale(10)]
+    options = ({"functional": "borda"}, {"functional": "rank_centrality"}, {"average": "preferences"})
+    options += ({"estimator": "bt_mle"}, {"estimator": "plugin"}, {"prompts": "fixed"}, {"edge_weights": "counts"})
+    by_votes += [arena_result.update(**one) for one in options]
+    by_votes += [arena_result.sequential(4000)]
+    pages = [fit.report(title="Tasks") for fit in (*fits, *by_votes)]
+    pages += [fits[2].by("task").report(title="Tasks"), fits[2].report(title="Tasks", unit="points")]
+    titles = [re.search("<title>(.*?)</title>", page)[1] for page in pages]
+    assert titles[2] == "Tasks: right, mean of 90 prompts; more is better"
+    assert titles[0] == "Tasks: pass@2 of right, mean of 90 prompts; more is better"
+    assert [title for title, n in Counter(titles).items() if n > 1] == []
+
+
+def test_a_page_says_what_it_is_in_the_unit_of_its_reader(arena_result):
+    borda = arena_result.update(functional="borda")
+    page = borda.report(
+        title="Arena",
+        source="Volunteers <2026>",
+        unit="%",
+        links={"gpt-4": "https://example.org/?a=1&b"},
+        group={"gpt-4": "A & Co", "claude-v1": "B"},
+    )
+    assert "Source: Volunteers &lt;2026&gt;" in page
+    assert '<bdi><a href="https://example.org/?a=1&amp;b">gpt-4</a></bdi><small>A &amp; Co</small>' in page
+    assert [a["class"] for a in Elements(page).all("button") if "maker" in a.get("class", "")] == [
+        "maker m0",
+        "maker m1",
+    ]
+    assert 'class="score" aria-sort="descending">share of wins in %' in page
+    np.testing.assert_allclose(embedded(page)["boards"][0]["score"], 100 * borda.params[best_first(borda)], rtol=1e-8)
+    for option, found in (
+        ({"unit": "%"}, "unit='%' is for scores from 0 to 1, and these are from -"),
+        ({"links": {"gpt-4": "javascript:alert(1)"}}, "an address begins with https:// or http://"),
+        ({"group": {"gpt-44": "A"}}, "group= names 'gpt-44', which the page lacks"),
+        ({"group": {"gpt-4": 3}}, r"group\['gpt-4'\]"),
+    ):
+        with pytest.raises(dr.exceptions.DmlrankError, match=found):
+            arena_result.report(**option)
+
+
+def test_colours_of_groups_are_tests_against_the_mean_of_the_group():
+    battles = simulated_votes(4, 1200).assign(topic=np.where(np.arange(1200) < 40, "few", "many"))
+    groups = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0).by("topic")
+    page = groups.report()
+    head = re.search(r"<thead>.*?</thead>", page, re.S)[0]
+    assert re.findall(r'<bdi>(.*?)</bdi><small>(.*?)</small>(<small class="chip few">few)?', head) == [
+        ("All prompts", "1,200 prompts", ""),
+        ("few", "40 prompts", '<small class="chip few">few'),
+        ("many", "1,160 prompts", ""),
+    ]
+    found = {}
+    for row in re.search(r"<tbody>(.*?)</tbody>", page, re.S)[1].strip().split("\n"):
+        kinds = [re.search('class="([^"]*)"', cell) for cell in re.findall("<td[^>]*>", row)]
+        found[re.search("<bdi>(.*?)</bdi>", row)[1]] = [
+            set((kind[1] if kind else "").split()) & {"a", "b"} for kind in kinds
+        ]
+    for place, group in enumerate(groups.groups, start=1):
+        tests = groups[group].tidy().set_index("term")
+        for name, row in tests.iterrows():
+            expected = ({"a"} if row.statistic > 0 else {"b"}) if row.p_adjusted <= 0.05 else set()
+            assert found[name][place] == expected
+
+
+def test_limits_of_pairs_are_those_of_each_pair():
+    prompt, model = (part.ravel() for part in np.indices((40, 3)))
+    right = np.random.default_rng(5).random(120) < 0.4 + 0.2 * model
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("abc"))[model], "right": right.astype(float)})
+    scores = dr.dml_rank("right ~ 1 | model", table, context="prompt", rng=0)
+    pairs, tests = embedded(scores.report())["boards"][0]["pairs"], scores.t_test_pairwise().result_frame
+    for name in ("low", "high"):
+        np.testing.assert_allclose(floats(pairs[name]), tests[f"conf_{name}"], rtol=1e-6)
 
 
 def test_the_embedded_pairs_are_those_of_t_test_pairwise(page, arena_result):
@@ -150,7 +258,7 @@ def test_the_embedded_pairs_are_those_of_t_test_pairwise(page, arena_result):
 
 def test_level_and_title(arena_result):
     page = arena_result.report(title="A & B <1>", alpha=0.1)
-    assert "<title>A &amp; B &lt;1&gt;</title>" in page
+    assert "<title>A &amp; B &lt;1&gt;: log-odds of a win, 2,422 votes; more is better</title>" in page
     assert "90 % interval" in page
     board = embedded(page)["boards"][0]
     assert board["pairs"]["critical"] == arena_result.t_test_pairwise(alpha=0.1).critical
@@ -158,34 +266,14 @@ def test_level_and_title(arena_result):
     np.testing.assert_allclose(board["low"], expected["lower"], rtol=1e-7)
 
 
-def test_first_place_and_the_figures_of_the_fit_are_told(page, arena_result):
-    said = re.search(r'<div class="verdict">(.*?)</div>', page, re.S)[1]
-    assert " ".join(re.findall("<p>(.*?)</p>", said)) == arena_result.verdict()
-    assert "power" not in said
-    assert f"Out-of-fold log-loss is {arena_result.diagnostics.log_loss:.3f}" in page
-
-
-def test_the_first_screen_and_what_is_open_have_no_words_of_statisticians(page):
+def test_what_is_open_has_no_words_of_statisticians(page, arena_result):
+    assert f"is {arena_result.diagnostics.log_loss:.3f} (" in page
     before, statisticians = page[page.index("<h1>") : page.index("<footer>")].split("<h2>For statisticians</h2>")
-    for word in ("projection", "max-t", "step-down", "ropensit", "floor", "calibration", "equivalent of"):
-        assert word not in re.sub("<script.*?</script>", "", before, flags=re.S)
-    assert "a lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
-    assert "The scores are those whose differences come closest to the log-odds" in statisticians
-
-
-@pytest.mark.parametrize(("n_models", "has_names"), [(20, True), (21, False)])
-def test_columns_of_the_matrix_have_names_where_there_is_room(n_models, has_names):
-    names = [f"model-{j}-with-a-name-that-is-long" for j in range(n_models)]
-    svg = matrix_svg(names, np.zeros((n_models, n_models)), np.eye(n_models) < 0, digits=2, description="")
-    above, beside = svg.split('<g class="side"')
-    assert above.count("rotate(-90)") == (n_models if has_names else 0)
-    assert ("model-0-with-a-name-t…" in above) == has_names
-    assert beside.count("…") == n_models
-    # The names above the cells are within the picture.
-    height, top = (float(re.search(f'{name}="([\\d.]+)"', svg)[1]) for name in (" height", "data-y"))
-    size = float(re.search('data-size="([\\d.]+)"', svg)[1])
-    assert height == pytest.approx(top + n_models * size + 6, abs=1)
-    assert (top > 100) == has_names
+    words = ("projection", "max-t", "step-down", "ropensit", "calibration", "separated", "imultaneous", "unctional")
+    seen = re.sub('<details.*?</details>|<span class="tip">.*?</span>', "", before, flags=re.S)
+    assert [word for word in (*words, "coef", "estimator") if word in seen] == []
+    assert "A lead of 0.4 means 60 wins in 100 comparisons" in before.split("<table")[0]
+    assert "The scores are those whose differences come closest to the" in statisticians
 
 
 def test_hostile_names_are_text():
@@ -193,7 +281,7 @@ def test_hostile_names_are_text():
     page = result.report(title="</title><script>alert(1)</script>")
     elements = Elements(page)
     assert elements.problems == []
-    assert len(elements.all("script")) == 3
+    assert len(elements.all("script")) == 2
     assert elements.all("img") == []
     assert names_in(page) == result.params.sort_values(ascending=False).index.tolist()
     script = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
@@ -203,7 +291,7 @@ def test_hostile_names_are_text():
 def test_names_do_not_turn_sentences_around():
     names = ["\u202eleft", "\u2067right", "c"]
     page = fit_of(simulated_votes(3, 600, names=names)).report()
-    assert "First place is decided: left is first (test of first place: P" in page
+    assert "<b>left is first.</b>" in page
     for place in (found.start() for found in re.finditer("[\u202e\u2067]", page)):
         assert page[:place].endswith("<bdi>")
 
@@ -222,7 +310,7 @@ def long_names(n_models):
 
 @pytest.mark.parametrize(
     ("n_models", "n_votes", "names", "limit"),
-    [(8, 1000, None, 51_000), (60, 8000, long_names(60), 106_000)],
+    [(8, 1000, None, 56_000), (60, 8000, long_names(60), 112_000)],
 )
 @pytest.mark.long
 def test_the_page_is_small(n_models, n_votes, names, limit):
@@ -231,46 +319,44 @@ def test_the_page_is_small(n_models, n_votes, names, limit):
 
 
 @pytest.mark.long
-def test_the_page_of_300_models_is_below_one_megabyte(arena_result):
-    """Scores, standard errors and p-values of 300 models drawn at random, since a fit of them takes minutes."""
-    rng, n_models = np.random.default_rng(0), 300
+def test_the_page_of_1000_models_is_small_and_compares_the_best(arena_result):
+    """Scores, standard errors and p-values of 1,000 models drawn at random, since a fit of them takes minutes."""
+    rng, n_models = np.random.default_rng(0), 1000
     scores, loadings = np.sort(rng.normal(size=n_models))[::-1], rng.normal(size=(n_models, n_models + 9)) / 90
     names = tuple(long_names(n_models))
-    assert min(map(len, names)) >= 60
-    edges = ~np.eye(n_models, dtype=bool)
     estimates = replace(
         arena_result.estimates,
         models=names,
         estimate=scores,
         shares=1 / (1 + np.exp(-scores)),
         covariance=Covariance(loadings @ loadings.T, np.eye(n_models)),
-        graph=Graph(edges),
+        graph=Graph(~np.eye(n_models, dtype=bool)),
         votes=VoteCounts(np.full(n_models, 1234), np.full(n_models, 5678)),
     )
     first, second = np.triu_indices(n_models, 1)
-    std_error = np.sqrt(np.square(loadings[first] - loadings[second]).sum(axis=1))
-    difference = scores[first] - scores[second]
-    p = rng.random(len(first))
-    tests = PairTests(first, second, difference, std_error, difference / std_error, p, p, p, p, 4.5)
+    std_error = np.ones(len(first)) / 3
+    difference, p = scores[first] - scores[second], rng.random(len(first))
+    limits = (difference - 1.5, difference + 1.5)
+    tests = PairTests(first, second, difference, std_error, difference / std_error, p, p, *limits, 4.5)
     above = np.ones((n_models, n_models))
-    above[first, second] = np.where(difference > 4.5 * std_error, 0.01, 1.0)
-    separation = Separation(above, 4.5, 0.05)
-    level = SummaryLevel(0.05, 3.8, separation, letter_groups(separation.separated, scores))
-    page = write_page(None, "Three hundred models", [Board("Leaderboard", estimates, level, tests)])
+    above[first, second] = np.where(difference > 1.5, 0.01, 1.0)
+    level = SummaryLevel(0.05, 3.8, Separation(above, 4.5, 0.05), ("",) * n_models)
+    page = write_page(None, Masthead("One thousand models"), [Board("Leaderboard", estimates, level, tests)])
     assert names_in(page) == list(names)
-    assert 500_000 < len(page.encode()) < 1_000_000
-    # A display of letters would have too many groups, so that the page has none.
-    assert set(level.letters) == {""}
-    assert ">Group" not in page
+    assert len(page.encode()) < 600_000
+    pairs, kept = embedded(page)["boards"][0]["pairs"], second < 60
+    assert pairs["count"] == 60
+    np.testing.assert_allclose(floats(pairs["p"]), p[kept], rtol=1e-6)
+    assert "Compare two models of the best 60</h2>" in page
 
 
 def test_estimates_without_intervals_show_a_table_without_claims(arena_result):
     page = arena_result.update(estimator="plugin").report()
     assert "No intervals." in page
-    assert "no test supports any claim" in page
+    assert "No test supports this order." in page
     assert Elements(page).all("form") == []
-    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs"}
-    assert "Rank set" not in page
+    assert Elements(page).all("svg") == []
+    assert "rank set" not in page
     board = embedded(page)["boards"][0]
     assert "pairs" not in board
     assert "se" not in board
@@ -293,8 +379,8 @@ def test_own_functionals_have_no_order(arena_result, ignore_warnings):
 
     page = arena_result.update(functional=gaps).report()
     assert "Outputs in their order" in page
-    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs", "rows", "plot"}
-    assert "Differences of all pairs" not in page
+    assert page.count("<rect x=") == 2
+    assert "Compare two models" not in page
 
 
 @pytest.mark.long
@@ -313,7 +399,9 @@ def test_groups_and_comparisons_have_a_tab_for_every_leaderboard(arena_result, t
     comparison = dr.compare(bt=arena_result, borda=arena_result.update(functional="borda"))
     text = comparison.report(title="Two scores")
     assert [board["name"] for board in embedded(text)["boards"]] == ["bt", "borda"]
-    assert "<h1><bdi>Two scores</bdi></h1>" in text
+    assert (
+        "<title>Two scores: log-odds of a win and share of wins, bt, borda side by side; more is better</title>" in text
+    )
 
 
 def test_a_check_has_a_page_of_its_own(tmp_path):
@@ -330,8 +418,7 @@ def test_a_check_has_a_page_of_its_own(tmp_path):
     cells = [html.unescape(text) for text in re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row)]
     assert cells[:2] == [", ".join(names), str(pair["contexts"])]
     assert "<h2>Settings</h2>" in page
-    assert "Problems, the gravest first" in page
-    assert page.count("<li>") == len(check.problems)
+    assert page.split("<table")[0].count("<p>") == len(check.problems) - 1
     assert check.report(tmp_path / "check.html") == str(tmp_path / "check.html")
 
 
@@ -347,7 +434,7 @@ def test_sentences_have_minus_signs_like_the_table_and_the_verdict_comes_first(a
     diagnostics = dataclasses.replace(arena_result.diagnostics, warnings=said, doubts=said)
     doubted = dr.RankResults(dataclasses.replace(arena_result.estimates, diagnostics=diagnostics)).report()
     assert "an estimated \u22120.08; see gpt-4." in doubted
-    assert doubted.index('class="verdict"') < doubted.index('class="alert"')
+    assert doubted.index('class="verdict"') < doubted.index('class="alert"') < doubted.index("<table")
 
 
 def test_numbers_are_written_with_a_minus_sign():
@@ -356,34 +443,13 @@ def test_numbers_are_written_with_a_minus_sign():
     assert interval_text(-2.0, 1.0, 0) == "−2 to 1"
 
 
-@pytest.mark.long
-def test_scores_of_groups_are_shaded_by_their_size(arena_result):
-    battles = simulated_votes(4, 1200).assign(topic=np.tile(["code", "math"], 600))
-    result = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0)
-    cells = re.findall(r'<td class="([ab]\d)"[^>]*>([−\d.]+) \(', result.by("topic").report())
-    assert len(cells) == 12
-    order = ["b3", "b2", "b1", "a1", "a2", "a3"]
-    shades = [order.index(shade) for shade, _ in sorted(cells, key=lambda cell: float(cell[1].replace("−", "-")))]
-    assert shades == sorted(shades)
-    assert set(shades) == set(range(6))
-
-
 def test_days_of_data_and_fit_stand_below_the_title():
     times = pd.date_range("2026-01-05", "2026-03-31", periods=600)
     result = dr.dml_rank("winner ~ 1 | model_a + model_b", simulated_votes(3, 600).assign(time=times), rng=0)
     day = result.estimates.description.date
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", day)
-    assert f"600 rows, 2026-01-05 to 2026-03-31; computed on {day}. Scores" in result.report()
+    assert '<p class="lead">Data of 2026-01-05 to 2026-03-31</p>' in result.report()
     assert "Data from: 2026-01-05 to 2026-03-31" in result.explain()
-
-
-def test_more_than_20_models_have_no_letters():
-    battles = simulated_votes(21, 2000)
-    result = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, estimator="bt_mle", rng=0)
-    assert "Group" not in re.findall(r'<th scope="col"[^>]*>([^<]*)', result.report())
-    assert "group" not in embedded(result.report())["boards"][0]
-    assert "letter" not in result.explain()
-    assert "letters" not in result.report()
 
 
 @pytest.mark.parametrize(
