@@ -6,7 +6,6 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-import dmlrank as dr
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
 from dmlrank.nuisance.boosting import BoosterSpec, train_booster
 
