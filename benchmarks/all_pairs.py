@@ -25,7 +25,7 @@ import pandas as pd
 
 import dmlrank as dr
 from benchmarks.end_to_end import draw_battles
-from dmlrank._utils.computation import computing_with, one_thread
+from dmlrank._utils.tasks_and_threads import computing_with, one_thread
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.boosting import BoosterSpec, Tune, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows

@@ -1,5 +1,5 @@
 from . import data, datasets, functionals, planning
-from ._utils.computation import computing
+from ._utils.tasks_and_threads import computing
 from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, read_json

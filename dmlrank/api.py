@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ._utils.computation import Report, computing_with, one_thread
+from ._utils.tasks_and_threads import Report, computing_with, one_thread
 from .data.formula.features import Environment, caller_environment
 from .data.formula.parse import criteria_of
 from .data.pairs_from_scores import read_scores

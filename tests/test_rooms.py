@@ -122,8 +122,8 @@ def test_every_module_stands_in_the_picture_and_every_module_named_exists():
 def test_warnings_are_given_in_one_way():
     """Others would not reach the diagnostics of a fit, and what replaces filters replaces those of all threads."""
     for path in PACKAGE.rglob("*.py"):
-        if path.name != "computation.py":
+        if path.name != "tasks_and_threads.py":
             modules = {
                 alias.name for node in ast.walk(parsed(path)) if isinstance(node, ast.Import) for alias in node.names
             }
-            assert "warnings" not in modules, f"{path.name}: use dmlrank._utils.computation"
+            assert "warnings" not in modules, f"{path.name}: use dmlrank._utils.tasks_and_threads"

@@ -18,7 +18,7 @@ import dmlrank as dr
 
 from .._utils.argument_checks import as_names, check_whole
 from .._utils.atomic_write import write_file
-from .._utils.computation import collected_warnings, warn
+from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, require_columns
@@ -193,7 +193,7 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
     from ..planning.plan_options import Limits, check_positive
-    from ..report.statements import runs_or_prompts
+    from ..report.phrases import runs_or_prompts
 
     _check_outputs(given, "plan")
     limits = [field.name for field in fields(Limits) if field.name != "budget"]

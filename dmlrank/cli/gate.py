@@ -115,7 +115,7 @@ def decide(results: RankResults, candidate: str, baseline: str, margin: float, l
     from ..inference.ranks import multiple_needed
     from ..inference.score_limits import fewest_units
     from ..report.first_place import POWER, data_wanted
-    from ..report.statements import functional_unit, scores_there
+    from ..report.phrases import functional_unit, scores_there
 
     e, alpha = results.estimates, round(1 - level, 12)
     _check_margin(e, margin)

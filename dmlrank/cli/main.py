@@ -28,7 +28,7 @@ def _run(words: Sequence[str]) -> int:
 
     if not words or words[0] not in COMMANDS:
         answer_without_command(words)
-    from .._utils.computation import warnings_as_lines
+    from .._utils.tasks_and_threads import warnings_as_lines
     from ..exceptions import DmlrankError
     from .commands import parse
 

@@ -124,7 +124,7 @@ def write_json(path: str, content: Mapping[str, object]) -> None:
 
 def rows_of_models(view: RankResults, pareto: Pareto | None) -> pd.DataFrame:
     """Return a row per model: estimate, interval and test, what it is, rank set where there are intervals, costs."""
-    from ..report.statements import functional_unit
+    from ..report.phrases import functional_unit
 
     table = view.tidy().rename(columns={"term": "model"}).assign(functional=functional_unit(view.estimates))
     if view.estimates.has_intervals:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, shown
 from ..options import Options
 from .arrays import AnyArray, BoolArray, IntArray, is_vector_column, name_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
 from .arrays import BoolArray, FloatArray, IntArray
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..exceptions import listed
 from .arrays import BLOCK_NUMBERS, AnyArray, IntArray, Variable, is_vector_column, row_slices, vector_blocks
 from .formula.parse import names_in

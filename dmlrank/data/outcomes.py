@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers
-from .._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, warn
+from .._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, warn
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, OutcomeError, check_choice, listed, nearest, shown
 from .arrays import MISSING_WORDS, BoolArray, FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
 from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices

@@ -31,7 +31,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import in_workers, report
+from .._utils.tasks_and_threads import in_workers, report
 from ..data.arrays import row_slices
 from ..data.contexts import IdentityNumbers
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS
 from ..exceptions import IntervalWarning

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 from scipy import sparse
 
-from .._utils.computation import in_order, threads_of_fit
+from .._utils.tasks_and_threads import in_order, threads_of_fit
 from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional, is_moved_by_pair

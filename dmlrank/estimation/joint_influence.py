@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import transposed_product
+from .._utils.tasks_and_threads import transposed_product
 from ..data.arrays import FloatArray, IntArray, row_slices
 from .influence import Influence, StackedInfluence, mean_influence
 

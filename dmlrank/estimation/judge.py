@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import current
+from .._utils.tasks_and_threads import current
 from ..data.outcomes import exchange_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError

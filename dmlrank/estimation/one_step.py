@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import report
+from .._utils.tasks_and_threads import report
 from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData

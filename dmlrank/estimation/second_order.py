@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
-from .._utils.computation import one_thread
+from .._utils.tasks_and_threads import one_thread
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import BradleyTerry, Functional

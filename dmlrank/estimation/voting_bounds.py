@@ -46,7 +46,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .._utils.computation import report
+from .._utils.tasks_and_threads import report
 from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.style_columns import StyleDifferences
 from ..estimation.influence import Influence, mean_influence

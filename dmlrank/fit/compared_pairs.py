@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import BoolArray
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided

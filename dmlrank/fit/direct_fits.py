@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array, require_shape
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import name_of
 from ..data.columns import beside
 from ..data.derived_pairs import DerivedPairs, ScoreTable
@@ -50,7 +50,14 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .score_judges import Judges, grade_figures, read_judges, require_comparable, require_enough, warn_without_overlap
+from .judges_of_scores import (
+    Judges,
+    grade_figures,
+    read_judges,
+    require_comparable,
+    require_enough,
+    warn_without_overlap,
+)
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 

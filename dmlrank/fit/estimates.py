@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings
+from .._utils.tasks_and_threads import collected_warnings
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
@@ -725,7 +725,7 @@ def _share_modelled(state: FitState) -> tuple[float, ...]:
     """Return the share of prompts in clusters on which each model was never run; empty where none is modelled."""
     if state.estimator is not MEANS or state.units.clusters is None or not state.options.estimates_propensity:
         return ()
-    from .score_judges import modelled_shares
+    from .judges_of_scores import modelled_shares
 
     shares, _ = modelled_shares(state.data, state.units)
     return tuple(shares.tolist()) if shares.any() else ()

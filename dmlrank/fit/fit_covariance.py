@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.computation import collected_warnings, warn
+from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, current, in_order
+from .._utils.tasks_and_threads import collected_warnings, current, in_order
 from ..data.arrays import FloatArray
 from ..estimation.influence import Influence, mean_influence
 from ..estimation.joint_influence import JointInfluence, in_groups, mean_over_repetitions, on_functions

@@ -87,7 +87,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._utils.computation import collected_warnings, warn
+from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_votes import warn_of_unequal_gaps

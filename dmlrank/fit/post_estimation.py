@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import computing_with
+from .._utils.tasks_and_threads import computing_with
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction, restricted_score

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from .._utils.computation import at_the_same_time, collected_warnings, current, warn
+from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, warn
 from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS

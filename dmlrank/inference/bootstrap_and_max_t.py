@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import current, in_order, one_thread, threads_of_fit
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import current, in_order, one_thread, threads_of_fit
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import check_choice
 from ..options import MULTIPLIERS

@@ -11,8 +11,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from .._utils.computation import warn
-from .._utils.laws import WaldLaw
+from .._utils.distributions import WaldLaw
+from .._utils.tasks_and_threads import warn
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..estimation.influence import (

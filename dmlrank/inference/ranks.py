@@ -53,7 +53,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.laws import normal_tail
+from .._utils.distributions import normal_tail
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .simultaneous import MaxT, Separation, Simultaneous, compare_differences, law_of_differences

@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array, issparse
 from scipy.special import betainc, betaincinv
 
-from .._utils.laws import normal_critical, normal_tail, student_critical, student_tail
+from .._utils.distributions import normal_critical, normal_tail, student_critical, student_tail
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.unanimous_pairs import RULE_OF_THREE
 from ..exceptions import DataNotStoredError

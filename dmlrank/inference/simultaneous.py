@@ -16,8 +16,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._utils.computation import computing_with, one_thread
-from .._utils.laws import normal_critical, normal_tail
+from .._utils.distributions import normal_critical, normal_tail
+from .._utils.tasks_and_threads import computing_with, one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
 from ..options import METHODS

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from .._utils.argument_checks import real_number
-from .._utils.computation import one_thread
-from .._utils.laws import WaldLaw, normal_critical, normal_tail
+from .._utils.distributions import WaldLaw, normal_critical, normal_tail
+from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed, shown

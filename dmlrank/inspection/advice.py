@@ -17,7 +17,7 @@ from ..data.vote_columns import FEW_CLUSTERS, FEW_EFFECTIVE, few_prompts_advice
 from ..exceptions import listed
 from ..options import Options
 from ..report.facts import read_facts
-from ..report.statements import AS_MET, counted
+from ..report.phrases import AS_MET, counted
 from ..tables.display_text import p_value_clause
 from .check import Check
 

@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from ..report.fit_summary import choose_models
 from ..report.page.render_page import Masthead, write_page
-from ..report.statements import AS_MET
+from ..report.phrases import AS_MET
 from ..tables.display_text import inert, isolated, p_value_text, wrapped
 from ..tables.summary_table import Summarised, Summary
 

@@ -10,8 +10,8 @@ import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings
-from .._utils.laws import WaldLaw, normal_tail
+from .._utils.distributions import WaldLaw, normal_tail
+from .._utils.tasks_and_threads import collected_warnings
 from ..data.arrays import name_of
 from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
@@ -32,12 +32,12 @@ from ..fit.compared_pairs import (
     restrict_items,
     votes_left_out,
 )
-from ..fit.score_judges import grade_facts, read_judges
+from ..fit.judges_of_scores import grade_facts, read_judges
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..inference.score_limits import fewest_units
 from ..options import EqualTasks, Options
-from ..report.statements import as_sentence, first_of
+from ..report.phrases import as_sentence, first_of
 from .advice import find_problems
 from .check import Check
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type, check_whole
-from .._utils.computation import current, lightgbm_threads, report
+from .._utils.tasks_and_threads import current, lightgbm_threads, report
 from ..data.preferences import BoolArray, FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, failing_as, listed, nearest, shown
 from .training_rows import PairRows, TrainingRows, stack_rows
@@ -488,7 +488,7 @@ class BinnedPairs:
     def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
 
-        A data set asks for as many threads as its booster, see :func:`dmlrank._utils.computation.lightgbm_threads`.
+        It asks for as many threads as its booster: :func:`dmlrank._utils.tasks_and_threads.lightgbm_threads`.
         """
         import lightgbm as lgb
 

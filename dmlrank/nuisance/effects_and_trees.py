@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from .._utils.computation import Threads, current, in_workers, report
+from .._utils.tasks_and_threads import Threads, current, in_workers, report
 from ..data.preferences import FloatArray, IntArray
 from .boosting import (
     EXHAUSTIVE_THRESHOLDS,

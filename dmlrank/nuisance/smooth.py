@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import scipy
 
-from .._utils.computation import product, rows_of_a_product, transposed_product
+from .._utils.tasks_and_threads import product, rows_of_a_product, transposed_product
 from ..data.arrays import AnyArray, BoolArray, FloatArray, IntArray, row_slices
 
 # Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.

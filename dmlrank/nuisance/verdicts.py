@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from .._utils.argument_checks import is_frame
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.columns import CodedColumn, Columns, beside
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns, take_columns

@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .._utils.computation import current, in_order
+from .._utils.tasks_and_threads import current, in_order
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from .._utils.argument_checks import check_alpha, check_whole, number_in
 from .._utils.declared_types import checked
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
 from ..exceptions import OptionError
 from ..inference.covariance import Covariance
 from ..inference.ranks import multiple_for_all

@@ -14,7 +14,7 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import HypothesisError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..report.statements import some_of
+from ..report.phrases import some_of
 
 # Coefficients of combinations of scores, (J, K), and their names.
 Targets: TypeAlias = tuple[FloatArray, tuple[str, ...]]

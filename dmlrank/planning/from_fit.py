@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, warn
+from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.arrays import row_slices
 from ..data.formula.features import caller_environment, new_features
 from ..data.formula.parse import parse_formula
@@ -38,7 +38,7 @@ from ..inference.covariance import robust
 from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
-from ..report.statements import AS_MET, counted, some_of
+from ..report.phrases import AS_MET, counted, some_of
 from .allocation import Computed, Rows
 from .criteria import Against, ContrastsLike, Goal, Top
 from .plan import Plan, plan_for

@@ -18,7 +18,7 @@ from ..inference.ranks import leads_needed, multiple_for_all, smallest_gap
 from ..plotting.heat_maps import heat_map
 from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
-from ..report.statements import counted
+from ..report.phrases import counted
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .allocation import map_blocks

@@ -10,8 +10,8 @@ import pandas as pd
 import scipy
 from numpy.typing import ArrayLike
 
-from .._utils.computation import one_thread
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis

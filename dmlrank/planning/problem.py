@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import in_workers, report
+from .._utils.tasks_and_threads import in_workers, report
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.linalg
 
-from .._utils.computation import report, warn
+from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import (

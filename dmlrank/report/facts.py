@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ..fit.estimates import Estimates
 from ..tables.display_text import inert, isolated, wrapped
-from .statements import SummaryLevel, as_sentence
-from .words import Subject
+from .fact_words import Subject
+from .phrases import SummaryLevel, as_sentence
 
 _LIST = """
 = First place

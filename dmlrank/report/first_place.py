@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
 from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.vote_columns import FEW_CLUSTERS
 from ..fit.estimates import Estimates
 from ..inference.ranks import FirstPlace, rank_bounds, smallest_gap
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
-from .statements import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
+from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.

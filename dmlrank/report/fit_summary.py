@@ -17,8 +17,9 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
+from .fact_words import Subject, better_words, meaning, score_head, score_words
 from .facts import short_note, summary_notes
-from .statements import (
+from .phrases import (
     SummaryLevel,
     as_sentence,
     counted,
@@ -27,7 +28,6 @@ from .statements import (
     tie_weight,
     win_head,
 )
-from .words import Subject, better_words, meaning, score_head, score_words
 
 # --- which models are shown -------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from ..fit.state import StyleEstimates
 from ..inference.wald import WaldTestResults
 from ..tables.display_text import decimals, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
-from .statements import as_sentence, counted, first_of
-from .words import slope_sentences
+from .fact_words import slope_sentences
+from .phrases import as_sentence, counted, first_of
 
 # Labelled prompts or clusters that a group needs for each free score before the law of the test of equality holds: with
 # 25, a 5 % test by chi-squared rejects true hypotheses in up to 8 % of simulations (docs/groups.md), with 3 the test of

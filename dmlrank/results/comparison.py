@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_type, real_number
-from .._utils.computation import collected_warnings, one_thread, warn
+from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode, similar_names
 from ..data.graph import Graph, VoteCounts, losses_clause
@@ -24,10 +24,11 @@ from ..inference.ranks import rank_bounds, rank_changes, ranks_of
 from ..inference.simultaneous import separate
 from ..inference.wald import WaldTestResults
 from ..options import METHODS
+from ..report.fact_words import score_words
 from ..report.fit_summary import ShownModels, choose_models, rank_set_text
 from ..report.joint_tables import CHANGES_NAMED, arrival_sentences, move_sentence, reversal_note
 from ..report.page.render_page import Board
-from ..report.statements import (
+from ..report.phrases import (
     as_sentence,
     counted,
     enumerated,
@@ -36,7 +37,6 @@ from ..report.statements import (
     functional_unit,
     percentage,
 )
-from ..report.words import score_words
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates, reversals_in
@@ -44,7 +44,7 @@ from .joint_results import Changes, changes_between, joint_results, mapped_covar
 from .rank_results import RankResults, result_of
 from .ranking import make_board
 from .requirements import Needs
-from .views import alpha_or_default, in_unit
+from .sequential_and_bootstrap import alpha_or_default, in_unit
 
 # Properties that automatic names are made from, in this order.
 _TRAITS: tuple[Callable[[Estimates], str], ...] = (

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.computation import warn
+from .._utils.tasks_and_threads import warn
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode
 from ..data.derived_pairs import DerivedPairs, Runs

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._utils.computation import collected_warnings, one_thread, warn
+from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
 from ..data.arrays import AnyArray, FloatArray, IntArray
 from ..data.derived_pairs import DerivedPairs
 from ..data.frames import require_columns

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
-from .._utils.computation import current, in_order, one_thread, warn
-from .._utils.laws import WaldLaw
+from .._utils.distributions import WaldLaw
+from .._utils.tasks_and_threads import current, in_order, one_thread, warn
 from ..data.frames import require_columns
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
@@ -30,19 +30,19 @@ from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
 from ..plotting.intervals import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
+from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
 from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
 from ..report.page.render_page import Board
-from ..report.statements import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
-from ..report.words import score_head
+from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign, ContextGroups
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
 from .requirements import ModelTable
-from .views import alpha_or_default, drawn, in_unit, simultaneous_of
+from .sequential_and_bootstrap import alpha_or_default, drawn, in_unit, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

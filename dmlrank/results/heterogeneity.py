@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.tasks_and_threads import collected_warnings, one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray

@@ -35,7 +35,7 @@ from ..tables.summary_table import Summarised, Summary
 from .pareto import Pareto
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults
-from .views import alpha_or_default
+from .sequential_and_bootstrap import alpha_or_default
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.tasks_and_threads import collected_warnings, one_thread
 from ..data.columns import beside
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters
@@ -32,7 +32,7 @@ from ..inference.covariance import (
 )
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import WaldTestResults
-from ..report.statements import counted
+from ..report.phrases import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
 

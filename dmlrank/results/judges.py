@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import as_names, check_type, place_of
-from .._utils.computation import one_thread
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import one_thread
 from ..data.columns import Columns
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.outcomes import exchange_wins
@@ -25,12 +25,12 @@ from ..fit.post_estimation import estimate_from_verdicts, judged_winners
 from ..fit.state import FitState, JudgeFigures
 from ..inference.simultaneous import Simultaneous
 from ..inference.wald import WaldTestResults, z_statistics
-from ..report.statements import counted, enumerated
+from ..report.phrases import counted, enumerated
 from ..tables.display_text import decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
 from .requirements import Needs, TitledTable, joined_names, members, require_intervals, require_steps
-from .views import alpha_of
+from .sequential_and_bootstrap import alpha_of
 
 _AGREEMENT, _STRENGTH, _POSITION, _FAMILY = "agreement", "strength", "position", "family"
 # Effects that are no preferences.

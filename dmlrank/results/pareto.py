@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_type, real_number
-from .._utils.computation import collected_warnings, one_thread
+from .._utils.tasks_and_threads import collected_warnings, one_thread
 from ..data.arrays import BoolArray, FloatArray
 from ..estimation.influence import Influence
 from ..estimation.joint_influence import side_by_side
@@ -27,9 +27,9 @@ from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import front_chart
+from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
-from ..report.statements import counted, first_of, functional_unit
-from ..report.words import score_head
+from ..report.phrases import counted, first_of, functional_unit
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .context_variables import costs_of_runs

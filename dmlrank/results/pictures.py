@@ -24,14 +24,14 @@ from ..inference.simultaneous import Simultaneous
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
 from ..plotting.intervals import curve_chart, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
+from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show
-from ..report.statements import counted, functional_unit, interval_method, percentage
-from ..report.words import score_head
+from ..report.phrases import counted, functional_unit, interval_method, percentage
 from .groups import Projection
 from .heterogeneity import influence_values
 from .ranking import PairwiseResults, RankSets
 from .requirements import require_steps
-from .views import alpha_of, critical_value_of
+from .sequential_and_bootstrap import alpha_of, critical_value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

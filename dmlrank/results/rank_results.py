@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_type, check_whole, place_of, places_of, resolve_seed
 from .._utils.atomic_write import text_or_file
-from .._utils.computation import Report, collected_warnings, computing_with, lightgbm_memory_errors, one_thread, warn
+from .._utils.tasks_and_threads import (
+    Report,
+    collected_warnings,
+    computing_with,
+    lightgbm_memory_errors,
+    one_thread,
+    warn,
+)
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.pairs_from_scores import read_scores
@@ -49,7 +56,7 @@ from ..report.fit_summary import (
     slim_summary,
     tidy_frame,
 )
-from ..report.statements import (
+from ..report.phrases import (
     counted,
     doubt_note,
     enumerated,
@@ -69,7 +76,7 @@ from .ranking import (
     places_to_compare,
 )
 from .requirements import Needs, members, named_estimates, require_steps
-from .views import (
+from .sequential_and_bootstrap import (
     adjusted_p_values,
     alpha_of,
     alpha_or_default,
@@ -91,9 +98,9 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
+    from .grade_report import GradeReport
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
-    from .judged_scores import GradeReport
     from .judges import JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
@@ -980,7 +987,7 @@ class RankResults(Summarised):
 
         Of a table of scores: how well judges explain grades, whom they favour, and what grades are worth beside them.
         """
-        from .judged_scores import GradeReport
+        from .grade_report import GradeReport
         from .judges import JudgeReport
 
         if self.estimates.grades is not None:

@@ -16,11 +16,11 @@ from ..fit.estimates import Estimates
 from ..inference.simultaneous import TEST_COLUMNS, Simultaneous, compare_differences
 from ..inference.wald import Alternative
 from ..report.fit_summary import ShownModels, choose_models, chosen_names
-from ..report.statements import counted, unseen_note
+from ..report.phrases import counted, unseen_note
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..tables.summary_table import Summary
 from .requirements import ModelTable
-from .views import adjusted_p_values, alpha_of, drawn, summary_level
+from .sequential_and_bootstrap import adjusted_p_values, alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_whole, place_of
-from .._utils.computation import one_thread, warn
+from .._utils.tasks_and_threads import one_thread, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence

@@ -13,7 +13,7 @@ from ..fit.state import FitState
 from ..inference.ranks import multiple_needed, smallest_gap
 from ..planning.plan_options import check_positive
 from ..report.first_place import independent_units
-from ..report.statements import SummaryLevel
+from ..report.phrases import SummaryLevel
 
 
 def table_of_sizes(

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy.special import expit, gammaln, logit
 
 from .._utils.argument_checks import array_of_numbers, place_of
-from .._utils.computation import one_thread
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, HypothesisError, NoIntervalError, OptionError, listed, shown
@@ -24,7 +24,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, NamedEstimates, ZTests, read_alternative, z_tests
 from ..report.fit_summary import choose_models
-from ..report.statements import functional_unit
+from ..report.phrases import functional_unit
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import number_in, real_number
-from .._utils.computation import warn
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
+from .._utils.tasks_and_threads import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
@@ -18,11 +18,11 @@ from ..exceptions import HypothesisError, IntervalWarning, OptionError, shown
 from ..fit.direct_fits import placebo
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
-from ..fit.score_judges import modelled_shares
+from ..fit.judges_of_scores import modelled_shares
 from ..fit.state import FitState
 from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import MaxT, Simultaneous
-from ..report.statements import functional_unit
+from ..report.phrases import functional_unit
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from ..sensitivity.tipping_points import (
     BoundEvaluation,

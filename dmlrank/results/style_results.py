@@ -18,7 +18,7 @@ from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
 from ..report.joint_tables import build_style_summary
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
-from .views import alpha_or_default
+from .sequential_and_bootstrap import alpha_or_default
 
 _BOARDS = ("raw", "averaged", "equal")
 

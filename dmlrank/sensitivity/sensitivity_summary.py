@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.preferences import FloatArray
-from ..report.statements import counted, percentage
+from ..report.phrases import counted, percentage
 from ..tables.display_text import decimals, fewest_decimals
 from ..tables.summary_table import Summary
 from .tipping_points import SensitivityNumbers

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from .._utils.computation import collected_warnings
+from .._utils.tasks_and_threads import collected_warnings
 from ..data.formula.parse import parse_formula
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray

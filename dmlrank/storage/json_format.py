@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from .._utils.argument_checks import check_type
-from .._utils.computation import one_thread
+from .._utils.tasks_and_threads import one_thread
 from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.derived_pairs import DERIVED_KINDS

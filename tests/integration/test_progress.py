@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import Bar, computing_with, report
+from dmlrank._utils.tasks_and_threads import Bar, computing_with, report
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import Threads, collected_warnings, warn
+from dmlrank._utils.tasks_and_threads import Threads, collected_warnings, warn
 from dmlrank.options import in_objects
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..._utils.computation import current, in_order
+from ..._utils.tasks_and_threads import current, in_order
 from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import gammaln, softmax
 
-from ..._utils.computation import current, report
+from ..._utils.tasks_and_threads import current, report
 from ...data.outcomes import exchanged_wins, in_other_order
 from ...data.preferences import BoolArray, Cells, FloatArray, IntArray, PreferenceData
 from ..training_rows import Folds, outcome_rows, stack_rows

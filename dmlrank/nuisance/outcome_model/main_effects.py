@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
+from ..._utils.tasks_and_threads import SINGLE_THREAD_MULTIPLICATIONS, current, product, report
 from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import AnyArray, BoolArray, Cells, FloatArray, IntArray, PreferenceData

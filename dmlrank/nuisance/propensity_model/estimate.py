@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from ..._utils.computation import current, in_order, report
+from ..._utils.tasks_and_threads import current, in_order, report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...data.vote_columns import ShownBattles
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.computation import current, in_order, product, report, rows_of_a_product, transposed_product
+from ..._utils.tasks_and_threads import current, in_order, product, report, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
 from ...data.equal_values import row_codes
 from ...data.preferences import FloatArray, IntArray, PreferenceData

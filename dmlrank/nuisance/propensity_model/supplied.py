@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 
 from ..._utils.argument_checks import real_array, require_shape
-from ..._utils.computation import warn
-from ..._utils.laws import normal_critical
+from ..._utils.distributions import normal_critical
+from ..._utils.tasks_and_threads import warn
 from ...data.arrays import row_slices
 from ...data.columns import beside
 from ...data.equal_values import value_codes

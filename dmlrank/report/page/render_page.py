@@ -26,11 +26,12 @@ from ...inference.score_limits import FEW_UNITS
 from ...inference.simultaneous import PairTests
 from ...tables.display_text import printable, quoted, undirected
 from ...tables.summary_table import Summary
+from ..fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
 from ..facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from ..first_place import MOST_TIED, headline
 from ..fit_summary import fit_facts, leaderboard_columns, score_digits
 from ..joint_tables import NEWS
-from ..statements import (
+from ..phrases import (
     SummaryLevel,
     as_sentence,
     counted,
@@ -38,7 +39,6 @@ from ..statements import (
     models_to_mark,
     without_code,
 )
-from ..words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
 from .svg import Axis, interval_text, number_text
 
 # A number at the start of a cell.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation import influence as module
 from dmlrank.estimation import one_step as steps

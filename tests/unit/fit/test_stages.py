@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dmlrank._utils import computation
+from dmlrank._utils import tasks_and_threads
 from dmlrank.fit.stages import Draw, FirstStages, RepetitionSeed
 from dmlrank.options import Options
 
@@ -43,7 +43,7 @@ def test_a_result_is_used_again_where_its_key_is_the_same(before, after, is_same
 
 def test_own_warnings_are_given_again():
     def compute():
-        computation.warn("own")
+        tasks_and_threads.warn("own")
         warnings.warn("of someone else", UserWarning, stacklevel=2)
 
     def messages(stages):

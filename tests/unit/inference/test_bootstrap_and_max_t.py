@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
     differences,

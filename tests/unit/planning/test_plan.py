@@ -18,7 +18,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 import dmlrank as dr
-from dmlrank._utils.computation import collected_warnings, computing, computing_with
+from dmlrank._utils.tasks_and_threads import collected_warnings, computing, computing_with
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.options import in_objects
 from dmlrank.planning import problem, search

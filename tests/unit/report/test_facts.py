@@ -7,10 +7,10 @@ import re
 import pytest
 
 import dmlrank as dr
-from dmlrank.report import words
+from dmlrank.report import fact_words
+from dmlrank.report.fact_words import Subject
 from dmlrank.report.facts import FACTS, FIRST, short_facts, verdict_sentences
-from dmlrank.report.words import Subject
-from dmlrank.results.views import summary_level
+from dmlrank.results.sequential_and_bootstrap import summary_level
 
 
 def subject_of(result, **more):
@@ -23,8 +23,8 @@ def test_words_in_braces_exist_and_no_word_is_unused(arena_result):
     subject, own = subject_of(arena_result), {"e", "d", "g", "level", "race"}
     used = set(re.findall(r"{(\w+)", text)) - own
     assert all(isinstance(subject[word], str) for word in used - {"verdicts", "gain", "unlabelled", "bias", "scale"})
-    assert used <= set(words.WORDS) | set(vars(words))
-    assert set(words.WORDS) <= used | {"chosen"}
+    assert used <= set(fact_words.WORDS) | set(vars(fact_words))
+    assert set(fact_words.WORDS) <= used | {"chosen"}
 
 
 @pytest.mark.parametrize(

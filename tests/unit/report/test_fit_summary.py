@@ -13,8 +13,8 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import Custom
 from dmlrank.options import in_objects
 from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.report.statements import enumerated, tie_weight
-from dmlrank.results.views import adjusted_p_values
+from dmlrank.report.phrases import enumerated, tie_weight
+from dmlrank.results.sequential_and_bootstrap import adjusted_p_values
 from dmlrank.tables.display_text import decimals
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import read_trees

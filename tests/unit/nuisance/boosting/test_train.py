@@ -4,7 +4,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance.boosting import BoosterSpec, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 

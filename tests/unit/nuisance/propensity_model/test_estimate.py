@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import boosting
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster

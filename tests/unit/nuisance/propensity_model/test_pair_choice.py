@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
 from dmlrank.nuisance.propensity_model import pair_choice

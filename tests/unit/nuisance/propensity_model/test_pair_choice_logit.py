@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
-from dmlrank._utils.computation import computing_with
+from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.smooth import PenalisedSearch

@@ -23,7 +23,7 @@ from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.page.render_page import Board, Masthead, write_page
 from dmlrank.report.page.svg import interval_text, number_text
-from dmlrank.report.statements import SummaryLevel, without_code
+from dmlrank.report.phrases import SummaryLevel, without_code
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
 

@@ -15,7 +15,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..options import DEFAULT_START
-from ..report.statements import SummaryLevel
+from ..report.phrases import SummaryLevel
 
 _MOST_WITH_LETTERS = 20
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
 from ..data.outcomes import MEANINGS
 from ..estimation.diagnostics import LARGEST_BIAS
 from ..exceptions import listed
@@ -18,7 +18,7 @@ from ..inference.simultaneous import PairTests
 from ..inference.wald import two_sided_p_values, z_statistics
 from ..tables.display_text import decimals, fixed_text, p_value_clause
 from .first_place import Race, mean_of_one, race_of, wins_by_order
-from .statements import (
+from .phrases import (
     AS_MET,
     AT_EQUAL_STYLE,
     MET,

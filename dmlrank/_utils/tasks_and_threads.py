@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ..exceptions import DmlrankWarning, OptionTypeError, shown
-from .workers import DaskWorkers, ExecutorWorkers, Shared, results_of_tasks, workers_of
+from .executors import DaskWorkers, ExecutorWorkers, Shared, results_of_tasks, workers_of
 
 # Where the code of the package lies, and that of its decorators.
 _WITHIN = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.__file__)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dmlrank._utils.computation import (
+from dmlrank._utils.tasks_and_threads import (
     Threads,
     computing_with,
     current,

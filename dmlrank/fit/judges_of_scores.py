@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from .._utils.argument_checks import is_frame
-from .._utils.computation import collected_warnings, warn
+from .._utils.tasks_and_threads import collected_warnings, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray, IntArray, PreferenceData

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .._utils.laws import normal_critical
+from .._utils.distributions import normal_critical
 from ..fit.estimates import Estimates
 from ..fit.state import GradeFigures
 from ..inference.covariance import Covariance, free_basis
-from ..report.statements import grades_sentences
+from ..report.phrases import grades_sentences
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
 from .requirements import TitledTable
-from .views import alpha_of
+from .sequential_and_bootstrap import alpha_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

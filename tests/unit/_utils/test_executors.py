@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import (
+from dmlrank._utils.executors import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
+from dmlrank._utils.tasks_and_threads import (
     at_the_same_time,
     collected_warnings,
     computing,
@@ -23,7 +24,6 @@ from dmlrank._utils.computation import (
     warn,
 )
 from dmlrank._utils.versions import require_versions, versions
-from dmlrank._utils.workers import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 
 
