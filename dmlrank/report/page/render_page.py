@@ -278,7 +278,8 @@ def _view(board: Board, masthead: Masthead, number: int) -> Mapping[str, object]
     found["name"] = replace(found["name"], explanation=_OF_NAME * (level.separation is not None))
     columns = [(name, found[name]) for name in _COLUMNS if name in found]
     heads = [(_COLUMNS[name], column.title, column.explanation, column.ascending) for name, column in columns]
-    cells = [[(*column.page_cells[j], _COLUMNS[name]) for name, column in columns] for j in order]
+    texts = [(name, column.page_cells) for name, column in columns]
+    cells = [[(*of_column[j], _COLUMNS[name]) for name, of_column in texts] for j in order]
     reference = ""
     if results.has_intervals:
         low, high = results.intervals(level.critical)
