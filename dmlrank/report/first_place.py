@@ -230,10 +230,12 @@ def headline(results: Estimates, level: SummaryLevel) -> str:
     first = [results.models[j] for j in ranked if best[j] == 1 and not results.is_unseen[j]]
     if len(first) == 1:
         return f"{first[0]} is first."
+    if len(first) == len(ranked):
+        return f"Not shown which is best: {'both' if len(first) == 2 else f'all {len(first):,} models'} may be first."
     if len(first) <= MOST_TIED:
         return f"{enumerated(first)} are tied for first."
-    others = f"all {len(first):,} models" if len(first) == len(ranked) else f"{len(first):,} of {len(ranked):,} models"
-    return f"{results.models[ranked[0]]} has the {results.best_end} score, but {others} are tied for first."
+    best_of_all, tied = results.models[ranked[0]], f"{len(first):,} of {len(ranked):,} models"
+    return f"{best_of_all} has the {results.best_end} score, but {tied} are tied for first."
 
 
 def race_of(results: Estimates, level: SummaryLevel) -> Race | None:

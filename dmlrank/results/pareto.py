@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # Names of models in a sentence, and models of which a page's picture has all names.
 _NAMED, _ALL_NAMED = 3, 15
 # Statuses as a page says them.
-_STATUS = {"front": "best at its cost", "open": "not decided", "dominated": "worse and not cheaper"}
+_STATUS = {"front": "best at its cost", "open": "undecided at its cost", "dominated": "worse and not cheaper"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -161,7 +161,7 @@ class Pareto(ModelTable):
             label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
         )
         return (
-            f"Score against cost: {score_head(shown)} over {self.cost}",
+            f"Score against cost: {score_head(shown)} and {self.cost}",
             picture,
             table,
             self.sentence().partition(". ")[2],

@@ -1632,11 +1632,12 @@ class RankResults(Summarised):
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
         The page says what is measured, then who is first, then shows a sortable table: the ranks that the data leave
-        possible, the model, its score and its interval. Below it are a form that compares two models, warnings, method, assumptions and diagnostics with the numbers of this fit, and downloads as CSV
-        and JSON. All models are on it; of more than 200 models, pairs are compared among the best 60. The page loads
-        nothing from the network. Tests of differences are those of :meth:`t_test_pairwise`. With scores at equal style,
-        the page begins with the three leaderboards side by side and the slopes; raw scores and scores averaged over
-        style have tabs of their own. For an estimate without intervals the page shows only the table and says why.
+        possible, the model, its score and its interval. Below it are a form that compares two models, warnings, method,
+        assumptions and diagnostics with the numbers of this fit, and downloads as CSV and JSON. All models are on it;
+        of more than 200 models, pairs are compared among the best 60. The page loads nothing from the network. Tests of
+        differences are those of :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three
+        leaderboards side by side and the slopes; raw scores and scores averaged over style have tabs of their own. For
+        an estimate without intervals the page shows only the table and says why.
 
         Parameters
         ----------

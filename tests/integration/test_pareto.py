@@ -212,7 +212,7 @@ def test_what_is_shown(tmp_path, capsys):
     for models in (found.models[::-1], None):
         assert [row[0] for row in found.summary(models=models).rows] == (models or found.models)
     page = res.report(pareto=found)
-    assert "Score against cost: score over tokens per prompt</h2>" in page
+    assert "Score against cost: score and tokens per prompt</h2>" in page
     for model, sentence in found.table[["model", "sentence"]].to_numpy():
         assert sentence.removeprefix(f"{model}: ") in page
         assert sentence in " ".join(str(found).split())
@@ -224,7 +224,7 @@ def test_what_is_shown(tmp_path, capsys):
     arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--set", "cost=tokens", "--report", str(written)]
     assert main(arguments) == 0
     assert str(found).splitlines()[-3] in capsys.readouterr().out
-    assert "Score against cost: score over tokens per prompt</h2>" in written.read_text()
+    assert "Score against cost: score and tokens per prompt</h2>" in written.read_text()
 
 
 def test_the_sentence_of_every_model_follows_from_the_intervals():
@@ -284,7 +284,7 @@ def test_files_of_out_have_the_costs_or_a_warning(tmp_path, capsys):
     assert pd.read_csv(files["csv"])["group"].unique().tolist() == ["even", "odd"]
     text = page.read_text()
     # Score against cost is on the tab of all prompts, and on no other.
-    assert text.count("Score against cost: score over tokens per prompt</h") == 1
+    assert text.count("Score against cost: score and tokens per prompt</h") == 1
     assert "All prompts" in text
     groups = fit(table).by("half")
     with pytest.raises(OptionError, match="no leaderboard of this page has its scores"):

@@ -334,7 +334,7 @@ def _standing(board: Board, marked: Collection[str]) -> list[tuple[str, str]]:
     return [
         ("few", "little data")
         if board.results.names[j] in marked
-        else chips.get(place, ("", f"shown worse than {place - 1}"))
+        else chips.get(place, ("", f"shown worse than {place - 1} other{'s' * (place > 2)}"))
         for j, place in zip(board.order, best.tolist(), strict=True)
     ]
 

@@ -147,7 +147,9 @@ def test_intervals_are_drawn_in_their_rows_on_one_axis(page, arena_result):
 def test_chips_and_the_first_line_agree_with_the_ranks(page, arena_result):
     ranks = arena_result.ranks().result_frame
     chips = dict(re.findall(r'<bdi>([^<]*)</bdi><span class="chip[^"]*">(.*?)</span>', page))
-    expected = {name: f"shown worse than {lower - 1}" for name, lower in ranks["lower"].items()}
+    expected = {
+        name: f"shown worse than {lower - 1} other{'s' * (lower > 2)}" for name, lower in ranks["lower"].items()
+    }
     assert chips == expected | dict.fromkeys(ranks.index[ranks["lower"] == 1], "tied for first")
     assert "<summary><b>gpt-4 and claude-v1 are tied for first.</b>" in page
 
