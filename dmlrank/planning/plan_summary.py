@@ -67,7 +67,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
         pair_rows, pair_note = _rows_of_pairs(problem, solution, by_score, in_table)
         rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", problem.what)
-    title = "Plan of Runs" if problem.of_scores else "Labelling Plan"
+    title = f"Plan of {problem.what.capitalize()}" if problem.of_scores else "Labelling Plan"
     header = _header(solution)
     table = Summary(title, header, tuple((head, 1) for head in heads), tuple(rows), tuple(notes))
     return table.with_notes(shown.note(f"Cost, {problem.what} and widths"))

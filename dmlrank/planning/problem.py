@@ -94,7 +94,7 @@ class Problem(ABC):
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points.
     between (K, K): Covariance of the scores between contexts, which no plan changes.
     interdependent: Whether the information of a label depends on the other labels of its context.
-    of_scores, what: Whether the cells are runs of groups of models, and not labels of pairs; what is bought.
+    of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
 
     functional: Functional
@@ -111,7 +111,11 @@ class Problem(ABC):
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
-    what: ClassVar[str] = "labels"
+
+    @property
+    def what(self) -> str:
+        """What is bought."""
+        return "labels"
 
     @property
     @abstractmethod

@@ -86,6 +86,7 @@ class ScoreProblem(Problem):
     before (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
+    are_grades: Whether runs are grades of answers that a judge has scored.
     """
 
     mu: FloatArray
@@ -95,23 +96,27 @@ class ScoreProblem(Problem):
     before: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
+    are_grades: bool
     of_scores: ClassVar[bool] = True
-    what: ClassVar[str] = "runs"
 
     @property
     def n_cells(self) -> int:
         return int(self.group.max()) + 1
 
+    @property
+    def what(self) -> str:
+        return "grades" if self.are_grades else "runs"
+
     def words(self, goal: Goal) -> dict[str, str]:
-        runs = "all runs" if self.spent > 0 or goal.candidate else "these runs alone"
+        runs = f"all {self.what}" if self.spent > 0 or goal.candidate else f"these {self.what} alone"
+        once = " A model is run once on a prompt: another prompt is worth more than another run, until all are run."
         return {
             "cells": "Groups of models:",
             "number": f"{self.n_cells}",
-            "everything": "running every model that is not complete on",
+            "everything": f"{'grading' if self.are_grades else 'running'} every model that is not complete on",
             "fit": f"a fit of {runs} with propensity=plan",
             "uniform": "all models that are not complete, on the same random prompts",
-            "labels": "expected number of further runs. A model is run once on a prompt: another prompt is worth more "
-            "than another run, until all are run.",
+            "labels": f"expected number of further {self.what}.{'' if self.are_grades else once}",
         }
 
     @property
@@ -267,6 +272,7 @@ def score_problem(
         before=before,
         is_there=is_there,
         cost_of_run=cost,
+        are_grades=estimates.grades is not None,
     )
     return problem, goal
 

@@ -171,6 +171,7 @@ def test_a_plan_says_what_people_grade_next():
     res = fit(table, propensity="marginal")
     plan = res.design(90, contrasts=["a - b", "b - c"])
     assert "Prompts are drawn at random" in " ".join(str(plan).split())
+    assert "Plan of Grades" in str(plan)
     sample = plan.sample(rng=0)
     assert sample.groupby("prompt")["model"].nunique().eq(3).all()
     assert len(sample) == pytest.approx(90, abs=6)
