@@ -251,7 +251,7 @@ def _how_to_fit(given: argparse.Namespace, request: Request, plan: dr.planning.P
 
     is_alone = request.own.get("from_scratch")
     rows = "their rows alone, those without a model too" if is_alone else "their rows and those of this file"
-    options = request.as_words("context", "run", "groups", "weights", "tasks")
+    options = request.as_words("context", "run", "judge", "groups", "weights", "tasks")
     options += f" --missing {given.missing:g}" if isinstance(given.missing, float) else ""
     path = next((path for path in given.out or () if path.lower().endswith(".json")), "")
     thin = f" --set min_votes={FEWEST_PROMPTS}" if thin_models(plan) else ""
@@ -440,7 +440,7 @@ def _gate(given: argparse.Namespace) -> Said:
         with collected_warnings():
             return decide(_fitted(replace(request, frame=filled.of_models(results.models)), given))
 
-    decision, how = decide(results), given.lost or "bounds"
+    decision, how, further = decide(results), given.lost or "bounds", list[str]()
     if lost and how == "lowest":
         if request is None:
             raise OptionError("a stored result has no runs to count with --lost lowest; give the formula and the file")
@@ -451,9 +451,16 @@ def _gate(given: argparse.Namespace) -> Said:
         decision = gate.with_lost_runs(decision, ends, lost)
     if lost and how != "bounds":
         counted = "are left out" if how == "left-out" else "count as the lowest score"
-        decision = {**decision, "text": f"{decision['text']}; lost runs {counted}", "lost_runs": lost}
+        decision = {**decision, "lost_runs": lost}
+        further.append(f"lost runs {counted}")
     if request is not None and (gaps := gate.gaps_of_scores(every, question[:2])):
-        decision = {**decision, "text": f"{decision['text']}; {gaps}"}
+        further.append(gaps)
+    n_all = len(scores.values) if scores is not None and results.estimates.are_means and how != "lowest" else 0
+    if (n_left := n_all - results.estimates.description.n_contexts) > 0:
+        further.append(f"{n_left:,} of {n_all:,} prompts have too few runs for it and are left out")
+    # Below the line are those of the groups, if any.
+    line, *of_groups = str(decision["text"]).splitlines()
+    decision = {**decision, "text": "\n".join(["; ".join([line, *further]), *of_groups])}
     formats: dict[str, files.Write] = {
         ".md": lambda path: write_file(path, gate.comment_on(results, decision, question[:2]).as_markdown()),
     }

@@ -166,5 +166,5 @@ def comment_on(results: RankResults, decision: Mapping[str, object], models: Seq
     e = results.estimates
     counted = f"{e.description.n_votes:,} {e.counts}s on {e.description.n_contexts:,} prompts were counted."
     warnings = (f"Warning: {warning}" for warning in e.diagnostics.warnings)
-    notes = (*str(decision["text"]).splitlines(), counted, *warnings)
+    notes = (*map(str.strip, str(decision["text"]).splitlines()), counted, *warnings)
     return replace(results.summary(slim=True, models=models), title=f"Gate: {decision['decision']}", notes=notes)

@@ -235,7 +235,8 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         by_model = ", ".join(f"{data.items[j]!r} {lost[j]:,}" for j in np.argsort(-lost) if lost[j])
         raise MissingDataError(
             f"{int(lost.sum()):,} rows with a model have no score ({by_model}): these runs were drawn, so that "
-            f"propensity= does not correct for them. Write the score that a failed run has, such as 0, in the table"
+            f"propensity= does not correct for them. If these are answers that nobody graded beside a judge, name the "
+            f"judge (judge=); if they are runs that failed, write the score of a failed run, such as 0, in the table"
         )
     judges = read_judges(data, source, options.judge)
     has_judge, grades = judges is not None, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights
@@ -72,8 +73,8 @@ def named(name: str) -> Functional:
             f"functional={name!r} is not differentiable at some preference probabilities, and no estimate of it is "
             f"normally distributed there; use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
         )
-    check_choice(name, FUNCTIONALS, "functional")
-    return FUNCTIONALS[name]()
+    check_choice(name, [*FUNCTIONALS, "mean", "PassAtK(3)", "PassHatK(3)"], "functional")
+    return FUNCTIONALS[name]() if name in FUNCTIONALS else cast(Functional, of_scores(name))
 
 
 def kind_of(name: str) -> type[Functional]:

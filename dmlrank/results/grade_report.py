@@ -114,7 +114,8 @@ class GradeReport(JointResults, TitledTable):
         """
         e, g = self.estimates, self.figures
         judge, error = e.scale.of(g.judge), g.judge_errors * e.scale.factor
-        half_width = e.covariance.from_normal(float(normal_critical(alpha_of(e, alpha) / 2))) * error
+        critical = e.covariance.from_normal(float(normal_critical(alpha_of(e, alpha) / 2)))
+        half_width = critical * error
         columns = {
             "humans": e.scale.of(g.alone),
             "humans_se": g.alone_errors * e.scale.factor,
@@ -124,7 +125,7 @@ class GradeReport(JointResults, TitledTable):
             "judge_se": error,
             "judge_lower": judge - half_width,
             "judge_upper": judge + half_width,
-            "judge_differs": np.abs(judge - e.estimate) > half_width,
+            "judge_differs": np.abs(judge - e.estimate) > np.hypot(half_width, critical * e.covariance.std_errors),
         }
         return pd.DataFrame(columns, index=list(e.names))
 

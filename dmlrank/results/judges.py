@@ -161,7 +161,7 @@ class JudgeReport(TitledTable):
 
         The scores from verdicts alone treat verdicts as if they were votes (the mean verdict where there are several
         judges). They rank models as the judge does, and their interval is about the judge's ranking. ``judge_differs``
-        says where this interval excludes the estimate from humans and judges.
+        says where they are further from the estimate than the errors of both allow (without a correlation).
 
         Parameters
         ----------
@@ -537,6 +537,7 @@ def table_of_judges(estimates: Estimates, steps: FitState, alpha: float) -> pd.D
     influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
     half_width = covariance.from_normal(normal_critical(alpha / 2)) * error
+    of_both = estimates.covariance.from_normal(normal_critical(alpha / 2)) * estimates.covariance.std_errors
     columns = {
         "humans": scale.of(figures.alone),
         "humans_se": figures.alone_errors * scale.factor,
@@ -546,6 +547,6 @@ def table_of_judges(estimates: Estimates, steps: FitState, alpha: float) -> pd.D
         "judge_se": error,
         "judge_lower": score - half_width,
         "judge_upper": score + half_width,
-        "judge_differs": np.abs(score - estimates.estimate) > half_width,
+        "judge_differs": np.abs(score - estimates.estimate) > np.hypot(half_width, of_both),
     }
     return pd.DataFrame(columns, index=list(estimates.names))

@@ -187,3 +187,15 @@ def test_a_plan_says_what_people_grade_next():
     assert chosen.propensity.max() > 2 * chosen.propensity.min()
     with pytest.raises(OptionError, match="If they were drawn at random, as their judge scores look"):
         fit(table).design(90)
+
+
+def test_an_unbiased_judge_is_not_said_to_differ():
+    marked, n = 0, 0
+    for seed in range(6):
+        table = answers(seed, share=0.1)
+        rng = np.random.default_rng([seed, 1])
+        share = rng.uniform(size=len(table))
+        table = table.assign(judge=share, full=(rng.random(len(table)) < share).astype(float))
+        table["grade"] = table["full"].where(table["grade"].notna())
+        marked, n = marked + fit(table, propensity="marginal").judge.table()["judge_differs"].sum(), n + 3
+    assert marked <= 0.2 * n

@@ -144,7 +144,8 @@ def parse_formula(formula: str) -> Formula:
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
-                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns"
+                f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns; if the two "
+                f"columns of items say who won and who lost, leave the outcome out: '~ 1 | {' + '.join(items)}'"
             )
     first, second = (*items, "")[:2]
     if len(outcomes) > 1:
