@@ -39,7 +39,13 @@ def table_of_curve(e: Estimates, state: FitState, kind: str | None, most: int | 
     is_used = np.zeros(len(source.values), dtype=bool)
     is_used[state.data.row_index[state.data.first_row]] = True
     source = source.with_enough(options.pairs.min_votes).only(is_used)
-    most = int(source.score_table.n_runs.min()) if most is None else most
+    runs = source.score_table.n_runs
+    if most is None and (few := int((runs < runs.max()).any(axis=1).sum())):
+        warn(
+            f"curve() ends at k={runs.min()}: {few:,} of {len(runs):,} prompts have fewer than {runs.max()} runs of a "
+            f"model, and {runs.min()} at least; missing=0.0 counts lost runs as failures, and most= says how far to go"
+        )
+    most = int(runs.min()) if most is None else most
     check_whole("most", most, 1)
     scores = [kinds[kind](k, number=source.number).of_runs(source, False).values for k in range(1, most + 1)]
     values, n = np.stack(scores, axis=2).reshape(len(scores[0]), -1), state.data.n_contexts
