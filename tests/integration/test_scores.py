@@ -18,6 +18,7 @@ from dmlrank.cli.main import main
 from dmlrank.cli.read_files import read_propensities, refuse_lost_runs
 from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
 from dmlrank.options import in_objects
+from tests.support import needs
 
 FORMULA = "accuracy ~ 1 | model"
 
@@ -136,11 +137,16 @@ def test_functionals_of_runs_by_enumeration(name):
         assert (at_k["upper"] > found.conf_int()["upper"]).all()
     assert curve.index.tolist() == [(model, k) for model in "ab" for k in (1, 2, 3)]
     assert found.rescale(100).curve(most=3).equals(of_mean.rescale(100).curve(curve.columns[0], most=3))
-    with pytest.warns(dr.DmlrankWarning, match="ends at k=3"):
-        assert found.plot("curve").get_ylabel() == f"{curve.columns[0]} (of solved)"
     assert (
         found.update(functional="mean").update(functional=getattr(dr.functionals, name)(3)).params.equals(found.params)
     )
+
+
+@needs("matplotlib")
+def test_curves_are_drawn():
+    found = fit(draw_runs(), formula="solved ~ 1 | model", functional="PassHatK(2)")
+    with pytest.warns(dr.DmlrankWarning, match="ends at k=3"):
+        assert found.plot("curve").get_ylabel() == "pass^k (of solved)"
 
 
 def test_functionals_of_runs_name_what_they_need():
