@@ -18,7 +18,8 @@ from dmlrank.cli.main import main
 from dmlrank.cli.read_files import read_propensities, refuse_lost_runs
 from dmlrank.exceptions import DataError, DmlrankWarning, IntervalWarning, MissingDataError, OptionError
 from dmlrank.options import in_objects
-from tests.support import needs
+
+from ..support import needs
 
 FORMULA = "accuracy ~ 1 | model"
 
