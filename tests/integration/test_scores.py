@@ -197,7 +197,7 @@ def test_functionals_of_runs_count_lost_runs_as_failures(are_absent):
 @pytest.mark.long
 def test_every_output_names_the_functional_of_runs(tmp_path):
     text_of = pytest.importorskip("matplotlib.text").Text
-    res = fit(draw_runs(), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
+    res = fit(draw_runs(most=4), formula="solved ~ 1 | model", functional=dr.functionals.PassHatK(2))
     res.report(tmp_path / "page.html")
     res.to_json(tmp_path / "fit.json")
     page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<script")[0]
