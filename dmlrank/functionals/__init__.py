@@ -50,8 +50,8 @@ def named(name: str) -> Functional:
 
     Parameters
     ----------
-    name : {"borda", "bt", "rank_centrality", "dominance", "softmin"}
-        Name of the functional.
+    name : {"borda", "bt", "rank_centrality", "dominance", "softmin", "mean"} or str
+        Name of the functional; of runs "PassAtK(3)" or "PassHatK(3)".
 
     Returns
     -------
