@@ -164,10 +164,12 @@ def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntAr
             f"the columns {listed(names)} count {counts.sum():.3g} votes; are these numbers of votes? Shares of votes "
             f"sum to one in every row"
         )
+    # Counts and models are of one reading: a relation may return its rows in another order the next time.
+    table = take_columns(data, available)
+    counts = np.nan_to_num(table[names].to_numpy(dtype=float)).astype(np.intp)
     row, column = np.nonzero(counts)
-    votes = take_columns(data, available).iloc[row].reset_index(drop=True)
     one_hot = {name: (column == place).astype(np.int8) for place, name in enumerate(names)}
-    return votes.assign(**one_hot), counts[row, column].astype(np.intp)
+    return table.iloc[row].reset_index(drop=True).assign(**one_hot), counts[row, column]
 
 
 def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[dict[str, CodedColumn], int]:

@@ -114,7 +114,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_number_is_that_of_the_votes_written_out(options, seed, ignore_warnings):
     table, formula = lopsided(np.random.default_rng(seed)), "home_wins + away_wins + ties ~ 1 | home + away"
@@ -159,7 +159,7 @@ def assert_same(a, b):
         assert a == b
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_check_counts_the_votes(seed):
     table, formula = lopsided(np.random.default_rng(seed)), "home_wins + away_wins + ties ~ 1 | home + away"
     report, expected = dr.check(formula, table), dr.check(formula, written_out(table))
