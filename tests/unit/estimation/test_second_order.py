@@ -114,7 +114,6 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     return total
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_the_change_is_the_sum_over_all_pairs_of_labels(monkeypatch, position_bias):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
@@ -132,7 +131,6 @@ def satisfied(mu):
     return ((mu[..., 0] + 0.8 * ties) ** 3 + 0.5 * np.swapaxes(mu[..., 1] + ties, 1, 2) ** 2).sum(axis=2)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("position_bias", [True, False])
 @pytest.mark.parametrize("functional", ["rank_centrality", satisfied])
 def test_of_any_functional_it_is_the_sum_over_pairs_of_labels_of_ten_groups(monkeypatch, functional, position_bias):
@@ -152,7 +150,6 @@ def test_of_any_functional_it_is_the_sum_over_pairs_of_labels_of_ten_groups(monk
     assert np.abs(expected).max() > 1e-4
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("size", [lambda i: i // 2, lambda i: np.maximum(i - 6, 0) // 2])
 def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch, size):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
