@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError
-from dmlrank.plotting.heat_maps import difference_matrix
-from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
+from dmlrank.plotting.charts import difference_matrix, forest_plot, grouped_forest_plot
 from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
