@@ -23,23 +23,20 @@ if TYPE_CHECKING:
 
 # Largest number of groups that a legend tells apart.
 _MOST_SERIES = 12
-# Inches: the height of one column of a picture with several rows for each name.
-_TALLEST_COLUMN = 18.0
 
 
 def forest_plot(
     intervals: pd.DataFrame, reference: float | None, *, label: str, title: str = "", ax: Axes | None = None
 ) -> Axes:
     """Draw estimates with intervals, one below the other."""
-    columns = theme.row_columns(ax, len(intervals), f"a forest plot of {len(intervals)} models")
-    size = columns.marker_size
+    axes, pitch = theme.row_axes(ax, len(intervals), f"a forest plot of {len(intervals)} models")
+    size, place = theme.marker_size(pitch), np.arange(len(intervals))[::-1]
     look: dict[str, Any] = {"fmt": "o", "color": theme.DARK, "ecolor": theme.LIGHT, "markersize": size}
     look |= {"elinewidth": 0.3 * size, "capsize": 0.5 * size}
-    for axes, rows, place in columns.parts(intervals):
-        axes.errorbar(rows["estimate"].to_numpy(), place, xerr=_reach(rows), **look)
-        theme.draw_reference(axes, reference)
-        theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
-    return columns.titled(title)
+    axes.errorbar(intervals["estimate"].to_numpy(), place, xerr=_reach(intervals), **look)
+    theme.draw_reference(axes, reference)
+    theme.horizontal_rows(axes, list(intervals.index), label, pitch)
+    return theme.write_title(axes, title)
 
 
 def _reach(rows: pd.DataFrame) -> FloatArray:
@@ -62,28 +59,25 @@ def grouped_forest_plot(
         raise theme.too_many(f"a forest plot of {n_groups} groups", _MOST_SERIES, "choose groups by a coarser column")
     row = 0.2 + 0.12 * n_groups
     what = f"a forest plot of {len(names)} models in {n_groups} groups"
-    columns = theme.row_columns(ax, len(names), what, width=8.0, row=row, most_rows=int(_TALLEST_COLUMN / row))
-    step = 0.76 / n_groups
-    size = float(np.clip(0.5 * step * columns.pitch, 2.0, 5.0))
+    axes, pitch = theme.row_axes(ax, len(names), what, width=8.0, row=row)
+    step, place = 0.76 / n_groups, np.arange(len(names))[::-1]
+    size = float(np.clip(0.5 * step * pitch, 2.0, 5.0))
     looks = theme.series_styles(n_groups)
-    for column, part in enumerate(columns.slices):
-        axes, place = columns.axes[column], np.arange(len(names[part]))[::-1]
-        for g, ((group, frame), look) in enumerate(zip(intervals.items(), looks, strict=True)):
-            rows = frame[part]
-            # The first group stands on top, as in the legend.
-            at = place + step * ((n_groups - 1) / 2 - g)
-            marks: dict[str, Any] = {"fmt": look.marker, "markersize": size, "color": look.colour}
-            marks |= {"elinewidth": 0.35 * size, "label": theme.literal(group)}
-            axes.errorbar(rows["estimate"].to_numpy(), at, xerr=_reach(rows), **marks)
-        for line in place[:-1] - 0.5:
-            axes.axhline(line, color=theme.GRID, linewidth=0.8, zorder=0)
-        theme.draw_reference(axes, reference)
-        axes.set_ylim(-0.6, len(place) - 0.4)
-        theme.write_names(axes, names[part], place, pitch=columns.pitch)
-        axes.set_xlabel(label, fontsize=theme.TEXT_SIZE)
-        theme.hide_spines(axes)
-    theme.outside_legend(columns.axes[-1], variable)
-    return columns.titled(title)
+    for g, ((group, rows), look) in enumerate(zip(intervals.items(), looks, strict=True)):
+        # The first group stands on top, as in the legend.
+        at = place + step * ((n_groups - 1) / 2 - g)
+        marks: dict[str, Any] = {"fmt": look.marker, "markersize": size, "color": look.colour}
+        marks |= {"elinewidth": 0.35 * size, "label": theme.literal(group)}
+        axes.errorbar(rows["estimate"].to_numpy(), at, xerr=_reach(rows), **marks)
+    for line in place[:-1] - 0.5:
+        axes.axhline(line, color=theme.GRID, linewidth=0.8, zorder=0)
+    theme.draw_reference(axes, reference)
+    axes.set_ylim(-0.6, len(place) - 0.4)
+    theme.write_names(axes, names, place, pitch=pitch)
+    axes.set_xlabel(label, fontsize=theme.TEXT_SIZE)
+    theme.hide_spines(axes)
+    theme.outside_legend(axes, variable)
+    return theme.write_title(axes, title)
 
 
 def curve_chart(curves: Mapping[str, pd.DataFrame], across: str, up: str, title: str, ax: Axes | None = None) -> Axes:
@@ -114,29 +108,25 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None, *, s
     Columns of the frame are ``rank``, ``lower``, ``upper`` and ``group``; its index has the names. Letters of groups
     stand at the right end of the rows, unless some are longer than eight letters.
     """
-    columns = theme.row_columns(ax, len(ranks), f"a chart of the ranks of {len(ranks)} models")
-    first, last = int(ranks["lower"].min()), int(ranks["upper"].max())
-    letters_fit = max(map(len, ranks["group"])) <= _LONGEST_LETTERS
-    for axes, rows, place in columns.parts(ranks):
-        # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
-        length, thickness = rows["upper"] - rows["lower"] + 0.66, min(0.5, _THICKEST_BAR / columns.pitch)
-        axes.barh(place, length, thickness, left=rows["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
-        axes.plot(rows["rank"], place, "o", color=theme.DARK, markersize=columns.marker_size)
-        theme.horizontal_rows(axes, list(rows.index), f"rank by {theme.literal(scores)} (1 is best)", columns.pitch)
-        margin = max(0.7, 0.015 * (last - first))
-        axes.set_xlim(first - margin, last + margin)
-        axes.locator_params(axis="x", integer=True)
-        # With many models the margin reaches beyond rank 1 to a tick at 0, which is no rank.
-        axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}" if rank >= 1 else "")
-        if letters_fit:
-            size = min(theme.TEXT_SIZE, columns.pitch / 1.22)
-            units: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-            for row, text in zip(place, rows["group"], strict=True):
-                axes.annotate(text, (1.0, row), (4, 0), **units, va="center", fontsize=size, annotation_clip=False)
-            axes.text(
-                1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=theme.TEXT_SIZE - 1, color="0.35"
-            )
-    return columns.titled(title)
+    axes, pitch = theme.row_axes(ax, len(ranks), f"a chart of the ranks of {len(ranks)} models")
+    first, last, place = int(ranks["lower"].min()), int(ranks["upper"].max()), np.arange(len(ranks))[::-1]
+    # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
+    length, thickness = ranks["upper"] - ranks["lower"] + 0.66, min(0.5, _THICKEST_BAR / pitch)
+    axes.barh(place, length, thickness, left=ranks["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
+    axes.plot(ranks["rank"], place, "o", color=theme.DARK, markersize=theme.marker_size(pitch))
+    theme.horizontal_rows(axes, list(ranks.index), f"rank by {theme.literal(scores)} (1 is best)", pitch)
+    margin = max(0.7, 0.015 * (last - first))
+    axes.set_xlim(first - margin, last + margin)
+    axes.locator_params(axis="x", integer=True)
+    # With many models the margin reaches beyond rank 1 to a tick at 0, which is no rank.
+    axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}" if rank >= 1 else "")
+    if max(map(len, ranks["group"])) <= _LONGEST_LETTERS:
+        size = min(theme.TEXT_SIZE, pitch / theme.LINE_HEIGHT)
+        units: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        for row, text in zip(place, ranks["group"], strict=True):
+            axes.annotate(text, (1.0, row), (4, 0), **units, va="center", fontsize=size, annotation_clip=False)
+        axes.text(1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=theme.TEXT_SIZE - 1, color="0.35")
+    return theme.write_title(axes, title)
 
 
 # With more models, cells of a square have no room for a number, or no room at all.
@@ -338,10 +328,10 @@ def influence_chart(
     names: Sequence[str], values: FloatArray, *, label: str, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere."""
-    columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} prompts")
-    for axes, rows, place in columns.parts(pd.DataFrame({"value": values}, index=list(names))):
-        axes.barh(place, rows["value"], 0.66, color=np.where(rows["value"] > 0, _RAISES, _LOWERS).tolist())
-        axes.axvline(0.0, color=theme.REFERENCE, linewidth=0.9)
-        axes.locator_params(axis="x", nbins=6)
-        theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
-    return columns.titled(title)
+    axes, pitch = theme.row_axes(ax, len(names), f"a chart of {len(names):,} prompts")
+    colours = np.where(values > 0, _RAISES, _LOWERS).tolist()
+    axes.barh(np.arange(len(names))[::-1], values, 0.66, color=colours)
+    axes.axvline(0.0, color=theme.REFERENCE, linewidth=0.9)
+    axes.locator_params(axis="x", nbins=6)
+    theme.horizontal_rows(axes, names, label, pitch)
+    return theme.write_title(axes, title)

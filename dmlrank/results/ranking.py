@@ -402,7 +402,7 @@ class RankSets(ModelTable):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise, with several columns where there are more than 60 models.
+            Where to draw; a new figure otherwise.
         models : sequence of str, optional
             Models in the picture; all when None. Ranks and sets are always those among all models.
         top : int, optional
