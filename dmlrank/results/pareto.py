@@ -26,7 +26,7 @@ from ..inference.bootstrap_and_max_t import differences
 from ..inference.covariance import Covariance, cluster_sums, match_blocks
 from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
-from ..plotting.front_chart import front_chart
+from ..plotting.charts import front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.phrases import counted, first_of, functional_unit

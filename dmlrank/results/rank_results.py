@@ -1740,7 +1740,7 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
-        from ..storage.json_format import to_text
+        from ..fit.json_format import to_text
 
         return text_or_file(path, to_text(self.estimates))
 
