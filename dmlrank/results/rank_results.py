@@ -898,15 +898,13 @@ class RankResults(Summarised):
 
         Parameters
         ----------
-        *columns : str, mapping or sequence of str
+        *columns : str or sequence of str
             One or several columns of categories. The groups are the combinations that occur. For groups that may
-            overlap, such as tags: one mapping of names to columns of booleans or masks, such as ``{"math": "is_math",
-            "long": mask}``, or one list of columns of booleans. A mask has one boolean per row of the data, or per
-            prompt in order of first appearance. Each column has to be a feature of the formula, or a function of the
-            features. A column that the formula does not use is accepted only where most prompts share their features
-            with another prompt and such prompts agree in the column; a mask also where it is a set of values, or an
-            interval, of a column that the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy,
-            with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
+            overlap, such as tags: one list of columns of booleans. Each column has to be a feature of the formula, or a
+            function of the features. A column that the formula does not use is accepted only where most prompts share
+            their features with another prompt and such prompts agree in the column; one of booleans also where it is a
+            set of values, or an interval, of a column that the formula uses. Or one formula ``"~ C(category) +
+            length"``, read by patsy, with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
