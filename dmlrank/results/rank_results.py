@@ -98,10 +98,9 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
-    from .grade_report import GradeReport
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
-    from .judges import JudgeAudit, JudgeReport
+    from .judges import GradeReport, JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
@@ -985,8 +984,7 @@ class RankResults(Summarised):
 
         Of a table of scores: how well judges explain grades, whom they favour, and what grades are worth beside them.
         """
-        from .grade_report import GradeReport
-        from .judges import JudgeReport
+        from .judges import GradeReport, JudgeReport
 
         if self.estimates.grades is not None:
             return GradeReport(self.estimates)
