@@ -10,23 +10,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.tasks_and_threads import warn
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode
-from ..data.derived_pairs import DerivedPairs, Runs
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
-from ..data.frames import column_names, require_columns, take_columns
+from ..data.frames import require_columns
 from ..data.graph import Graph
-from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray
 from ..data.read_votes import with_columns
 from ..estimation.joint_influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
-from ..functionals import PassAtK
 from .requirements import joined_names
 
 # Largest number of groups that by() allows.
@@ -214,73 +210,6 @@ def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.Data
         check_identity(name, data.columns.coded(name).levels)
         data.one_per_context(codes, f"{what}: {name!r}")
     return data.context_table(columns)
-
-
-def values_of_runs(state: FitState, models: Sequence[str], column: str) -> Runs:
-    """Return a further column of a table of scores for the runs of some models on the prompts of the fit."""
-    source = state.source.data
-    if not isinstance(source, DerivedPairs) or source.rows is None:
-        raise OptionError(
-            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
-            f"model'); for votes, give a number for each model: pareto({{'{models[0]}': 0.5, ...}})"
-        )
-    is_used = np.zeros(len(source.values), dtype=bool)
-    is_used[state.data.row_index[state.data.first_row]] = True
-    return further_runs(source, column).only(is_used).of_items(np.array([source.models.index(name) for name in models]))
-
-
-def costs_of_runs(state: FitState, models: Sequence[str], column: str) -> FloatArray:
-    """Return mean costs of the runs of a model on a prompt, (n, K); those of k runs where the score is that of k runs.
-
-    Runs that failed or were lost count with what they cost. A run without a recorded cost is left out, which is said.
-    """
-    runs, functional = values_of_runs(state, models, column), state.options.functional
-    costs, n_unknown = runs.table().mean, int(runs.n_missing.sum())
-    n_missing = np.isnan(costs).sum(axis=0)
-    if n_missing[j := int(n_missing.argmax())]:
-        raise MissingDataError(
-            f"column {column!r} has no value for {models[j]!r} on {n_missing[j]:,} of {len(costs):,} prompts; every "
-            f"model needs a cost on every prompt, also where its runs failed or were lost: fit with missing='common', "
-            f"or give pareto() a number for each model"
-        )
-    if n_unknown:
-        warn(
-            f"{n_unknown:,} of {n_unknown + len(runs.value):,} runs have no {column}: mean costs are those of the runs "
-            f"whose cost was recorded, also of failed and lost ones"
-        )
-    return costs * functional.k if isinstance(functional, PassAtK) else costs
-
-
-def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
-    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
-    if state.estimator is not MEANS:
-        if newdata is None:
-            given = context_table(state, [column], "costs of a plan")[column]
-        else:
-            require_columns([column], column_names(newdata), "newdata")
-            given = take_columns(newdata, [column])[column]
-        costs = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float)
-        if np.isnan(costs).any():
-            wrong = given[np.isnan(costs)].iloc[0]
-            raise DataError(f"costs of a plan: column {column!r} holds {wrong!r}; every prompt needs a number")
-        return np.asarray(costs)
-    known = [name for name in models if name in state.data.items]
-    values = np.full((state.data.n_contexts, len(models)), np.nan)
-    values[:, : len(known)] = values_of_runs(state, known, column).table().mean
-    is_there = np.isfinite(values)
-    n_there = is_there.sum(axis=1, keepdims=True)
-    total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
-    if not n_there.all():
-        raise MissingDataError(
-            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
-            f"a run there is not known: fill the gaps, or give costs= as numbers"
-        )
-    # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
-    mean = total / n_there
-    of_model = np.where(is_there, values, 0.0).sum(axis=0)
-    elsewhere = (is_there * mean).sum(axis=0)
-    ratio = np.divide(of_model, elsewhere, out=np.ones(len(models)), where=elsewhere > 0)
-    return np.where(is_there, values, mean * ratio)
 
 
 def check_function_of_features(

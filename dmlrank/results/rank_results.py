@@ -1188,7 +1188,7 @@ class RankResults(Summarised):
 
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
-        """Set scores against costs: which models are dominated, which are on the front, and which are open.
+        """Set scores against costs: which models are best at their cost, and which are worse and not cheaper.
 
         Parameters
         ----------
@@ -1229,8 +1229,8 @@ class RankResults(Summarised):
         >>> tokens = rng.gamma(4, np.array([100, 20, 60])[model])
         >>> table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "score": score})
         >>> res = dr.dml_rank("score ~ 1 | model", table.assign(tokens=tokens), context="task", rng=0)
-        >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
-        [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
+        >>> res.pareto("tokens").table[["model", "status"]].to_numpy().tolist()
+        [['b', 'best at its cost'], ['c', 'undecided at its cost'], ['a', 'best at its cost']]
         """
         from .pareto import score_against_cost
 
@@ -1326,7 +1326,7 @@ class RankResults(Summarised):
         from ..planning.criteria import Goal
         from ..planning.from_fit import design_fit
         from ..planning.plan_options import Limits
-        from .context_variables import costs_in_column
+        from .run_table import costs_in_column
 
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
