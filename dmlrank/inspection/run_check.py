@@ -32,6 +32,7 @@ from ..fit.compared_pairs import (
     votes_left_out,
 )
 from ..fit.judges_of_scores import grade_facts, read_judges
+from ..fit.stages import counted
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..inference.score_limits import fewest_units
@@ -51,16 +52,25 @@ Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 
 def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
+    source = counted(source, options)
     available, formula = column_names(source.data), parse_formula(source.formula)
     if options.weights_column is not None:
         require_columns([options.weights_column], available, "weights=")
     lenient = replace(options, missing="drop") if options.missing == "raise" else options
     groups, optional = cluster_columns(options.clusters, available), names_in(formula.features).values
     with collected_warnings() as of_names:
-        rows = take_rows(source.formula, source.data, source.environment, lenient, groups=groups, optional=optional)
+        rows = take_rows(
+            source.formula,
+            source.data,
+            source.environment,
+            lenient,
+            groups=groups,
+            optional=optional,
+            copies=source.copies,
+        )
     # Without the rows that a fit refuses.
     readable, unreadable = readable_rows(rows)
-    n_unreadable = len(rows.table) - len(readable.table)
+    n_unreadable = rows.n_rows - readable.number(np.ones(len(readable.table), dtype=bool))
     with collected_warnings() as notices:
         data = preferences_of(readable)
         warn_of_unequal_gaps(source.data, options)
@@ -129,7 +139,7 @@ def _column_table(rows: Rows, data: PreferenceData) -> pd.DataFrame:
     repeats = repeated_values(data.context_table(variables))
     if data.shared_texts is not None:
         repeats |= dict.fromkeys(data.shared_texts.names, data.shared_texts.n_repeats)
-    missing = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
+    missing = {name: rows.number(mask) for name, mask in missing_values(rows).items()}
     found = {name: (missing.get(name, 0), repeats.get(name, 0)) for name in {**missing, **repeats}}
     return _frame("column", ("missing", "repeats"), {name: of for name, of in found.items() if any(of)})
 
@@ -213,9 +223,11 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
     if data.outcome_kind in DERIVED_KINDS:
         why_unordered = f"none, because the comparisons are derived from {data.outcome_kind}"
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
-    share = cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
+    share, several = cells.y @ np.array(CategoryWeights.half(data.n_categories).first), cells.votes_each > 1
     pair, size = cells.first * data.n_items + cells.second, (data.n_items, data.n_items)
-    total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
+    total, square = (
+        np.bincount(pair, w * cells.count, data.n_items**2).astype(float).reshape(size) for w in (share, share**2)
+    )
     settings = settings_table(counts, data.pair_votes(), order.min_labels)
     requested = (order.matters, order.min_labels, given if isinstance(given, str) else "given")
     # Where the user gave a graph or weights, the settings do not decide which pairs are compared.
@@ -227,7 +239,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         settings, order_tests = settings[settings.index.isin([False], level="position_bias")], pd.DataFrame()
         models = models.drop(columns="share_first")
         pairs = pairs.drop(columns=["shown_first", "shown_second", "share_first"])
-    votes, several = np.bincount(cells.context, weights=cells.n_votes), cells.n_votes > 1
+    votes = np.bincount(cells.context, weights=cells.votes_each)
     chosen: dict[str, object] = {
         "outcome": data.outcome_kind,
         "position_bias": (order.matters, why_unordered or order.reason),
@@ -239,7 +251,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         "prompts_without_a_label": data.n_unlabelled,
         "prompts_with_several_votes": (int((votes > 1).sum()), f"at most {votes.max():,.0f}" * bool(votes.max() > 1)),
         "votes": data.n_votes,
-        "comparisons": len(cells),
+        "comparisons": cells.n_labels,
         "comparisons_with_several_votes": int(several.sum()),
         "comparisons_that_disagree": int((cells.y[several].max(axis=1) <= 1 - 1e-9).sum()),
         "pairs": len(pairs),
@@ -267,10 +279,10 @@ def _label_table(data: PreferenceData, rows: Rows) -> pd.DataFrame:
             table = table.reindex(table.index.union(votes.index, sort=False)).fillna("not read").rename_axis("label")
         table["votes"] = votes.reindex(table.index, fill_value=0)
     else:
-        of_category = dict(zip(data.categories, data.vote_y.sum(axis=0), strict=True))
+        of_category = dict(zip(data.categories, data.cells.n_votes @ data.cells.y, strict=True))
         of_category["the model that wins"] = data.n_votes - of_category.get("tie", 0)
         table["votes"] = [round(of_category.get(meaning, 0)) for meaning in table["read_as"]]
-    return table.assign(share=table["votes"] / (rows.labelled.sum() if rows.derived is None else data.n_votes))
+    return table.assign(share=table["votes"] / (rows.number(rows.labelled) if rows.derived is None else data.n_votes))
 
 
 def _models_and_pairs(

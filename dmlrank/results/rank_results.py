@@ -172,8 +172,7 @@ class RankResults(Summarised):
 
     @property
     def _fit(self) -> FitState:
-        assert self.steps is not None
-        return self.steps
+        return require_steps(self.estimates, self.steps, "this method")
 
     def _alpha(self, alpha: float | None) -> float:
         return alpha_of(self.estimates, alpha)
@@ -1793,13 +1792,14 @@ class RankResults(Summarised):
         >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
         2500
         """
-        steps, changes = self._fit, in_full(changes)
+        steps, changes = self.steps, in_full(changes)
+        assert steps is not None
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source
         if data is not None:
             rows = read_scores(source.formula, data, context=options.context, run=options.run)
-            source = replace(source, data=rows)
+            source = replace(source, data=rows, copies=None)
         options = options_for(source.data, options, changes)
         with computing_with(options.n_jobs):
             other = fit(options, source, steps if data is None else None)

@@ -322,7 +322,7 @@ def fit_pilot(data: PreferenceData, apart: BoolArray | None = None) -> ConstantM
 
     Labels of models apart, (K,), are not used for pairs of the others.
     """
-    counts = _vote_counts(data, np.zeros(data.n_contexts, np.intp), 1)[0]
+    counts = _vote_counts(data, np.zeros(len(data.x), np.intp), 1)[0]
     pilot = _pilot(counts, data)
     if apart is not None:
         core = np.ix_(~apart, ~apart)
