@@ -94,7 +94,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planning.criteria import ContrastsLike
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
@@ -1246,7 +1245,9 @@ class RankResults(Summarised):
         budget: float,
         criterion: str = "A",
         *,
-        contrasts: ContrastsLike = None,
+        contrasts: HypothesisLike | None = None,
+        top: int | None = None,
+        against: str | None = None,
         costs: str | ArrayLike = 1.0,
         min_propensity: float | None = None,
         one_pair: bool = False,
@@ -1278,6 +1279,9 @@ class RankResults(Summarised):
             Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`. Without, the
             plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals. A pair of
             these without votes is planned with the learner's prediction.
+        top, against : optional
+            In place of contrasts: the differences that decide which models are the ``top`` best (1: who is first), or
+            those of the model ``against`` from all others, as for :func:`dmlrank.design`.
         costs : float, str or array
             Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
             (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not
@@ -1330,7 +1334,8 @@ class RankResults(Summarised):
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
-        goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
+        goal = Goal(criterion, contrasts, top, against)
+        limits = Limits(budget, costs, min_propensity, one_pair, explore)
         with one_thread(), self._computing(progress):
             return design_fit(self.estimates, self._fit, newdata, goal, limits, from_scratch, candidate=candidate)
 
