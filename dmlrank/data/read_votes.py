@@ -394,8 +394,9 @@ def _complete_features(
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
         if is_empty.any():
             raise MissingDataError(
-                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as a function "
-                f"may return for a single NaN: check the function, or drop the rows with missing values before"
+                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as center() "
+                f"and other functions return for a single NaN: leave the function out, or drop the rows with missing "
+                f"values before"
             )
         if missing != "drop":
             return rows, contexts, x, feature_map

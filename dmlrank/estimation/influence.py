@@ -375,6 +375,7 @@ class CompressedInfluence:
         squares, fourths = (weight_sums(self.kinds, self.weight, power) for power in (2, 4))
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         amounts, kinds, score = np.zeros_like(second), self.kinds, self.score
+        shift, moved = self.by_fold - self.estimate, np.zeros_like(self.by_fold)
         # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
         # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
@@ -392,10 +393,11 @@ class CompressedInfluence:
             pairs, fold = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.fold[part.start]
             change = score.term_changes(self.mu[fold], self.residual[rows], *pairs, ordered=self.ordered)
             np.add.at(amounts, pairs, squares[kinds.cell_kind[rows]] * np.square(change))
-            total, shift = squares[part] @ phi, self.by_fold[fold] - self.estimate
-            crossed = np.outer(total - squares[part].sum() / 2 * shift, shift)
-            second += crossed + crossed.T
-        return second + score.sum_over_pairs(amounts) if by_pair else second, fourth
+            moved[fold] += squares[part] @ phi - squares[part].sum() / 2 * shift[fold]
+        if by_pair:
+            crossed = moved.T @ shift
+            second = score.sum_over_pairs(amounts) + crossed + crossed.T
+        return second, fourth
 
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
         """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
