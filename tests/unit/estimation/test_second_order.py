@@ -242,6 +242,34 @@ def test_heavy_users_do_not_make_it_smaller(functional):
     np.testing.assert_allclose(by_both, by_user, rtol=1e-6)
 
 
+def change_of(result):
+    return result.params - result.update(second_order=False).params
+
+
+def test_labels_count_by_the_weight_of_their_prompt_and_the_share_of_their_voter():
+    frame = battles(700)
+    weight = frame["prompt"].str[1:].astype(int) % 4
+    flipped = frame["winner"].map({"model_a": "model_b", "model_b": "model_a"})
+    other = frame.assign(winner=frame["winner"].where(weight > 0, flipped))
+    changes = [change_of(fit(votes.assign(w=weight), weights="w")) for votes in (frame, other)]
+    np.testing.assert_allclose(*changes, atol=1e-12)
+    # Voters of one vote each are no further dependence.
+    twice = pd.concat([frame, frame.assign(winner=flipped.where(weight == 1, frame["winner"]))], ignore_index=True)
+    twice["voter"] = [f"v{place}" for place in range(len(twice))]
+    by_voter = fit(twice, cov_type="cluster", cov_kwds={"groups": ["prompt", "voter"]})
+    np.testing.assert_allclose(change_of(by_voter), change_of(fit(twice)), rtol=1e-8)
+
+
+def test_labels_that_are_nearly_all_of_one_unit_show_nothing():
+    user = np.where(np.arange(3000) < 1850, 0, np.arange(3000))
+    frame = battles(3000).assign(user=user)
+    result = fit(frame, n_folds=20, cov_type="cluster", cov_kwds={"groups": "user"})
+    correction, in_fold = result.steps.first.second_order.correction, result.steps.first.mu.folds.fold
+    spread = [np.ptp(correction[in_fold == fold], axis=0).max() for fold in range(20)]
+    # What is spread over all labels alike is theirs, too.
+    assert [fold for fold in range(20) if spread[fold] < 1e-12] == [in_fold[0]]
+
+
 def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):
     fold_errors = []
     of = ErrorOfMu.of.__func__
@@ -334,6 +362,12 @@ def test_a_fold_with_few_labels_has_a_smaller_dictionary_or_none():
 def test_more_noise_than_the_scores_bear_leaves_columns_out(monkeypatch):
     curved = fit(battles(700), functional="rank_centrality")
     assert curved.diagnostics.second_order_treatment == "removed"
+    # The limit is for the root mean square over scores, in standard errors.
+    noise = np.sqrt(np.mean([error**2 for *_, error in curved.diagnostics.second_order_by_model]))
+    for factor, treatment in ((1.2, "removed"), (0.8, "partly removed")):
+        monkeypatch.setattr(module, "_LARGEST_NOISE", factor * noise)
+        found = fit(battles(700), functional="rank_centrality").diagnostics.second_order_treatment
+        assert found == treatment
     monkeypatch.setattr(module, "_LARGEST_NOISE", 0.0)
     fewest = fit(battles(700), functional="rank_centrality")
     assert fewest.diagnostics.second_order_treatment == "partly removed"
