@@ -72,6 +72,10 @@ def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) 
     plan = fitted()[2].design(120, contrasts=contrasts, costs=costs)
     problem, group = problem_of(plan), problem_of(plan).group
     assert plan.objective == pytest.approx(variance_of_contrasts(plan, plan.propensity), rel=1e-9)
+    p, every = plan.propensity, np.asarray(problem.mu)
+    joint = np.minimum(p[:, :, None], p[:, None]) / (p[:, :, None] * p[:, None])
+    drawn = (every[:, :, None] * every[:, None] * joint).mean(axis=0) * problem.correlation
+    np.testing.assert_allclose(plan.sigma, problem.between + drawn, rtol=1e-9, atol=1e-12)
     assert plan.expected_cost == pytest.approx(120)
     assert (plan.propensity * costs)[:, 1:].sum() - 0.2 * costs[:, 1:].sum() == pytest.approx(120)
     # The information of each prompt and group, from its definition; a generic solver for the sum of a / p.
@@ -93,6 +97,19 @@ def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) 
     )
     assert (gain / optimal).sum() <= found.fun * (1 + 1e-6)
     assert (gain / optimal).sum() == pytest.approx(found.fun, rel=1e-4)
+
+
+def test_compared_models_get_the_largest_propensity_so_far_at_least() -> None:
+    rng, before = np.random.default_rng(4), np.tile([1.0, 0.2, 0.4, 0.3], (N, 1))
+    is_drawn = rng.random((N, 1)) < before
+    table, known = table_of(fitted()[0], is_drawn), pd.DataFrame(before, columns=MODELS)
+    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=known, rng=0)
+    plan = res.design(150, contrasts=["b - c"], costs=[1.0, 3.0, 1.0, 1.0], min_propensity=0.01)
+    assert (plan.propensity[:, 1:3] >= 0.4 - 1e-9).all()
+    # A prompt on which c was run and b was not has its number between their propensities: b is run there for certain.
+    cells = plan.sample(rng=0)
+    price = np.array([1.0, 3.0, 1.0, 1.0])[pd.Index(MODELS).get_indexer(cells["model"])]
+    assert price.sum() == pytest.approx(plan.expected_cost, abs=0.15 * plan.expected_cost)
 
 
 def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
@@ -210,7 +227,6 @@ def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> No
         assert np.abs(np.array(spent) - (given * costs).sum()).max() < far
 
 
-@pytest.mark.long
 def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
     rng, share, both = np.random.default_rng(4), np.zeros((N, 4)), np.zeros(N)
     before = np.tile([1.0, 0.2, 0.1, 0.3], (N, 1))
