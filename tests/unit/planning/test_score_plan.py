@@ -236,7 +236,7 @@ def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
     after = problem.matrices(groups)
     for _ in range(n_draws):
         is_drawn = rng.random((N, 1)) < before
-        prompt, (model,), _ = replace(problem, before=before, is_there=is_drawn).draw(groups, rng)
+        prompt, (model,), _ = replace(problem, so_far=before, is_there=is_drawn).draw(groups, rng)
         is_drawn[prompt, model] = True
         share += is_drawn / n_draws
         both += (is_drawn[:, 1] & is_drawn[:, 2]) / n_draws
