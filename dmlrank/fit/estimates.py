@@ -611,7 +611,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         grades=state.grades,
         extrapolation=state.extrapolation.reason,
         votes=votes,
-        style=style_estimates(state),
+        style=state.style,
     )
 
 
@@ -622,24 +622,6 @@ def _win_shares(state: FitState) -> WinShares:
     if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
         df = df_of_shares(state.influence.by_context().centred)
     return WinShares(low * each, high * each, df)
-
-
-def style_estimates(state: FitState) -> StyleEstimates | None:
-    """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style = state.options.adjust, state.style
-    if adjust is None or style is None:
-        return None
-    stages, differences = [terms.stages for terms in style.by_repetition], style.differences
-    return StyleEstimates(
-        adjust.formula,
-        differences.names,
-        differences.deviations,
-        state.data.n_votes,
-        estimate=style.estimate,
-        covariance=style.covariance,
-        log_loss=float(np.mean([one.log_loss for one in stages])),
-        log_loss_without=float(np.mean([one.log_loss_without for one in stages])),
-    )
 
 
 def _description(state: FitState) -> FitDescription:
