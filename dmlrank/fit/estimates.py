@@ -575,7 +575,11 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
     if np.isfinite(functional.limits).all():
-        covariance = replace(covariance, shares=_win_shares(state))
+        (low, high), df, each = functional.limits, covariance.df, np.ones(len(estimate))
+        is_random = not state.units.clusters and state.units.task is None and options.prompts != "fixed"
+        if df + 1 < FEW_UNITS and is_random:
+            df = df_of_shares(state.influence.by_context().centred)
+        covariance = replace(covariance, shares=WinShares(low * each, high * each, df))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -613,15 +617,6 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         votes=votes,
         style=state.style,
     )
-
-
-def _win_shares(state: FitState) -> WinShares:
-    """Return what limits of win shares need."""
-    low, high = state.setup.functional.limits
-    units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
-    if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
-        df = df_of_shares(state.influence.by_context().centred)
-    return WinShares(low * each, high * each, df)
 
 
 def _description(state: FitState) -> FitDescription:
