@@ -224,7 +224,7 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
         position=np.array(position),
         human_position=np.array(human_position),
         both_orders=verdicts.both_orders,
-        log_loss=np.array([HeldOutLabels.by_cell(mu, judged_cells).log_loss for mu in predictions]),
+        log_loss=np.array([HeldOutLabels(mu, judged_cells).log_loss for mu in predictions]),
         n_votes=data.n_votes,
         alone=influence.estimate,
         alone_errors=covariance.std_errors,

@@ -18,7 +18,7 @@ from ..fit.state import FitState
 from ..functionals import PassAtK
 from ..inference.bootstrap_and_max_t import differences
 from ..inference.simultaneous import AllLooks, MaxT, compare_differences
-from ..plotting.front_chart import BEST, STATUSES, UNDECIDED, WORSE, front_chart
+from ..plotting.charts import BEST, STATUSES, UNDECIDED, WORSE, front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.phrases import counted, first_of, functional_unit

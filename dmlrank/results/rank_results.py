@@ -94,7 +94,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..planning.criteria import ContrastsLike
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
@@ -172,8 +171,7 @@ class RankResults(Summarised):
 
     @property
     def _fit(self) -> FitState:
-        assert self.steps is not None
-        return self.steps
+        return require_steps(self.estimates, self.steps, "this method")
 
     def _alpha(self, alpha: float | None) -> float:
         return alpha_of(self.estimates, alpha)
@@ -1247,7 +1245,9 @@ class RankResults(Summarised):
         budget: float,
         criterion: str = "A",
         *,
-        contrasts: ContrastsLike = None,
+        contrasts: HypothesisLike | None = None,
+        top: int | None = None,
+        against: str | None = None,
         costs: str | ArrayLike = 1.0,
         min_propensity: float | None = None,
         one_pair: bool = False,
@@ -1279,6 +1279,9 @@ class RankResults(Summarised):
             Combinations of scores that the plan is to estimate precisely, as for :func:`dmlrank.design`. Without, the
             plan is for all scores, or of a fit with ``pairs="arena"`` for the leader against its rivals. A pair of
             these without votes is planned with the learner's prediction.
+        top, against : optional
+            In place of contrasts: the differences that decide which models are the ``top`` best (1: who is first), or
+            those of the model ``against`` from all others, as for :func:`dmlrank.design`.
         costs : float, str or array
             Cost of a label, as for :func:`dmlrank.design`, or the name of a column with costs by prompt. For scores:
             (n,) by prompt, (K,) by model or (n, K), or a column with a cost for each run; what a run costs that has not
@@ -1331,7 +1334,8 @@ class RankResults(Summarised):
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
             costs = costs_in_column(self._fit, models, costs, newdata)
-        goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
+        goal = Goal(criterion, contrasts, top, against)
+        limits = Limits(budget, costs, min_propensity, one_pair, explore)
         with one_thread(), self._computing(progress):
             return design_fit(self.estimates, self._fit, newdata, goal, limits, from_scratch, candidate=candidate)
 
@@ -1736,7 +1740,7 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
-        from ..storage.json_format import to_text
+        from ..fit.json_format import to_text
 
         return text_or_file(path, to_text(self.estimates))
 
@@ -1793,13 +1797,14 @@ class RankResults(Summarised):
         >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
         2500
         """
-        steps, changes = self._fit, in_full(changes)
+        steps, changes = self.steps, in_full(changes)
+        assert steps is not None
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source
         if data is not None:
             rows = read_scores(source.formula, data, context=options.context, run=options.run)
-            source = replace(source, data=rows)
+            source = replace(source, data=rows, copies=None)
         options = options_for(source.data, options, changes)
         with computing_with(options.n_jobs):
             other = fit(options, source, steps if data is None else None)
