@@ -249,7 +249,7 @@ FITS: dict[str, Callable[[], Numbers]] = {
     "plan A borda": _plan("borda"),
     "plan A bt one pair": _plan("bt", one_pair=True),
     "plan D rank centrality": _plan("rank_centrality", "D"),
-    "plan top three, order does not matter": _plan("bt", contrasts=dr.planning.Top(3), position_bias=False),
+    "plan top three, order does not matter": _plan("bt", top=3, position_bias=False),
     "check": _check,
     "real: arena borda": _real("chatbot_arena", context=None),
     "real: arena bt counts": _real("chatbot_arena", context=None, functional="bt", edge_weights="counts"),

@@ -55,5 +55,5 @@ def test_every_public_name_is_found_and_listed():
 
 
 def test_a_word_of_a_room_says_where_it_is():
-    with pytest.raises(AttributeError, match=r"no attribute 'Top'; it is dmlrank\.planning\.Top"):
-        dr.Top  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'Plan'; it is dmlrank\.planning\.Plan"):
+        dr.Plan  # noqa: B018

@@ -109,7 +109,7 @@ def plans(rng: Generator, watch: Watch, folder: str) -> None:
         "min_propensity": [None, 0.001, 0.05], "costs": [1.0, rng.uniform(0.5, 2, size=(n, size, size)),
         rng.uniform(0.5, 2, size=(size, size))],
         "weights": [None, rng.uniform(0.1, 2, size=n)], "prompts": ["random", "fixed"],
-        "contrasts": [None, dr.planning.Top(2), dr.planning.Against("m0")],
+        "top": [None, 2], "against": [None, "m0"],
         "models": [[f"m{j}" for j in range(size)]],
     }  # fmt: skip
     for name, values in kinds.items():
@@ -172,7 +172,7 @@ def helpers(rng: Generator, watch: Watch, folder: str) -> None:
             watch.ask("dml_rank", dr.dml_rank, _FORMULA, arena.frame, functional=made, **options)
     else:
         planning, functions = dr.planning, [dr.RandomSearch, dr.EqualStyle, dr.data.style_columns]
-        functions += [planning.Top, planning.Against, planning.mixture_propensity, planning.repeated_propensity]
+        functions += [planning.mixture_propensity, planning.repeated_propensity]
         functions += [dr.datasets.simulate_arena, dr.datasets.simulate_bt, dr.datasets.simulate_ties]
         _with_odd_arguments(rng, watch, choice(rng, functions))
 

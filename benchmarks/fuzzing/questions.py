@@ -194,7 +194,7 @@ def _argument(rng: Generator, name: str, results: Any) -> Any:
         5), {names[0]: 1000}],
         "hypothesis": [None, f"{names[0]} - {names[1]}", (names[0], names[1])], "contrast": [None, (names[0],
         names[1])],
-        "contrasts": [None, (names[0], names[1]), dr.planning.Against(names[0]), dr.planning.Top(2)],
+        "contrasts": [None, (names[0], names[1])],
         "gamma": [1.5, (1, 2), [1], 1e6, np.array([1.0, 1.2])], "unit": ["context", "vote", "annotator", "topic",
         "prompt"],
         "target": ["sign", "significance", "separation"], "formula": ["~ x", "~ C(g)", "~ x + g", "~ 1", "x"],

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -108,7 +109,7 @@ def run_rounds(scores: np.ndarray, rng: np.random.Generator, plans: tuple[int, .
     fits = [fitted(scores, is_drawn, propensity)]
     for count in plans:
         res = fits[-1]
-        contrasts = dr.planning.Top(count).rows(res.models, res.params.to_numpy())[0]
+        contrasts = list(combinations(sorted(res.params.nlargest(count).index), 2))
         plan = res.design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
         rows = plan.sample(rng)
         is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True

@@ -29,9 +29,9 @@ def replicate(cell: str, seed: int, n: int = 1500) -> Iterator[Row]:
     """Ratios of the formula."""
     simulator = dr.datasets.Bt(5 * ("draw 5" in cell), n_items=3, n_features=2, gamma=1)
     mu = ten_models(2 * n) if "ten" in cell else simulator.mu(simulator.features(2 * n, rng=1))
-    budget, contrasts = (6000, dr.planning.Top(5)) if "ten" in cell else (4000, None)
+    budget, top = (6000, 5) if "ten" in cell else (4000, None)
     for functional in FUNCTIONALS:
-        plan = dr.design(mu, functional, budget=budget, contrasts=contrasts, floor=0)
+        plan = dr.design(mu, functional, budget=budget, top=top, floor=0)
         yield {"functional": functional, "ratio": plan.objective / plan.uniform_objective}
 
 

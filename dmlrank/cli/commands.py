@@ -199,7 +199,8 @@ def _design(given: argparse.Namespace) -> Said:
     limits = [field.name for field in fields(Limits) if field.name != "budget"]
     request = read_request(given, further=[*limits, *_OF_PLAN])
     own, costs = request.own, request.own.get("costs", 1)
-    std_error, against = own.pop("std_error", None), own.pop("against", None)
+    std_error = own.pop("std_error", None)
+    own |= {"against": str(own["against"])} if "against" in own else {}
     if given.detect is not None:
         return Said(_fitted(request, given).sample_size(given.detect).round(6).to_string(na_rep=""))
     if (given.budget is None) == (std_error is None):
@@ -211,21 +212,13 @@ def _design(given: argparse.Namespace) -> Said:
             f"--budget {given.budget:g} is less than one run or label costs; a budget is the cost of all of them "
             f"together: for {100 * given.budget:g} % of 10,000 runs give --budget {10_000 * given.budget:g}"
         )
-    purposes = {
-        "contrasts": own.pop("contrasts", None),
-        "--top": None if given.top is None else dr.planning.Top(given.top),
-        "against": None if against is None else dr.planning.Against(str(against)),
-    }
-    wanted = {name: value for name, value in purposes.items() if value is not None}
-    if len(wanted) > 1:
-        raise OptionError(f"{' and '.join(wanted)} are both given, and each is what a plan is for; leave one out")
     results = _fitted(request, given)
     pictures = [path for path in given.out or () if Path(path).suffix.lower() in files.FIGURES]
     if pictures and results.estimates.are_means:
         raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
         _ANY_BUDGET if given.budget is None else given.budget,
-        contrasts=next(iter(wanted.values()), None),
+        top=given.top,
         newdata=request.new,
         candidate=given.candidate,
         progress=bool(given.progress),

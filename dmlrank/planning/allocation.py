@@ -4,182 +4,63 @@ Notes
 -----
 The Lagrangian of the problem has a multiplier lambda for the budget. Where a context gets at most one label, there is a
 further multiplier nu for each context. At the optimum information / pi^2 = lambda cost + nu in every cell, unless pi is
-one or the smallest propensity allowed, ``lower``. Where nu is zero, pi is the *rate* sqrt(information / cost) times the
+one or the smallest propensity allowed. Where nu is zero, pi is the *rate* sqrt(information / cost) times the
 *level* lambda^(-1/2). The cost increases with the level, so that one search for the level finds the optimum.
 
-In this module n is the number of rows and m the number of pairs; a cell is one row and one pair. A plan for many
-contexts and models has very many propensities. They are not stored, but computed for the rows that a caller needs, from
-numbers that the plan stores in any case.
+In this module n is the number of rows and m the number of cells of a row, such as pairs. Costs, the number of contexts
+of each row, whether a context gets at most one label, and earlier labels are those of the problem; ``least`` holds the
+smallest propensities, (n or 1, m or 1), which together cost no more than the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import current, in_order
-from ..data.arrays import row_slices
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
+from .cells import Computed, Propensities, Rows, at_rows, map_blocks, propensity_table
+from .problem import Problem
 
-T = TypeVar("T")
-
-# Rows of a plan's problem: a range, or an array of indices.
-Rows: TypeAlias = slice | IntArray
-# Numbers by row and pair, in double or, where there are very many, in single precision.
-CellArray: TypeAlias = NDArray[np.floating]
-
-# Number of cells in a block: a few arrays of this size fit into the cache of a processor.
-CACHED_CELLS = 65_536
-# Number of cells in a task. A thread works on the blocks of one task, one after the other.
-_TASK_CELLS = 4_000_000
 # Relative precision of a cost that is to equal the budget; a sum over millions of cells is no more precise.
 _BUDGET_PRECISION = 1e-11
 # Precision of the sum of a context's propensities.
 _SUM_PRECISION = 1e-13
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Computed:
-    """Numbers by row, (n, ...), that are computed for the rows that are indexed: by ``rule``, as new arrays."""
-
-    shape: tuple[int, ...]
-    rule: Callable[[Rows], FloatArray]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Rows) -> FloatArray:
-        return self.rule(rows)
+# Optimal propensities, (n, m), with the Lagrange multipliers: lambda, the amount by which one more unit of budget would
+# lower the sum, zero where the budget is slack and infinite where it pays for no more than the smallest propensities;
+# and nu of each row, (n,), where a context gets at most one label.
+Allocation: TypeAlias = tuple[Propensities, float, FloatArray | None]
 
 
-# Probabilities that pairs are labelled, (n, m).
-Propensities: TypeAlias = FloatArray | Computed
-
-
-def cell_rates(base: CellArray, factor: FloatArray | float = 1.0, pair_factor: FloatArray | float = 1.0) -> Computed:
-    """Return the rates ``sqrt(information / cost)`` of all cells, (n, m), as the product of up to three factors.
-
-    Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
-
-    Shapes: base (n, m), factor (n or 1, 1 or m), pair_factor (m,).
-    """
-    return Computed(base.shape, partial(_product, base, np.atleast_2d(factor), pair_factor))
-
-
-def _product(base: CellArray, factor: FloatArray, pair_factor: FloatArray | float, rows: Rows) -> FloatArray:
-    """Return the rates of some rows, (b, m), in double precision; a new array."""
-    return np.multiply(base[rows], at_rows(factor, rows) * pair_factor, dtype=np.float64)
-
-
-def at_rows(table: FloatArray, rows: Rows) -> FloatArray:
-    """Return some rows of a table that has one row for each row of a problem, or a single row for all of them."""
-    return table if len(table) == 1 else table[rows]
-
-
-def propensity_table(propensities: Propensities) -> FloatArray:
-    """Return all propensities as an array, (n, m)."""
-    if isinstance(propensities, np.ndarray):
-        return propensities
-    table = np.empty(propensities.shape)
-    for block in row_slices(len(table), table.shape[1], CACHED_CELLS):
-        table[block] = propensities[block]
-    return table
-
-
-def cached_blocks(rows: slice, n_pairs: int) -> list[slice]:
-    """Return the blocks of a range of rows, each of about as many rows as have 65,536 cells."""
-    size = max(1, CACHED_CELLS // n_pairs)
-    return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
-
-
-def map_blocks(work: Callable[[slice], T], shape: tuple[int, ...]) -> list[T]:
-    """Return the results of a function for all blocks of rows, in order.
-
-    The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
-    """
-    n_rows, n_pairs = shape
-
-    def work_on(task: slice) -> list[T]:
-        return [work(block) for block in cached_blocks(task, n_pairs)]
-
-    tasks = list(row_slices(n_rows, n_pairs, _TASK_CELLS))
-    return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Allocation:
-    """Propensities, (n, m), that minimise the sum of information / propensity, with the Lagrange multipliers.
-
-    multiplier: lambda: the amount by which one more unit of budget would lower the sum. Zero where the budget is slack;
-        infinite where the budget pays for no more than the smallest propensities.
-    context_multiplier (n,): nu of each row where a context gets at most one label.
-    """
-
-    propensities: Propensities
-    multiplier: float
-    context_multiplier: FloatArray | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constraints:
-    """The constraints of an allocation; cost and lower are (n or 1, m or 1).
-
-    lower: Smallest propensity; the smallest propensities together cost no more than the budget.
-    one_pair: Whether the propensities of a context add up to at most one.
-    count (n,): Number of contexts that each row stands for; None for one.
-    before: Labels of each pair that there are already, (1, m), by context; with them the sum to minimise is that of
-        information / (before + propensity).
-    """
-
-    cost: FloatArray
-    lower: FloatArray
-    budget: float
-    one_pair: bool
-    count: FloatArray | None = None
-    before: FloatArray | float = 0.0
-
-    def spent(self, propensity: FloatArray, rows: slice) -> float:
-        """Return the cost over the contexts of some rows, from their propensities, (b, m)."""
-        cost = at_rows(self.cost, rows)
-        if cost.shape[1] == 1:
-            by_row = propensity.sum(axis=1) * cost[:, 0]
-        else:
-            by_row = propensity @ cost[0] if len(cost) == 1 else np.einsum("nm,nm->n", propensity, cost)
-        return float(by_row.sum() if self.count is None else self.count[rows] @ by_row)
-
-
-def allocate(rates: Computed, constraints: Constraints, *, start: float = np.inf) -> Allocation:
+def allocate(problem: Problem, rates: Computed, least: FloatArray, budget: float, start: float = np.inf) -> Allocation:
     """Find the propensities that minimise the sum of information / propensity; ``start`` is a level near the optimum's.
 
     References
     ----------
     Frauen et al., arXiv 2601.21816, [P thrm:allocation] and [P thm:allocation_onehot0].
     """
-    if constraints.one_pair and constraints.cost.shape[1] > 1:
-        return _allocate_one_pair(rates, constraints)
-    cap = _largest_levels(rates, constraints)
-    level = _budget_level(rates, constraints, cap, start)
-    propensities = Computed(rates.shape, partial(_propensities_at_level, rates, constraints, level, cap))
+    budget += problem.spent
+    if problem.one_pair and problem.cost.shape[1] > 1:
+        return _allocate_one_pair(problem, rates, least, budget)
+    cap = _largest_levels(problem, rates, least)
+    level = _budget_level(problem, rates, least, budget, cap, start)
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
+    propensities = Computed(rates.shape, partial(_propensities_at_level, rates, least, problem.before, level, cap))
     if cap is None:
-        return Allocation(propensities, multiplier)
+        return propensities, multiplier, None
     with np.errstate(divide="ignore"):
-        context_multiplier = np.where(cap < level, constraints.cost[:, 0] * (cap**-2.0 - multiplier), 0.0)
-    return Allocation(propensities, multiplier, context_multiplier)
+        return propensities, multiplier, np.where(cap < level, problem.cost[:, 0] * (cap**-2.0 - multiplier), 0.0)
 
 
-def propensities_at_multiplier(rates: Computed, constraints: Constraints, multiplier: float) -> FloatArray:
+def propensities_at_multiplier(problem: Problem, rates: Computed, least: FloatArray, multiplier: float) -> FloatArray:
     """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same lambda."""
-    if constraints.one_pair and constraints.cost.shape[1] > 1:
-        return propensity_table(_one_pair_at(rates, constraints, multiplier).propensities)
-    cap, every_row = _largest_levels(rates, constraints), slice(0, rates.shape[0])
-    return _propensities_at_level(rates, constraints, level_of(multiplier), cap, every_row)
+    if problem.one_pair and problem.cost.shape[1] > 1:
+        return propensity_table(_one_pair_at(problem, rates, least, multiplier)[0])
+    cap, every_row = _largest_levels(problem, rates, least), slice(0, rates.shape[0])
+    return _propensities_at_level(rates, least, problem.before, level_of(multiplier), cap, every_row)
 
 
 def level_of(multiplier: float) -> float:
@@ -187,23 +68,24 @@ def level_of(multiplier: float) -> float:
     return np.inf if multiplier == 0 else multiplier**-0.5
 
 
-def kkt_residual(rates: Computed, constraints: Constraints, allocation: Allocation) -> float:
+def kkt_residual(problem: Problem, rates: Computed, least: FloatArray, allocation: Allocation) -> float:
     """Return the largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
     With earlier labels, pi is ``before`` + propensity. Where a propensity is the smallest one allowed, the left side
     may be smaller; where it is one, it may be larger.
     """
-    if np.isinf(allocation.multiplier):
+    propensities, multiplier, context_multiplier = allocation
+    if np.isinf(multiplier):
         return 0.0
 
     def violation_of(block: slice) -> float:
-        propensity, cost = allocation.propensities[block], at_rows(constraints.cost, block)
-        total_price = allocation.multiplier * cost
-        if allocation.context_multiplier is not None:
-            total_price = total_price + allocation.context_multiplier[block, None]
-        gain = np.square(rates[block] / (propensity + constraints.before)) * cost
+        propensity, cost = propensities[block], at_rows(problem.cost, block)
+        total_price = multiplier * cost
+        if context_multiplier is not None:
+            total_price = total_price + context_multiplier[block, None]
+        gain = np.square(rates[block] / (propensity + problem.before)) * cost
         violation = (gain - total_price) / np.maximum(np.maximum(total_price, gain), np.finfo(float).tiny)
-        at_floor = propensity <= at_rows(constraints.lower, block) * (1 + 1e-12)
+        at_floor = propensity <= at_rows(least, block) * (1 + 1e-12)
         np.maximum(violation, 0, out=violation, where=at_floor)
         np.minimum(violation, 0, out=violation, where=propensity >= 1 - 1e-12)
         return float(np.abs(violation).max(initial=0.0))
@@ -214,22 +96,22 @@ def kkt_residual(rates: Computed, constraints: Constraints, allocation: Allocati
 # --- any number of labels, or at most one where the labels of a context cost the same ---------------------------------
 
 
-def _largest_levels(rates: Computed, constraints: Constraints) -> FloatArray | None:
+def _largest_levels(problem: Problem, rates: Computed, least: FloatArray) -> FloatArray | None:
     """Return the level at which the propensities of each row add up to one, (n,); None for any number of labels.
 
     All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of at
     most one label is therefore a largest level of the context.
     """
-    if not constraints.one_pair:
+    if not problem.one_pair:
         return None
-    lower, before = constraints.lower, constraints.before
+    before = problem.before
     return np.concatenate(
-        map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block), before), rates.shape)
+        map_blocks(lambda block: _one_pair_level(rates[block], at_rows(least, block), before), rates.shape)
     )
 
 
 def _propensities_at_level(
-    rates: Computed, constraints: Constraints, level: float, cap: FloatArray | None, rows: Rows
+    rates: Computed, least: FloatArray, before: FloatArray | float, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``.
 
@@ -240,30 +122,35 @@ def _propensities_at_level(
         rate *= most
     if not np.isfinite(most).all():
         rate[np.isnan(rate)] = 0.0  # infinity times the rate of a label without information
-    rate -= constraints.before
-    np.maximum(rate, at_rows(constraints.lower, rows), out=rate)
+    rate -= before
+    np.maximum(rate, at_rows(least, rows), out=rate)
     return np.minimum(rate, 1.0, out=rate)
 
 
-def _budget_level(rates: Computed, constraints: Constraints, cap: FloatArray | None, start: float) -> float:
+def _budget_level(
+    problem: Problem, rates: Computed, least: FloatArray, budget: float, cap: FloatArray | None, start: float
+) -> float:
     """Find the level at which the propensities cost the budget; infinite where the budget is slack."""
-    lower, budget = constraints.lower, constraints.budget
+    count = problem.count
+
+    def spent(propensity: FloatArray, block: slice) -> float:
+        return float(count[block] @ problem.row_costs(propensity, block))
 
     def spending(level: float) -> tuple[float, float]:
         """Return the expected cost at a level, and its derivative."""
 
         def of_block(block: slice) -> tuple[float, float]:
-            propensity = _propensities_at_level(rates, constraints, level, cap, block)
-            total = constraints.spent(propensity, block)
+            propensity = _propensities_at_level(rates, least, problem.before, level, cap, block)
+            total = spent(propensity, block)
             if not np.isfinite(level):
                 return total, 0.0
             # Only propensities that are not clipped change with the level.
-            is_free = (propensity > at_rows(lower, block)) & (propensity < 1)
+            is_free = (propensity > at_rows(least, block)) & (propensity < 1)
             if cap is not None:
                 is_free &= (cap[block] > level)[:, None]
-            propensity += constraints.before
+            propensity += problem.before
             propensity *= is_free
-            return total, constraints.spent(propensity, block) / level
+            return total, spent(propensity, block) / level
 
         parts = map_blocks(of_block, rates.shape)
         return sum(total for total, _ in parts), sum(slope for _, slope in parts)
@@ -275,7 +162,7 @@ def _budget_level(rates: Computed, constraints: Constraints, cap: FloatArray | N
         if is_slack():
             return np.inf
         # The level at which the budget would be spent if no propensity were clipped.
-        start = budget / sum(map_blocks(lambda block: constraints.spent(rates[block], block), rates.shape))
+        start = budget / sum(map_blocks(lambda block: spent(rates[block], block), rates.shape))
     level, low, high = start, 0.0, np.inf
     for _ in range(200):
         total, slope = spending(level)
@@ -321,46 +208,50 @@ def _at_price(root: FloatArray, price: FloatArray, lower: float, before: FloatAr
 
 
 def _propensities_at_price(
-    rates: Computed, constraints: Constraints, multiplier: float, nu: FloatArray, rows: Rows
+    rates: Computed,
+    cost: FloatArray,
+    least: FloatArray,
+    before: FloatArray | float,
+    multiplier: float,
+    nu: FloatArray,
+    rows: Rows,
 ) -> FloatArray:
     """Return the propensities of some rows, sqrt(information / price) at the price lambda x cost + nu of a label."""
-    cost_of_label, lower = at_rows(constraints.cost, rows), float(np.min(constraints.lower))
-    price = multiplier * cost_of_label + nu[rows][:, None]
-    return _at_price(rates[rows] * np.sqrt(cost_of_label), price, lower, constraints.before)
+    price = multiplier * at_rows(cost, rows) + nu[rows][:, None]
+    return _at_price(rates[rows] * np.sqrt(at_rows(cost, rows)), price, float(least.min()), before)
 
 
-def _allocate_one_pair(rates: Computed, constraints: Constraints) -> Allocation:
+def _allocate_one_pair(problem: Problem, rates: Computed, least: FloatArray, budget: float) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost."""
-    lower, budget = float(np.min(constraints.lower)), constraints.budget
 
     def excess(log_multiplier: float) -> float:
-        propensities = _one_pair_at(rates, constraints, float(np.exp(log_multiplier))).propensities
-        return sum(map_blocks(lambda block: constraints.spent(propensities[block], block), rates.shape)) - budget
+        propensities, *_ = _one_pair_at(problem, rates, least, float(np.exp(log_multiplier)))
+        return problem.expected_cost(propensities) + problem.spent - budget
 
     if excess(-np.inf) <= budget * _BUDGET_PRECISION:
-        return _one_pair_at(rates, constraints, 0.0)
+        return _one_pair_at(problem, rates, least, 0.0)
     largest_rate = max(map_blocks(lambda block: rates[block].max(), rates.shape))
     # For any lambda beyond ``high`` every propensity is the smallest one allowed, and the smallest propensities cost no
     # more than the budget.
-    high = 2 * float(np.log(largest_rate / lower))
+    high = 2 * float(np.log(largest_rate / least.min()))
     low = high - 4.0
     while excess(low) <= 0:
         high, low = low, low - 4.0
     log_multiplier = scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16)
-    return _one_pair_at(rates, constraints, float(np.exp(log_multiplier)))
+    return _one_pair_at(problem, rates, least, float(np.exp(log_multiplier)))
 
 
-def _one_pair_at(rates: Computed, constraints: Constraints, multiplier: float) -> Allocation:
+def _one_pair_at(problem: Problem, rates: Computed, least: FloatArray, multiplier: float) -> Allocation:
     """Return the allocation of at most one label per context with a given lambda."""
 
     def nu_of(block: slice) -> FloatArray:
-        cost = np.broadcast_to(at_rows(constraints.cost, block), (block.stop - block.start, rates.shape[1]))
-        root, lower = rates[block] * np.sqrt(cost), float(np.min(constraints.lower))
-        return _context_multipliers(root, multiplier * cost, lower, constraints.before)
+        cost = np.broadcast_to(at_rows(problem.cost, block), (block.stop - block.start, rates.shape[1]))
+        root, lower = rates[block] * np.sqrt(cost), float(least.min())
+        return _context_multipliers(root, multiplier * cost, lower, problem.before)
 
     nu = np.concatenate(map_blocks(nu_of, rates.shape))
-    rule = partial(_propensities_at_price, rates, constraints, multiplier, nu)
-    return Allocation(Computed(rates.shape, rule), multiplier, nu)
+    rule = partial(_propensities_at_price, rates, problem.cost, least, problem.before, multiplier, nu)
+    return Computed(rates.shape, rule), multiplier, nu
 
 
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: float, before: FloatArray | float) -> FloatArray:

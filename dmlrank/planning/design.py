@@ -15,6 +15,7 @@ from .._utils.declared_types import checked
 from .._utils.tasks_and_threads import Report, computing_with, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
+from ..data.hypotheses import HypothesisLike
 from ..exceptions import OptionError, check_choice
 from ..fit.compared_pairs import bind_functional
 from ..fit.estimators import estimator_named
@@ -22,9 +23,9 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import ContrastsLike, Goal
+from .criteria import Goal
 from .from_fit import design_table
-from .plan import Plan, plan_for
+from .plan import Plan, specify
 from .plan_options import (
     Limits,
     mu_array,
@@ -47,7 +48,9 @@ def design(
     budget: float,
     estimator: str = "debiased",
     criterion: str = "A",
-    contrasts: ContrastsLike = None,
+    contrasts: HypothesisLike | None = None,
+    top: int | None = None,
+    against: str | None = None,
     costs: ArrayLike = 1.0,
     min_propensity: float | None = None,
     one_pair: bool = False,
@@ -86,8 +89,8 @@ def design(
         earlier fit (:meth:`RankResults.design` does this), or from a judge where there is no human label yet. The plan
         keeps the array itself, not a copy. Or a frame, (n, K), with the scores of earlier models, a row for each prompt
         and a column for each model: the plan is then for runs of models on these prompts, of all models in a round of
-        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``costs``, ``min_propensity`` and
-        ``prompts``, as the ``design`` of a fit of scores does.
+        its own, or of ``candidate``. It takes ``budget``, ``contrasts``, ``top``, ``against``, ``costs``,
+        ``min_propensity`` and ``prompts``, as the ``design`` of a fit of scores does.
     functional : {"borda", "bt", "rank_centrality"} or Functional
         The scores that the labels are for, as for :func:`dml_rank`.
     budget : float
@@ -100,10 +103,12 @@ def design(
         The sum of the variances ("A": short intervals), or the log determinant ("D": a small confidence ellipsoid).
     contrasts : optional
         The J combinations of scores that the plan is to estimate precisely, in place of all scores. Allowed are the
-        hypotheses that :meth:`RankResults.t_test` reads, such as ``["a - b", "a - c"]`` or a matrix (J, K); ``Top(5)``
-        for all differences among the five best models, and those that decide which these are where a fit leaves it
-        open; ``Top(1)`` for who is first; and ``Against("a")`` for the differences between one model and each of the
-        others.
+        hypotheses that :meth:`RankResults.t_test` reads, such as ``["a - b", "a - c"]`` or a matrix (J, K).
+    top : int, optional
+        In place of contrasts: the plan is for all differences among so many best models, and those that decide which
+        these are where a fit leaves it open; 1: who is first.
+    against : str, optional
+        In place of contrasts: the plan is for the differences between this model and each of the others.
     costs : float or array
         Cost of a label: one number, (n,) by context, (K, K) by pair, or (n, K, K).
     min_propensity : float, optional
@@ -169,7 +174,7 @@ def design(
     ['context', 'model_a', 'model_b', 'propensity']
     """
     arguments, parameters = locals(), inspect.signature(design).parameters
-    goal, limits = Goal(criterion, contrasts), Limits(budget, costs, min_propensity, one_pair, explore)
+    goal, limits = Goal(criterion, contrasts, top, against), Limits(budget, costs, min_propensity, one_pair, explore)
     check_choice(prompts, PROMPTS, "prompts")
     if isinstance(mu, pd.DataFrame):
         given = [
@@ -223,4 +228,4 @@ def design(
         columns=("model_a", "model_b"),
     )
     with one_thread(), computing_with(n_jobs, progress):
-        return plan_for(problem, goal, limits)
+        return specify(problem, goal, limits)

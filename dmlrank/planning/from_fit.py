@@ -39,13 +39,12 @@ from ..inference.ranks import first_place
 from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
-from .allocation import Computed, Rows
-from .criteria import Against, ContrastsLike, Goal, Top
-from .plan import Plan, plan_for
+from .cells import Computed, Rows
+from .criteria import Goal, of_eigenvalues
+from .plan import Plan, specify
 from .plan_options import Limits, rows_of_samples, vote_problem
 from .problem import Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
-from .specify import of_eigenvalues
 from .weights_by_counts import labels_before
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
@@ -107,14 +106,13 @@ def design_fit(
     candidate: str | None,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
-    is_arena = goal.contrasts is None and goal.criterion == "A" and _is_arena(steps)
-    contrasts: ContrastsLike = Top(1) if is_arena else goal.contrasts
+    is_arena = goal.of_all_scores and goal.criterion == "A" and _is_arena(steps)
+    goal = replace(goal, top=1) if is_arena else goal
     goal = replace(
         goal,
-        contrasts=contrasts,
-        estimate=estimates.estimate,
+        scores=estimates.estimate,
         sign=estimates.sign,
-        above=_above(estimates, contrasts, from_scratch),
+        above=_above(estimates, goal.top, from_scratch),
         fit=estimates.covariance,
         alpha=estimates.alpha,
         seed=estimates.description.seed,
@@ -127,7 +125,7 @@ def design_fit(
                 "prompts, run all models on them and fit the rows of all prompts"
             )
         of_scores, goal = score_problem(estimates, steps, goal, limits, candidate, from_scratch)
-        return plan_for(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
+        return specify(of_scores, goal, limits) if steps.grades is None else _plan_of_grades(of_scores, goal, limits)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
@@ -141,7 +139,7 @@ def design_fit(
         )
     leader = int(np.argmax(estimates.merit))
     if is_arena and goal.above is not None and goal.above[leader].sum() == len(estimates.models) - 1:
-        goal = replace(goal, contrasts=Against(estimates.models[leader]))
+        goal = replace(goal, top=None, against=estimates.models[leader])
     functional, unmet = _with_pairs_asked(steps, goal, estimates)
     problem = _problem_of_fit(steps, functional, estimates.scale.factor, newdata, limits)
     if newdata is not None:
@@ -166,7 +164,7 @@ def design_fit(
     if counts is not None and goal.earlier is not None and goal.dependence.any():
         doubts.append("What the dependence of the fit's votes in clusters adds to standard errors is left out.")
     goal = replace(goal, counts=counts, remarks=tuple(doubts), predict=partial(_predict, steps))
-    return plan_for(problem, goal, limits)
+    return specify(problem, goal, limits)
 
 
 def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
@@ -178,12 +176,12 @@ def _plan_of_grades(problem: ScoreProblem, goal: Goal, limits: Limits) -> Plan:
         mu=np.sqrt(np.square(problem.mu).mean(axis=0)) * np.ones_like(problem.mu),
         single_run=problem.single_run.mean(axis=0) * np.ones_like(problem.mu),
     )
-    gain = 1 - np.sqrt(plan_for(problem, goal, limits).objective / plan_for(at_random, goal, limits).objective)
+    gain = 1 - np.sqrt(specify(problem, goal, limits).objective / specify(at_random, goal, limits).objective)
     if pays := gain >= _LEAST_GAIN:
         remark = f"Standard errors are {100 * gain:.0f} % smaller than with random prompts."
     else:
         remark = "Prompts are drawn at random: to prefer those that are hard to predict would gain less than 5 %."
-    return plan_for(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
+    return specify(problem if pays else at_random, replace(goal, remarks=(*goal.remarks, remark)), limits)
 
 
 def _is_arena(steps: FitState) -> bool:
@@ -202,7 +200,7 @@ def _with_pairs_asked(steps: FitState, goal: Goal, estimates: Estimates) -> tupl
     functional, names = steps.setup.functional, list(estimates.models)
     if steps.setup.weighting != "counts" or not isinstance(functional, BradleyTerry) or functional.edge_weights is None:
         return functional, []
-    rows, _ = goal.targets(names, estimates.estimate)
+    rows, _ = goal.contrasts_of(names, estimates.estimate)
     pairs = [np.flatnonzero(row) for row in rows if (row != 0).sum() == 2 and row.sum() == 0]
     edges, weights = steps.setup.graph.edges.copy(), functional.edge_weights.copy()
     unmet = [(int(j), int(k)) for j, k in pairs if not weights[j, k] > 0]
@@ -280,7 +278,7 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
             "The prompts have votes already, and labels of the same prompt are taken as independent given its "
             "features: standard errors are larger where prompts favour models in other ways."
         )
-    if is_bt and steps.setup.weighting == "equal" and goal.contrasts is not None:
+    if is_bt and steps.setup.weighting == "equal" and not goal.of_all_scores:
         yield (
             "Pairs have equal weights, so that a difference of two models rests on labels of all pairs of both; a fit "
             f"with pairs=Pairs(edge_weights='counts') needs fewer labels for a few differences, but asks {AS_MET}."
@@ -292,17 +290,17 @@ def _doubts(estimates: Estimates, steps: FitState, goal: Goal, *, has_votes: boo
         )
 
 
-def _above(estimates: Estimates, contrasts: ContrastsLike, from_scratch: bool) -> NDArray[np.bool_] | None:
+def _above(estimates: Estimates, top: int | None, from_scratch: bool) -> NDArray[np.bool_] | None:
     """Return which models the fit shows to be above which others, (K, K), where the contrasts depend on it."""
-    if not isinstance(contrasts, Top) or not estimates.has_intervals or not estimates.of_models:
+    if top is None or not estimates.has_intervals or not estimates.of_models:
         return None
-    if contrasts.count == 1 and from_scratch:
+    if top == 1 and from_scratch:
         # The new labels alone have to decide it, against every other model.
         return None
     simultaneous = MaxT(estimates.covariance, estimates.description.seed)
     separation = separate(estimates.estimate, simultaneous, estimates.alpha, estimates.sign)
     first = first_place(estimates.estimate, simultaneous, separation, estimates.sign)
-    if contrasts.count > 1 or first is None:
+    if top > 1 or first is None:
         return separation.above
     above = np.zeros_like(separation.above)
     above[first.leader, first.others] = first.p <= first.alpha

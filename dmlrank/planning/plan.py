@@ -5,13 +5,13 @@
    from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
 2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
    budget, costs, smallest propensities (:mod:`~dmlrank.planning.plan_options`).
-3. *The specification* (:mod:`~dmlrank.planning.specify`): one pass over the problem gives the scores and their
-   covariance between prompts; the goal becomes coefficients of contrasts. It says how precise scores become.
+3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
+   goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
+   searched for (:mod:`~dmlrank.planning.weights_by_counts`).
 4. *The solution* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
-   (:mod:`~dmlrank.planning.allocation`). Where the fit weights pairs by counts, weights are searched for, too
-   (:mod:`~dmlrank.planning.weights_by_counts`).
-5. *The plan* shows the solution: predicted precision and budgets
-   (:mod:`~dmlrank.planning.precision`), a summary (:mod:`~dmlrank.planning.plan_summary`), samples.
+   (:mod:`~dmlrank.planning.allocation`).
+5. *The plan* shows the solution: predicted precision and budgets (:mod:`~dmlrank.planning.precision`), a summary
+   (:mod:`~dmlrank.planning.plan_summary`), samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -37,7 +37,8 @@ from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
-from .allocation import Computed, Rows, propensity_table
+from .allocation import propensities_at_multiplier
+from .cells import Computed, Rows, propensity_table
 from .criteria import Goal
 from .plan_options import Limits, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
@@ -50,21 +51,29 @@ from .precision import (
     regret_of,
 )
 from .problem import Problem, VoteProblem
-from .search import Solution, solve
-from .specify import specify
-from .weights_by_counts import solve_by_counts
+from .search import Solution
+from .weights_by_counts import weighted_by_counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plan_for(problem: Problem, goal: Goal, limits: Limits) -> Plan:
+# The rule of an interdependent plan for other contexts is a fixed point: the information of a label depends on the
+# propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
+# propensity changes by more than _TOLERANCE, relative to its size.
+_MAX_STEPS, _TOLERANCE = 2000, 1e-9
+
+
+def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     """Return the optimal plan of a problem for a goal within limits."""
-    specification = specify(problem, goal, limits)
-    return Plan._of(solve(specification, limits.budget) if goal.counts is None else solve_by_counts(specification))
+    implied, problem = problem.scanned()
+    goal = goal.settled(implied, problem.names, problem.gauge)
+    if goal.counts is not None:
+        assert isinstance(problem, VoteProblem)
+        problem = weighted_by_counts(problem, goal, limits)
+    return Plan.of(problem, goal, limits, limits.budget)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan(Solution, Summarised):
     """Which pairs are labelled on which contexts, with what probability; :func:`dmlrank.design` makes it.
 
@@ -88,10 +97,7 @@ class Plan(Solution, Summarised):
     (500, 3, 3)
     """
 
-    @classmethod
-    def _of(cls, solution: Solution) -> Plan:
-        """Return the plan of a solution."""
-        return cls(*(getattr(solution, field.name) for field in fields(solution)))
+    __slots__ = ()
 
     @property
     def propensity(self) -> FloatArray:
@@ -101,29 +107,27 @@ class Plan(Solution, Summarised):
         ``[:, j, k]`` is about j shown first and k second. With ``position_bias=False`` the array is symmetric, and the
         probability is that of a label in either order.
         """
-        problem = self.specification.problem
-        return problem.matrices(propensity_table(self.propensities))[problem.row]
+        return self.problem.matrices(propensity_table(self.propensities))[self.problem.row]
 
     @property
     def models(self) -> list[str]:
         """Names of the K models, in the order of every array."""
-        return list(self.specification.problem.models)
+        return list(self.problem.models)
 
     @property
     def names(self) -> list[str]:
         """Names of the scores: those of the models, or of the outputs of a custom functional."""
-        return list(self.specification.names)
+        return list(self.problem.names)
 
     @property
     def contexts(self) -> list[Hashable]:
         """Identifiers of the n contexts."""
-        return list(self.specification.problem.contexts.index)
+        return list(self.problem.contexts.index)
 
     @property
     def position_bias(self) -> bool:
         """Whether both orders of a pair have propensities of their own."""
-        problem = self.specification.problem
-        return isinstance(problem, VoteProblem) and problem.ordered
+        return isinstance(self.problem, VoteProblem) and self.problem.ordered
 
     @property
     def objective(self) -> float:
@@ -133,22 +137,22 @@ class Plan(Solution, Summarised):
         scores. "A" is the trace of L Sigma L', "D" its log determinant; for "D" combinations that are fixed by the
         functional or follow from others are left out of L.
         """
-        return self.specification.objective(self.sigma)
+        return self.goal.objective(self.sigma)
 
     @property
     def uniform_objective(self) -> float:
         """The objective of the uniform plan, which labels all pairs with the same probability at the same cost."""
-        return self.specification.objective(self.uniform_sigma)
+        return self.goal.objective(self.uniform_sigma)
 
     @property
     def std_errors(self) -> pd.Series:
         """Predicted standard errors of the scores by model."""
-        variances = np.maximum(np.diag(self.sigma), 0) / self.specification.problem.n_contexts
+        variances = np.maximum(np.diag(self.sigma), 0) / self.problem.n_contexts
         return pd.Series(np.sqrt(variances), index=self.names, name="std_errors")
 
     def cov_params(self) -> pd.DataFrame:
         """Return the predicted covariance of the scores, (K, K), with their names."""
-        return pd.DataFrame(self.sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
+        return pd.DataFrame(self.sigma / self.problem.n_contexts, index=self.names, columns=self.names)
 
     def predicted(
         self, hypothesis: HypothesisLike | None = None, alpha: float | None = None, method: str = "max-t"
@@ -186,7 +190,7 @@ class Plan(Solution, Summarised):
         >>> plan.predicted("model_0 - model_1")["std_error"].round(3).tolist()
         [0.033]
         """
-        targets = self.specification.targets
+        targets = self.goal.targets
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             targets = combinations.matrix, combinations.labels
@@ -298,7 +302,7 @@ class Plan(Solution, Summarised):
         0.2
         """
         target, level = check_positive(width, "width"), self._alpha(alpha)
-        rows = self.specification.targets[0]
+        rows = self.goal.targets[0]
         return self._cheapest(
             lambda solution: errors_and_widths(solution, rows, level, method)[1].max() / target,
             lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
@@ -330,7 +334,7 @@ class Plan(Solution, Summarised):
         >>> float(plan.for_std_error(0.03).std_errors.max().round(4))
         0.03
         """
-        target, rows = check_positive(std_error, "std_error"), self.specification.targets[0]
+        target, rows = check_positive(std_error, "std_error"), self.goal.targets[0]
         return self._cheapest(
             lambda solution: covariance_of(solution, rows).std_errors.max() / target,
             lambda ratio: f"leads to a standard error of {ratio * target:.4g}, not {target:g}",
@@ -408,9 +412,9 @@ class Plan(Solution, Summarised):
         OptionError
             If the plan has costs or weights by context, since those of other contexts are not known.
         """
-        specification, problem = self.specification, self._votes("at")
-        if specification.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
-            mu = specification.goal.predict(contexts)
+        problem, explore = self._votes("at"), self.limits.explore
+        if self.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
+            mu = self.goal.predict(contexts)
         else:
             mu = mu_array(contexts)
             check_mu(mu, self.models, range(len(mu)), problem.ordered)
@@ -424,11 +428,15 @@ class Plan(Solution, Summarised):
                 f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
-        metric, multiplier = specification.metric(self.labelling), self.allocation.multiplier
-        propensity = other.propensities_at(metric, self.smallest_propensity, multiplier)
-        if explore := specification.limits.explore:
-            propensity = (1 - explore) * propensity + explore * problem.uniform(self.budget)
-        return problem.matrices(propensity)
+        least = other.least(self.smallest_propensity, self.budget)
+        metric = self.goal.metric(self.labelling, problem.between)
+        propensity = np.full(other.shape, 1.0 / other.n_cells if other.one_pair else 0.5)
+        for _ in range(_MAX_STEPS if other.interdependent else 1):
+            before, rates = propensity, other.cell_rates(metric, propensity)
+            propensity = propensities_at_multiplier(other, rates, least, self.multiplier)
+            if np.abs(np.log(propensity / before)).max(initial=0.0) < _TOLERANCE:
+                break
+        return problem.matrices((1 - explore) * propensity + explore * problem.uniform(self.budget))
 
     def regret(self, mu: ArrayLike) -> pd.Series:
         """Return what the plan loses if the probabilities that it was made from are wrong.
@@ -561,7 +569,7 @@ class Plan(Solution, Summarised):
         30
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        problem = self.specification.problem
+        problem = self.problem
         context, places, propensity = problem.draw(self.propensities, generator)
         rows, models = problem.contexts.iloc[context].reset_index(), np.array([*problem.models, None], dtype=object)
         for column, place in zip(problem.columns, places, strict=True):
@@ -609,13 +617,13 @@ class Plan(Solution, Summarised):
             raise OptionError(
                 f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
             )
-        problem, seed = self.specification.problem, resolve_seed(rng)
+        problem, seed = self.problem, resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
             content = safe_csv(rows)
         else:
             header: dict[str, object] = {
-                "criterion": self.specification.goal.criterion,
+                "criterion": self.goal.criterion,
                 "budget": self.budget,
                 "expected_cost": self.expected_cost,
                 "position_bias": self.position_bias,
@@ -633,30 +641,29 @@ class Plan(Solution, Summarised):
 
         ``failure`` describes for the error what labels on all pairs reach, from their relative width.
         """
-        specification, problem = self.specification, self.specification.problem
-        before = specification.sigma_without_plan()
+        before = self.goal.sigma_without_plan(self.problem.between)
         if before is not None and relative_width(replace(self, sigma=before)) <= 1:
             raise OptionError(
                 "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
             )
-        found, least = cheapest_solution(specification, self.budget, relative_width)
+        found, least = cheapest_solution(self, relative_width)
         if least > 1:
-            n, advice = problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
+            n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:
                 advice = f"about {int(np.ceil(n * least**2)):,} prompts like these would be enough in the same way"
-            everything = problem.words(specification.goal)["everything"]
+            everything = self.problem.words(self.goal)["everything"]
             raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
-        return Plan._of(found)
+        return found
 
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
-        if not isinstance(self.specification.problem, VoteProblem):
+        if not isinstance(self.problem, VoteProblem):
             raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
-        return self.specification.problem
+        return self.problem
 
     def _alpha(self, alpha: float | None, power: float | None = None) -> float:
         """Return the error probability, which is the fit's when None and smaller than a ``power`` below 1."""
-        level = self.specification.goal.alpha if alpha is None else check_alpha(alpha)
+        level = self.goal.alpha if alpha is None else check_alpha(alpha)
         if power is not None:
             number_in("power", power, lambda x: level < x < 1, f"it must be a number between alpha={level:g} and 1")
         return level
@@ -665,7 +672,7 @@ class Plan(Solution, Summarised):
         """Return the coefficients, (K,), and the value of the difference of two models' scores."""
         row = read_hypothesis((first, second), self.names).matrix[0]
         if difference is None:
-            return row, float(row @ self.specification.scores)
+            return row, float(row @ self.goal.scores)
         allowed = "it must be a finite number, in the unit of the scores"
         return row, number_in("difference", difference, lambda x: bool(np.isfinite(x)), allowed)
 
@@ -675,17 +682,16 @@ class Plan(Solution, Summarised):
 
     __copy__ = __deepcopy__
 
-    def __reduce__(self) -> tuple[Callable[[Solution], Plan], tuple[Solution]]:
+    def __getstate__(self) -> list[object]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
-        specification, problem = self.specification, self.specification.problem
+        goal, problem = replace(self.goal, predict=None), self.problem
         if isinstance(problem.mu, Computed):
             problem = replace(problem, mu=Computed(problem.mu.shape, partial(_not_stored, len(problem.mu))))
-        stored = replace(specification, problem=problem, goal=replace(specification.goal, predict=None))
-        return Plan._of, (Solution(stored, *(getattr(self, field.name) for field in fields(self)[1:])),)
+        return [problem, goal, *(getattr(self, field.name) for field in fields(self)[2:])]
 
     def __repr__(self) -> str:
-        size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"
-        return f"<Plan: {self.specification.goal.criterion}-optimal, {size}, cost {self.expected_cost:,.6g}>"
+        size = f"{self.problem.n_contexts:,} contexts, {len(self.models)} models"
+        return f"<Plan: {self.goal.criterion}-optimal, {size}, cost {self.expected_cost:,.6g}>"
 
 
 def _not_stored(n_tables: int, rows: Rows) -> FloatArray:

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from .._utils.argument_checks import array_of_numbers, number_in
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.bt_restricted import check_restricted_categories
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.compared_pairs import category_weights_from, graph_from_array
 from ..fit.estimators import estimator_named
-from ..functionals import CategoryWeights, Functional
+from ..functionals import BradleyTerry, CategoryWeights, Functional
 from ..functionals.base import edge_matrix
 from .problem import Problem, RestrictedVoteProblem, Tables, VoteProblem
 
@@ -81,8 +82,14 @@ def vote_problem(
     n_items, n_contexts = mu.shape[1], len(row)
     edges = edge_matrix(functional.graph, functional.edge_weights, n_items) > 0
     first, second = np.nonzero(edges if ordered else np.triu(edges))
-    kind = RestrictedVoteProblem if estimator_named(estimator).needs_all_propensities else VoteProblem
-    return kind(
+    is_restricted = estimator_named(estimator).needs_all_propensities
+    if is_restricted and (not isinstance(functional, BradleyTerry) or functional.weights is None):
+        raise OptionError(
+            f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
+        )
+    if is_restricted and functional.weights is not None:
+        check_restricted_categories(functional.weights, ("first", "second", "ties")[: mu.shape[3]])
+    return (RestrictedVoteProblem if is_restricted else VoteProblem)(
         functional=functional,
         mu=mu,
         row=row,

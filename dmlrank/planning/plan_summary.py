@@ -21,11 +21,11 @@ from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted
 from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
-from .allocation import map_blocks
+from .cells import map_blocks
 from .criteria import Targets
 from .precision import cheapest_solution, covariance_of, pair_critical_value, predicted_precision
 from .problem import VoteProblem
-from .search import Solution, solve
+from .search import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,21 +40,17 @@ _MAX_PAIRS = 10
 
 def plan_summary(solution: Solution, alpha: float, *, models: object = None, top: object = None) -> Summary:
     """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
-    specification, problem = solution.specification, solution.specification.problem
-    names, all_models, (contrasts, labels) = specification.names, problem.models, specification.contrasts
-    of_models = names == all_models
-    ranking = np.argsort(-specification.merit, kind="stable") if of_models else np.arange(len(names))
+    problem, goal = solution.problem, solution.goal
+    names, (contrasts, labels) = problem.names, goal.targets
+    of_models = names == problem.models
+    ranking = np.argsort(-goal.merit, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
-    per_model = problem.expected_by_model(solution.propensities)
-    counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
+    counts = dict(zip(problem.models, problem.expected_by_model(solution.propensities), strict=True))
+    counted_models = {model: f"{count:,.1f}" for model, count in counts.items()}
     every = np.eye(len(names)), names
-    rows = [(*row, counts.get(row[0], "")) for row in _rows_of(solution, every, shown.places, alpha)]
-    level = f"{100 * (1 - alpha):g}%"
-    found = _differences_found(solution, alpha) if labels else _nothing_found(solution, alpha)
-    first = [found, specification.remark] if found and not labels else [specification.remark, found]
-    news = " ".join(filter(None, [*first, _rounds_note(solution)]))
-    notes = [*filter(None, [news]), *_notes(solution, level)]
-    if labels:
+    rows = [(*row, counted_models.get(row[0], "")) for row in _rows_of(solution, every, shown.places, alpha)]
+    notes = list(_statements(solution, alpha))
+    if not goal.of_all_scores:
         first_rows = range(len(labels))[:_MAX_CONTRASTS]
         rows += [(*row, "") for row in _rows_of(solution, (contrasts, labels), first_rows, alpha)]
         part = f" (the first {_MAX_CONTRASTS} of {len(labels)})" if len(labels) > _MAX_CONTRASTS else ""
@@ -62,11 +58,11 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
         )
     if isinstance(problem, VoteProblem):
-        in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
-        by_score = ranking if of_models else np.arange(len(all_models))
+        in_table = {problem.models[place] for place in shown.places} if of_models else set(problem.models)
+        by_score = ranking if of_models else np.arange(len(problem.models))
         pair_rows, pair_note = _rows_of_pairs(problem, solution, by_score, in_table)
         rows, notes = [*rows, *pair_rows], [*notes, pair_note]
-    heads = ("score", "std err", "uniform", f"{level} width", "ratio", problem.what)
+    heads = ("score", "std err", "uniform", f"{100 * (1 - alpha):g}% width", "ratio", problem.what)
     title = f"Plan of {problem.what.capitalize()}" if problem.of_scores else "Labelling Plan"
     header = _header(solution)
     table = Summary(title, header, tuple((head, 1) for head in heads), tuple(rows), tuple(notes))
@@ -75,8 +71,8 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
 
 def _rows_of(solution: Solution, targets: Targets, places: Sequence[int], alpha: float) -> Iterator[tuple[str, ...]]:
     """Yield some rows of the table of predicted precision of combinations of scores."""
-    frame, names = predicted_precision(solution, targets, alpha, "max-t"), solution.specification.names
-    candidate, digits = solution.specification.goal.candidate, _digits(solution, frame["std_error"].to_numpy())
+    frame, names = predicted_precision(solution, targets, alpha, "max-t"), solution.problem.names
+    candidate, digits = solution.goal.candidate, _digits(solution, frame["std_error"].to_numpy())
     for j in places:
         figures = frame[["score", "std_error", "uniform_std_error", "width"]].iloc[j]
         score, *errors = (fixed_text(number, digits) for number in figures)
@@ -86,7 +82,7 @@ def _rows_of(solution: Solution, targets: Targets, places: Sequence[int], alpha:
 
 def _digits(solution: Solution, numbers: FloatArray) -> int:
     """Return the decimals of numbers in the unit of the scores."""
-    return decimals(numbers, fewest=fewest_decimals(solution.specification.problem.unit == 1.0))
+    return decimals(numbers, fewest=fewest_decimals(solution.problem.unit == 1.0))
 
 
 # --- what the plan adds to the fit, and what it finds -----------------------------------------------------------------
@@ -98,17 +94,17 @@ def _rounds_note(solution: Solution) -> str:
     One fit of all rows, each with the propensity of its own round, is the mean over all prompts; w is the share of the
     new ones: Sigma = (1 - w)^2 A + w^2 (Sigma of the new round alone), with A that of the fit.
     """
-    specification, goal = solution.specification, solution.specification.goal
-    if goal.earlier is None or goal.share is None:
+    problem, goal, (rows, labels), w = solution.problem, solution.goal, solution.goal.targets, solution.goal.share
+    if w is None or goal.fit is None:
         return ""
-    problem, (rows, labels), w = specification.problem, specification.targets, goal.share
-    fit, alone, both = (1 - w) ** 2 * goal.earlier, solution.sigma, solution.sigma
+    earlier = goal.fit.matrix * problem.n_contexts
+    fit, alone, both = (1 - w) ** 2 * earlier, solution.sigma, solution.sigma
     if problem.of_scores:
         both = fit + w**2 * alone
     elif goal.counts is None:
         alone = (both - fit) / w**2
     widest = int(np.argmax(((rows @ alone) * rows).sum(axis=1)))
-    errors = np.sqrt([max(rows[widest] @ each @ rows[widest], 0.0) for each in (alone, both, goal.earlier)])
+    errors = np.sqrt([max(rows[widest] @ each @ rows[widest], 0.0) for each in (alone, both, earlier)])
     digits = _digits(solution, errors[1:2] / np.sqrt(problem.n_contexts))
     new, joint, before = (fixed_text(float(error), digits) for error in errors / np.sqrt(problem.n_contexts))
     start = f"Standard error of {labels[widest]}:"
@@ -129,9 +125,9 @@ def _rounds_note(solution: Solution) -> str:
 
 def _nothing_found(solution: Solution, alpha: float) -> str:
     """Say of a plan for all scores where it finds no difference that is open so far, and which plan finds some."""
-    specification, problem = solution.specification, solution.specification.problem
-    scores, before = specification.scores, specification.sigma_without_plan()
-    if problem.of_scores or problem.interdependent or specification.names != problem.models:
+    problem, goal, scores = solution.problem, solution.goal, solution.goal.scores
+    before = goal.sigma_without_plan(problem.between)
+    if problem.of_scores or problem.interdependent or problem.names != problem.models:
         return ""
     order = np.argsort(-scores, kind="stable")
     first, second = (order[place] for place in np.triu_indices(len(scores), 1))
@@ -159,30 +155,29 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     budget = solution.budget * sample.total_cost / problem.total_cost
-    for call, asked, critical in (("dr.planning.Top(1)", rivals, of_one), (pair, np.array([closest]), of_pairs)):
-        plan = replace(specification, problem=sample, contrasts=(rows[asked], ("",) * len(asked)), rows=rows[asked])
-        if len(asked) and specification.goal.criterion == "A":
-            after = standardised(solve(plan, budget, certify=False).sigma)[asked]
+    for call, asked, critical in (("top=1", rivals, of_one), (f"contrasts={pair}", np.array([closest]), of_pairs)):
+        if len(asked) and goal.criterion == "A":
+            plan = Solution.of(sample, replace(goal, rows=rows[asked]), solution.limits, budget, certify=False)
+            after = standardised(plan.sigma)[asked]
             if found := int((after >= smallest_gap(1.0, critical, POWER)).sum()):
-                return f"{start} With contrasts={call}, {found} of {counted(len(asked), 'difference')} will be."
+                return f"{start} With {call}, {found} of {counted(len(asked), 'difference')} will be."
     by_counts = isinstance(problem.functional, BradleyTerry) and problem.functional.edge_weights is None
     advice = "a fit with pairs='arena' needs the fewest labels" if by_counts else "more labels are needed"
-    return f"{start} For the leader against its rivals (contrasts=dr.planning.Top(1)) {advice}."
+    return f"{start} For the leader against its rivals (top=1) {advice}."
 
 
 def _differences_found(solution: Solution, alpha: float) -> str:
     """Say how many differences of two models the plan is expected to find, alone and at once, and at which budget."""
-    specification, problem = solution.specification, solution.specification.problem
-    rows, labels = specification.contrasts
+    problem, goal, (rows, labels) = solution.problem, solution.goal, solution.goal.targets
     is_difference = (np.sort(rows, axis=1)[:, [0, -1]] == [-1, 1]).all(axis=1) & (np.abs(rows).sum(axis=1) == 2)
     if not is_difference.any():
         return ""
-    is_alone, is_first = len(rows) == 1, specification.is_first_place
+    is_alone, is_first = len(rows) == 1, goal.top == 1
     rows, labels = rows[is_difference], tuple(labels[j] for j in np.flatnonzero(is_difference))
     # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
     critical = pair_critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
     needed = smallest_gap(1.0, critical, POWER) * covariance_of(solution, rows).widened.std_errors
-    gap = np.abs(rows @ specification.scores)
+    gap = np.abs(rows @ goal.scores)
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
     start = f"With {problem.expected_number(solution.propensities):,.6g} {problem.what}"
     least = fixed_text(float(needed[is_equal | ~is_equal.any()].max()), _digits(solution, needed))
@@ -197,7 +192,7 @@ def _differences_found(solution: Solution, alpha: float) -> str:
             f"right ({tests}){wanted}."
         )
     if is_equal.any():
-        known = "assumed to be" if specification.goal.candidate else "estimated as"
+        known = "assumed to be" if goal.candidate else "estimated as"
         sentences.append(
             f"{start}, a difference that is {known} zero is found with power {POWER:.2f} if it is {at_least}."
         )
@@ -208,9 +203,8 @@ def _all_at_once(
     solution: Solution, targets: Targets, critical: float, is_equal: NDArray[np.bool_], is_found: NDArray[np.bool_]
 ) -> tuple[str, str]:
     """Say with which power all differences are found at once, and how many labels this takes."""
-    specification, (rows, labels) = solution.specification, targets
-    problem, goal, names, scores = specification.problem, specification.goal, specification.names, specification.merit
-    is_first, best = specification.is_first_place, int(np.argmax(scores))
+    (rows, labels), problem, goal = targets, solution.problem, solution.goal
+    names, scores, is_first, best = problem.names, goal.merit, goal.top == 1, int(np.argmax(goal.merit))
     rows = rows * np.sign(rows @ scores)[:, None]
     if is_first:
         rows = np.eye(len(scores))[best] - np.eye(len(scores))
@@ -230,7 +224,7 @@ def _all_at_once(
     # In an interdependent problem a search for a budget takes long.
     if ((is_found | is_equal).all() and round(power, 2) >= POWER) or problem.interdependent:
         return at_once, ""
-    is_added = specification.earlier is not None
+    is_added = goal.earlier is not None
     if is_added and goal.share is None and problem.n_contexts <= FEW_CLUSTERS and not problem.fixed_prompts:
         return at_once, f"; {problem.n_contexts} prompts are too few to say how many labels it takes {aim}"
     hardest = labels[int(np.argmax(covariance.std_errors / leads))]
@@ -238,14 +232,14 @@ def _all_at_once(
     most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
 
     def relative_gap(of: Solution) -> float:
-        covariance = covariance_of(replace(of, specification=specification)).widened
+        covariance = covariance_of(replace(of, problem=problem)).widened
         return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
 
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     share = sample.total_cost / problem.total_cost
     start = share * solution.budget * relative_gap(solution) ** 2
-    enough, least = cheapest_solution(replace(specification, problem=sample), start, relative_gap)
+    enough, least = cheapest_solution(solution, relative_gap, sample, start)
     if least > 1:
         more = "" if is_added else f", about {int(np.ceil(problem.n_contexts * least**2)):,} like these"
         return at_once, (
@@ -280,21 +274,20 @@ def _rows_of_pairs(
 
 def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     """Return the entries above the table."""
-    specification, problem = solution.specification, solution.specification.problem
-    n_contrasts, words = len(specification.contrasts[1]), problem.words(specification.goal)
+    problem, goal, words = solution.problem, solution.goal, solution.problem.words(solution.goal)
     number = problem.expected_number(solution.propensities)
-    kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[specification.goal.criterion]
-    criterion = f"{kind}, {counted(n_contrasts, 'contrast') if n_contrasts else 'all scores'}"
+    kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[goal.criterion]
+    criterion = f"{kind}, {'all scores' if goal.of_all_scores else counted(len(goal.targets[1]), 'contrast')}"
 
     def limits_of(rows: slice) -> tuple[float, float]:
         block = solution.propensities[rows]
         return float(block.min()), float(block.max())
 
     lowest, highest = zip(*map_blocks(limits_of, problem.shape), strict=True)
-    objective, uniform = (specification.objective(sigma) for sigma in (solution.sigma, solution.uniform_sigma))
+    objective, uniform = (goal.objective(sigma) for sigma in (solution.sigma, solution.uniform_sigma))
     functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
     budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    share, per_prompt = specification.limits.explore, "at most one" if problem.one_pair else "any number"
+    share, per_prompt = solution.limits.explore, "at most one" if problem.one_pair else "any number"
     return (
         ("Functional:", functional, "No. Prompts:", f"{problem.n_contexts:,}"),
         ("Criterion:", criterion, words["cells"], words["number"]),
@@ -305,10 +298,16 @@ def _header(solution: Solution) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
-def _notes(solution: Solution, level: str) -> Iterator[str]:
-    """Yield the notes below the table."""
-    specification, problem, cost = solution.specification, solution.specification.problem, solution.expected_cost
-    earlier, what, words = specification.earlier, problem.what, problem.words(specification.goal)
+def _statements(solution: Solution, alpha: float) -> Iterator[str]:
+    """Yield the notes below the table, the most important first."""
+    problem, goal, cost, level = solution.problem, solution.goal, solution.expected_cost, f"{100 * (1 - alpha):g}%"
+    what, words = problem.what, problem.words(goal)
+    found = _nothing_found(solution, alpha) if goal.of_all_scores else _differences_found(solution, alpha)
+    news = [*goal.remarks, found, _rounds_note(solution)]
+    if goal.of_all_scores and found:
+        news = [found, *goal.remarks, _rounds_note(solution)]
+    if any(news):
+        yield " ".join(filter(None, news))
     yield (
         f"Standard errors are predicted for {words['fit']}. uniform: {words['uniform']}, at "
         f"the same cost; ratio: std err / uniform. {level} width: of simultaneous intervals (max-t). {what}: "
@@ -321,8 +320,8 @@ def _notes(solution: Solution, level: str) -> Iterator[str]:
             f"The budget is slack: all {what} that make the plan's scores more precise cost {cost:,.6g} together. Use "
             f"the rest for further prompts{rest}."
         )
-    rows = np.vstack([np.eye(len(solution.sigma)), specification.contrasts[0]])
-    sigmas = (solution.sigma if earlier is None else earlier, solution.sigma)
+    rows = np.vstack([np.eye(len(solution.sigma)), goal.targets[0]])
+    sigmas = (solution.sigma if goal.earlier is None else goal.earlier, solution.sigma)
     before, after = (((rows @ sigma) * rows).sum(axis=1) for sigma in sigmas)
     if (after > _LARGER * before).any():
         yield (
@@ -332,7 +331,7 @@ def _notes(solution: Solution, level: str) -> Iterator[str]:
         )
     if isinstance(problem, VoteProblem) and not problem.ordered:
         yield "The display order of a pair is drawn at random; fit the labels with position_bias=False."
-    if problem.of_scores and specification.goal.earlier is not None:
+    if problem.of_scores and goal.share is not None:
         yield (
             "Samples have the identifiers of the fit's prompts. For new prompts of the same kind, put the identifier "
             "(and features) of one new prompt in the place of each, at random, also in rows without a model, and fit "
@@ -347,19 +346,18 @@ def _notes(solution: Solution, level: str) -> Iterator[str]:
 
 def thin_models(solution: Solution) -> tuple[str, ...]:
     """Return the models that a round of its own runs on too few prompts for a fit; none where it is for one of them."""
-    specification, problem = solution.specification, solution.specification.problem
-    contrasts = specification.contrasts[0]
-    if not problem.of_scores or problem.spent or specification.goal.candidate or not len(contrasts):
+    problem, goal = solution.problem, solution.goal
+    if not problem.of_scores or problem.spent or goal.candidate or goal.of_all_scores:
         return ()
     is_thin = problem.expected_by_model(solution.propensities) < FEWEST_PROMPTS
-    if (is_thin & (contrasts != 0).any(axis=0)).any():
+    if (is_thin & (goal.targets[0] != 0).any(axis=0)).any():
         return ()
     return tuple(problem.models[j] for j in np.flatnonzero(is_thin))
 
 
 def draw_plan(solution: Solution, ax: Axes | None, models: Sequence[str] | None) -> Axes:
     """Draw the expected labels by pair, see :meth:`Plan.plot`."""
-    problem = solution.specification.problem
+    problem = solution.problem
     assert isinstance(problem, VoteProblem)
     names = list(chosen_names(problem.models, models))
     if len(names) < 2:
@@ -368,4 +366,4 @@ def draw_plan(solution: Solution, ax: Axes | None, models: Sequence[str] | None)
     labels = problem.expected_labels(solution.propensities)[np.ix_(chosen, chosen)]
     size = f"{problem.n_contexts:,} prompts, expected cost {solution.expected_cost:,.5g}"
     label = "expected labels" + (", first model in rows" if problem.ordered else ", either order")
-    return heat_map(names, labels, label, ax, title=f"{solution.specification.goal.criterion}-optimal plan: {size}")
+    return heat_map(names, labels, label, ax, title=f"{solution.goal.criterion}-optimal plan: {size}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,14 +20,15 @@ from ..inference.score_limits import WinShares
 from ..inference.simultaneous import MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import METHODS
-from .allocation import allocate, at_rows, cell_rates, propensity_table
+from .allocation import allocate
+from .cells import at_rows, cell_rates, propensity_table
 from .criteria import Targets
 from .plan_options import mu_array
-from .problem import VoteProblem
+from .problem import Problem, VoteProblem
 from .score_plan import ScoreProblem
-from .search import Solution, solve
-from .specify import Specification
+from .search import Solution
 
+S = TypeVar("S", bound=Solution)
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
 
@@ -37,28 +39,28 @@ def covariance_of(solution: Solution, rows: FloatArray | None = None, *, uniform
     Units are contexts, or the clusters of the fit and new labels. Limits of means of scores are those of the fit's
     scores, with errors and numbers of runs of the plan; a candidate's are normal, since its scores are not known.
     """
-    specification, problem, goal = solution.specification, solution.specification.problem, solution.specification.goal
+    problem, goal = solution.problem, solution.goal
     sigma, n, fit = solution.uniform_sigma if uniform else solution.sigma, problem.n_contexts, goal.fit
     (low, high), each = problem.functional.limits, np.ones(len(sigma))
-    made = Covariance(sigma / n, free_basis(specification.gauge, len(sigma)), df=n - 1.0)
+    made = Covariance(sigma / n, free_basis(problem.gauge, len(sigma)), df=n - 1.0)
     if isinstance(problem, ScoreProblem):
         assert fit is not None
         even = np.broadcast_to(problem.uniform(solution.expected_cost), problem.shape)
         means = problem.limits(fit.means, even if uniform else solution.propensities)
         made = replace(fit, matrix=made.matrix, basis=made.basis, means=means, of_scores=None)
-    elif specification.earlier is not None and fit is not None:
+    elif goal.earlier is not None and fit is not None:
         made = replace(made, df=fit.df + (0 if goal.share is None else n))
-        made = _with_clusters(specification, made, specification.earlier, fit) if fit.n_clusters else made
+        made = _with_clusters(solution, made, goal.earlier, fit) if fit.n_clusters else made
     if not problem.of_scores and np.isfinite(high - low):
         made = replace(made, shares=WinShares(problem.unit * low * each, problem.unit * high * each, made.df))
     if rows is None:
         return made
     # The combinations in coordinates of those that the functional does not fix.
-    directions, size, _ = np.linalg.svd(rows @ free_basis(specification.gauge, rows.shape[1]), full_matrices=False)
+    directions, size, _ = np.linalg.svd(rows @ free_basis(problem.gauge, rows.shape[1]), full_matrices=False)
     return replace(made.of_combinations(rows), basis=directions[:, size > 1e-9 * size[0]])
 
 
-def _with_clusters(specification: Specification, made: Covariance, earlier: FloatArray, fit: Covariance) -> Covariance:
+def _with_clusters(solution: Solution, made: Covariance, earlier: FloatArray, fit: Covariance) -> Covariance:
     """Return the covariance of all labels, (K, K), with degrees of freedom of the fit's clusters and new labels.
 
     Let G be the weight of the fit's estimate, g the part of its labels in the variance, and u the effective number
@@ -66,16 +68,16 @@ def _with_clusters(specification: Specification, made: Covariance, earlier: Floa
     1 / (g^2 / u + (1 - g)^2 / n) effective units. Of what unequal clusters do not show of the fit's variance, the
     part 2 g G - G^2 is left (:func:`~dmlrank.inference.covariance.one_way`).
     """
-    n, goal = specification.problem.n_contexts, specification.goal
+    n, goal = solution.problem.n_contexts, solution.goal
     before, after, between, c = (
         np.broadcast_to(np.diagonal(part) if np.ndim(part) else 0.0, len(made.matrix))
-        for part in (earlier, made.matrix * n, specification.problem.between, goal.dependence)
+        for part in (earlier, made.matrix * n, solution.problem.between, goal.dependence)
     )
     if goal.share is not None and goal.counts is None:
         weight = np.full(len(before), 1 - goal.share)
         old, new = weight**2 * before, np.maximum(after - weight**2 * before, 0)
     else:
-        # Of A in :mod:`~dmlrank.planning.specify` G A remains, and G^2 C of what clusters add.
+        # Of A in :mod:`~dmlrank.planning.criteria` G A remains, and G^2 C of what clusters add.
         a, left = np.maximum(before - c - between, 0), np.maximum(after - between, 0)
         root = a + np.sqrt(a**2 + 4 * c * left)
         weight = np.clip(np.divide(2 * left, root, out=np.ones_like(left), where=root > 0), 0, 1)
@@ -93,7 +95,7 @@ def errors_and_widths(
 ) -> tuple[FloatArray, FloatArray]:
     """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
     covariance = covariance_of(solution, rows, uniform=uniform)
-    law = covariance.law(rows @ solution.specification.scores, covariance.std_errors)
+    law = covariance.law(rows @ solution.goal.scores, covariance.std_errors)
     low, high = law.limits(MaxT(covariance).critical(alpha, method))
     return covariance.std_errors, high - low
 
@@ -104,7 +106,7 @@ def predicted_precision(solution: Solution, targets: Targets, alpha: float, meth
     error, width = errors_and_widths(solution, rows, alpha, method)
     uniform, uniform_width = errors_and_widths(solution, rows, alpha, method, uniform=True)
     columns: dict[str, FloatArray] = {
-        "score": rows @ solution.specification.scores,
+        "score": rows @ solution.goal.scores,
         "std_error": error,
         "width": width,
         "uniform_std_error": uniform,
@@ -118,10 +120,10 @@ def predicted_precision(solution: Solution, targets: Targets, alpha: float, meth
 def pair_critical_value(solution: Solution, alpha: float, method: str) -> float:
     """Return the critical value of the test that two of the scores are equal."""
     check_choice(method, METHODS, "method")
-    n_scores = len(solution.specification.scores)
+    n_scores = len(solution.goal.scores)
     covariance = covariance_of(solution, np.eye(n_scores))
     if method == "max-t":
-        return MaxT(covariance, solution.specification.goal.seed).critical_of_pairs(alpha)
+        return MaxT(covariance, solution.goal.seed).critical_of_pairs(alpha)
     n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
     return covariance.from_normal(float(normal_critical(alpha / (2 * n_pairs))))
 
@@ -134,75 +136,75 @@ def pair_test(solution: Solution, row: FloatArray, alpha: float, method: str) ->
 
 @one_thread()
 def cheapest_solution(
-    specification: Specification, start: float, relative_width: Callable[[Solution], float]
-) -> tuple[Solution, float]:
+    near: S, relative_width: Callable[[Solution], float], problem: Problem | None = None, start: float | None = None
+) -> tuple[S, float]:
     """Return the solution of the smallest budget whose relative width is at most one, and the least relative width.
 
     The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all labels.
-    The budget is found to four figures, from ``start`` on.
+    The budget is found to four figures, from ``start`` on; it is one for another problem where this is given.
     """
-    problem, everything = specification.problem, solve(specification, specification.problem.total_cost, certify=False)
-    least = relative_width(everything)
-    if least > 1:
-        return everything, least
+    problem, goal, limits, start = problem or near.problem, near.goal, near.limits, start or near.budget
+
+    def smallest(
+        problem: Problem,
+        width_of: Callable[[Solution], float],
+        start: float,
+        largest_log: float,
+        margin: float,
+        latest: S | None = None,
+    ) -> S:
+        """Return the solution of the smallest budget at which the relative width is at most one, from near a start."""
+
+        def log_ratio(log_budget: float) -> float:
+            nonlocal latest
+            # Each search begins at the solution of the budget before.
+            latest = near.of(problem, goal, limits, float(np.exp(log_budget)), near=latest, certify=False)
+            return float(np.log(width_of(latest)))
+
+        least = 0.0 if limits.min_propensity is None else limits.min_propensity * problem.total_cost
+        smallest_log = float(np.log(least)) if least else -np.inf
+        middle, step = min(float(np.log(start)), largest_log), 2 * margin
+        low, high = max(middle - margin, smallest_log), min(middle + margin, largest_log)
+        while low > smallest_log and log_ratio(low) <= 0:
+            high, low, step = low, max(low - step, smallest_log), 2 * step
+        while high < largest_log and log_ratio(high) > 0:
+            low, high, step = high, min(high + step, largest_log), 2 * step
+        budget = high
+        if log_ratio(low) <= 0:
+            budget = low
+        elif log_ratio(high) < 0:
+            budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4))
+        # The root may lie just below the budget that is large enough.
+        while log_ratio(budget) > 0 and budget < largest_log:
+            budget += _CLOSE / 2
+        assert latest is not None
+        return latest
+
+    everything = near.of(problem, goal, limits, problem.total_cost, certify=False)
+    reached = relative_width(everything)
+    if reached > 1:
+        return everything, reached
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
     largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, problem.sample()
     if sample is not None:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
-        share = sample.total_cost / problem.total_cost
-        of_sample = replace(specification, problem=sample)
-
-        def of_whole(solution: Solution) -> float:
-            return relative_width(replace(solution, specification=specification))
-
-        start = _smallest(of_sample, of_whole, start * share, largest_log + np.log(share), margin).budget / share
+        share, whole = sample.total_cost / problem.total_cost, problem
+        of_sample = smallest(
+            sample,
+            lambda solution: relative_width(replace(solution, problem=whole)),
+            start * share,
+            largest_log + np.log(share),
+            margin,
+        )
         # The budget of all rows is within a few percent of the sample's.
-        margin = 0.02
-    found = _smallest(specification, relative_width, start, largest_log, margin, everything)
-    return solve(specification, found.budget, near=found), least
-
-
-def _smallest(
-    specification: Specification,
-    relative_width: Callable[[Solution], float],
-    start: float,
-    largest_log: float,
-    margin: float,
-    latest: Solution | None = None,
-) -> Solution:
-    """Return the solution of the smallest budget at which the relative width is at most one, from near ``start``."""
-
-    def log_ratio(log_budget: float) -> float:
-        nonlocal latest
-        # Each search begins at the solution of the budget before.
-        latest = solve(specification, float(np.exp(log_budget)), near=latest, certify=False)
-        return float(np.log(relative_width(latest)))
-
-    smallest, min_propensity = -np.inf, specification.limits.min_propensity
-    if min_propensity is not None:
-        smallest = float(np.log(min_propensity * specification.problem.total_cost))
-    middle, step = min(float(np.log(start)), largest_log), 2 * margin
-    low, high = max(middle - margin, smallest), min(middle + margin, largest_log)
-    while low > smallest and log_ratio(low) <= 0:
-        high, low, step = low, max(low - step, smallest), 2 * step
-    while high < largest_log and log_ratio(high) > 0:
-        low, high, step = high, min(high + step, largest_log), 2 * step
-    budget = high
-    if log_ratio(low) <= 0:
-        budget = low
-    elif log_ratio(high) < 0:
-        budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4))
-    # The root may lie just below the budget that is large enough.
-    while log_ratio(budget) > 0 and budget < largest_log:
-        budget += _CLOSE / 2
-    assert latest is not None
-    return latest
+        start, margin = of_sample.budget / share, 0.02
+    found = smallest(problem, relative_width, start, largest_log, margin, everything)
+    return near.of(problem, goal, limits, found.budget, near=found), reached
 
 
 def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
     """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C); see :meth:`Plan.regret`."""
-    specification, problem = solution.specification, solution.specification.problem
-    goal, explore = specification.goal, specification.limits.explore
+    problem, goal, explore = solution.problem, solution.goal, solution.limits.explore
     assert isinstance(problem, VoteProblem)
     reasons = {
         "minimises a determinant, and regret is about sums of variances: take criterion='A'": goal.criterion == "D",
@@ -223,14 +225,14 @@ def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
             f"mu has shape {table.shape}; that of the plan's contexts, models and categories is {shape}"
         )
     check_mu(table, problem.models, list(problem.contexts.index), problem.ordered)
-    row, metric = problem.row, specification.metric(problem.between)
+    row, metric = problem.row, goal.metric(problem.between, problem.between)
     cost, weight = at_rows(problem.cost, row), at_rows(problem.context_weight, row)
     by_context = replace(problem, mu=table, row=np.arange(n), cost=cost, context_weight=weight, deviation=None)
     _, truth = by_context.scanned()
     assumed, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor = solution.smallest_propensity
-    constraints = truth.constraints(floor, solution.budget)
-    best = propensity_table(allocate(cell_rates(np.sqrt(information / truth.cost)), constraints).propensities)
+    rates, least = cell_rates(np.sqrt(information / truth.cost)), truth.least(floor, solution.budget)
+    best = propensity_table(allocate(truth, rates, least, solution.budget)[0])
 
     def variance(information: FloatArray, propensity: FloatArray | float) -> float:
         return float((information / propensity).sum()) / n

@@ -18,7 +18,7 @@ a problem is *interdependent*. A plan then needs steps, each of which takes the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
@@ -30,22 +30,19 @@ from numpy.typing import NDArray
 from .._utils.tasks_and_threads import in_workers, report
 from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
+from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
-from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
-from .allocation import (
+from .cells import (
     CellArray,
     Computed,
-    Constraints,
     Propensities,
     Rows,
     at_rows,
     cached_blocks,
     cell_rates,
     map_blocks,
-    propensities_at_multiplier,
     propensity_table,
 )
 
@@ -66,10 +63,6 @@ DOUBLE_CELLS = 20_000_000
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
-# The rule of an interdependent plan for other contexts is a fixed point: the information of a label depends on the
-# propensities, and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no
-# propensity changes by more than _TOLERANCE, relative to its size.
-_MAX_STEPS, _TOLERANCE = 2000, 1e-9
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
 # Number of classes of costs within which the order of draws is random.
@@ -93,6 +86,9 @@ class Problem(ABC):
     one_pair: Whether a context gets at most one label.
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points.
     between (K, K): Covariance of the scores between contexts, which no plan changes.
+    before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
+        those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
+    even: The problem of the uniform plan, where its pairs have other weights than those of the plan.
     interdependent: Whether the information of a label depends on the other labels of its context.
     of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
@@ -109,6 +105,8 @@ class Problem(ABC):
     one_pair: bool = False
     unit: float = 1.0
     between: FloatArray = field(default_factory=lambda: np.zeros(()))
+    before: FloatArray | float = 0.0
+    even: Problem | None = None
     interdependent: ClassVar[bool] = False
     of_scores: ClassVar[bool] = False
 
@@ -131,8 +129,8 @@ class Problem(ABC):
         """Return the scores that the problem implies, (K,), and the problem with what one pass over it tells."""
 
     @abstractmethod
-    def constraints(self, lower: float, budget: float) -> Constraints:
-        """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
+    def least(self, lower: float, budget: float) -> FloatArray:
+        """Return the smallest propensities of cells, (g or 1, m or 1), of a plan with a floor within a budget."""
 
     @abstractmethod
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
@@ -157,6 +155,16 @@ class Problem(ABC):
     def expected_number(self, propensities: Propensities) -> float:
         """Return the expected number of labels or runs; a label is of two models."""
         return float(self.expected_by_model(propensities).sum()) / len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scores: those of the models, or of a functional's own outputs."""
+        return self.functional.names(self.models)
+
+    @property
+    def gauge(self) -> FloatArray:
+        """Coefficients of the combinations of scores that the functional fixes; K columns."""
+        return self.functional.gauge(len(self.models)).basis
 
     @property
     def n_rows(self) -> int:
@@ -206,12 +214,19 @@ class Problem(ABC):
         """Return the problem of a random sample of the rows; None where there are few rows."""
         return None
 
+    def row_costs(self, propensity: FloatArray, rows: slice) -> FloatArray:
+        """Return the expected cost of a context of some rows, (b,), from their propensities, (b, m)."""
+        cost = at_rows(self.cost, rows)
+        if cost.shape[1] == 1:
+            return np.asarray(propensity.sum(axis=1) * cost[:, 0])
+        return np.asarray(propensity @ cost[0] if len(cost) == 1 else np.einsum("nm,nm->n", propensity, cost))
+
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""
         count = self.count
 
         def cost_of(block: slice) -> float:
-            return float(count[block] @ (propensities[block] * at_rows(self.cost, block)).sum(axis=1))
+            return float(count[block] @ self.row_costs(propensities[block], block))
 
         return sum(map_blocks(cost_of, self.shape)) - self.spent
 
@@ -234,8 +249,6 @@ class VoteProblem(Problem):
     floor: Smallest probability of a category for functionals with a logit or a division.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
         context, M = v dd': the standard deviations of labels along it, and the directions.
-    before: Labels of each pair that there are already, (1, m), by context, where a fit of all labels joins them with
-        those of a plan pair by pair: the labelling covariance is then E sum M / (before + pi).
     worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
     """
 
@@ -245,7 +258,6 @@ class VoteProblem(Problem):
     floor: float
     deviation: CellArray | None = None
     directions: FloatArray = field(default_factory=lambda: np.zeros(()))
-    before: FloatArray | float = 0.0
     worth: FloatArray | float = 1.0
 
     @property
@@ -337,8 +349,8 @@ class VoteProblem(Problem):
             deviation=None if deviation is None else deviation[index],
         )
 
-    def constraints(self, lower: float, budget: float) -> Constraints:
-        return Constraints(self.cost, np.array([[lower]]), budget, self.one_pair, self.count, self.before)
+    def least(self, lower: float, budget: float) -> FloatArray:
+        return np.array([[lower]])
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
@@ -475,22 +487,6 @@ class VoteProblem(Problem):
 
         return np.asarray(sum(map_blocks(variances, self.shape)) / self.n_contexts)
 
-    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
-
-        In an interdependent problem these are a fixed point, because information depends on them; it is found by
-        iteration.
-        """
-        propensity = np.full(self.shape, 1.0 / self.n_cells if self.one_pair else 0.5)
-        for _ in range(_MAX_STEPS if self.interdependent else 1):
-            rates = self.cell_rates(metric, propensity)
-            new = propensities_at_multiplier(rates, self.constraints(lower, np.inf), multiplier)
-            change = np.abs(np.log(new / propensity)).max(initial=0.0)
-            propensity = new
-            if change < _TOLERANCE:
-                break
-        return propensity
-
     def scale(self, part: slice) -> FloatArray:
         """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
 
@@ -571,26 +567,16 @@ def pass_over(
     """
     parts = list(row_slices(problem.n_rows, int(np.prod(problem.mu.shape[1:])), CHUNK_SIZE))
     cells = problem.mu.shape[1] ** 2
-    tasks = _Tasks(parts, cells, arguments_of)
+
+    def task(number: int) -> tuple[slice, list[tuple[object, ...]]]:
+        return parts[number], list(map(arguments_of, cached_blocks(parts[number], cells)))
+
+    # Arguments are computed when a task begins: those of all would not fit into memory.
+    tasks = Computed((len(parts),), task)
     results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, (part, of_part) in enumerate(zip(parts, results, strict=True)):
         yield from zip(cached_blocks(part, cells), of_part, strict=True)
         report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tasks(Sequence[tuple[slice, list[tuple[object, ...]]]]):
-    """A range of rows and the arguments of its blocks for each task, computed when it begins: all would not fit."""
-
-    parts: list[slice]
-    cells: int
-    arguments_of: Callable[[slice], tuple[object, ...]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, number: int) -> tuple[slice, list[tuple[object, ...]]]:  # type: ignore[override]
-        return self.parts[number], list(map(self.arguments_of, cached_blocks(self.parts[number], self.cells)))
 
 
 def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, list[tuple[object, ...]]]) -> list[T]:
@@ -611,7 +597,6 @@ def _work_on(work: Callable[..., T], problem: VoteProblem, task: tuple[slice, li
 # --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RestrictedVoteProblem(VoteProblem):
     r"""Labels for the estimator ``bt_restricted``, with the labelling covariance E [I(X; pi)^-1].
 
@@ -628,15 +613,8 @@ class RestrictedVoteProblem(VoteProblem):
     information :math:`\pi_0^2 g`.
     """
 
+    __slots__ = ()
     interdependent: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        functional = self.functional
-        if not isinstance(functional, BradleyTerry) or functional.weights is None:
-            raise OptionError(
-                f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
-            )
-        check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
 
     def variances_and_inverse(self, mu: FloatArray, propensity: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances of labels in the Bradley-Terry model nearest to ``mu``, and inverse information matrices.

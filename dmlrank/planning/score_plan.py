@@ -62,11 +62,10 @@ from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
-from .allocation import Computed, Constraints, Propensities, cell_rates, propensity_table
-from .criteria import Goal, criterion_rows
+from .cells import Computed, Propensities, cell_rates, propensity_table
+from .criteria import Goal, criterion_rows, of_eigenvalues
 from .plan_options import Limits, array_of_costs, positive_costs, read_context_weights, rows_of_samples
 from .problem import Drawn, Problem, drawn_together
-from .specify import of_eigenvalues
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.05
@@ -83,7 +82,7 @@ class ScoreProblem(Problem):
     group (K,): The group of each model, -1 for complete ones.
     correlation (K, K): Of residuals.
     single_run (n, K): e, by which the residual of one run varies more than that of the mean of the runs of the fit.
-    before (n, K): Propensities of the rounds so far.
+    so_far (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
     are_grades: Whether runs are grades of answers that a judge has scored.
@@ -93,7 +92,7 @@ class ScoreProblem(Problem):
     group: IntArray
     correlation: FloatArray
     single_run: FloatArray
-    before: FloatArray
+    so_far: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
     are_grades: bool
@@ -126,7 +125,7 @@ class ScoreProblem(Problem):
 
     @property
     def spent(self) -> float:
-        return float((self.before * self.cost_of_run)[:, self.group >= 0].sum())
+        return float((self.so_far * self.cost_of_run)[:, self.group >= 0].sum())
 
     def scanned(self) -> tuple[FloatArray, ScoreProblem]:
         return self.mu.mean(axis=0), self
@@ -135,18 +134,18 @@ class ScoreProblem(Problem):
         return np.hstack([columns, np.ones((len(columns), 1))])[:, self.group]
 
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
-        return np.asarray((self.matrices(propensity_table(propensities)) - self.before).sum(axis=0))
+        return np.asarray((self.matrices(propensity_table(propensities)) - self.so_far).sum(axis=0))
 
-    def constraints(self, lower: float, budget: float) -> Constraints:
-        before = np.stack([self.before[:, models].max(axis=1) for models in self.groups], axis=1)
-        least = np.minimum(np.maximum(before, lower), 1.0)
+    def least(self, lower: float, budget: float) -> FloatArray:
+        so_far = np.stack([self.so_far[:, models].max(axis=1) for models in self.groups], axis=1)
+        least = np.minimum(np.maximum(so_far, lower), 1.0)
         needed = self.expected_cost(least)
         if needed > budget * (1 + 1e-9):
             raise OptionError(
                 f"budget={budget:g} is too small: compared models on the same prompts, with at least the propensities "
                 f"so far and {lower:.3g}, cost {needed:.6g}; raise the budget, or lower min_propensity="
             )
-        return Constraints(self.cost, least, budget + self.spent, False)
+        return least
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         weighed, rates = metric * self.correlation, np.empty(self.shape)
@@ -164,8 +163,8 @@ class ScoreProblem(Problem):
                 scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
                 total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
                 total[np.ix_(others, models)] = total[np.ix_(models, others)].T
-        p = np.maximum(self.matrices(table), self.before)
-        runs = self.single_run * (p - self.before) / np.maximum(p, 1e-150) ** 2
+        p = np.maximum(self.matrices(table), self.so_far)
+        runs = self.single_run * (p - self.so_far) / np.maximum(p, 1e-150) ** 2
         return total * self.correlation + np.diag((weight[:, None] * runs).sum(axis=0))
 
     def limits(self, of_fit: CombinedMeans | None, propensities: Propensities) -> CombinedMeans | None:
@@ -173,7 +172,7 @@ class ScoreProblem(Problem):
         if of_fit is None or of_fit.matrix.shape != self.correlation.shape:
             return None
         after, (part,) = self.matrices(propensity_table(propensities)), of_fit.parts
-        so_far, of_plan = ((1 / np.where(p > 0, p, 1.0)).mean(axis=0) for p in (self.before, after))
+        so_far, of_plan = ((1 / np.where(p > 0, p, 1.0)).mean(axis=0) for p in (self.so_far, after))
         return replace(of_fit, parts=(replace(part, reach=part.reach * of_plan / so_far),))
 
     def draw(self, propensities: Propensities, rng: np.random.Generator) -> Drawn:
@@ -184,8 +183,8 @@ class ScoreProblem(Problem):
         same as one uniform number; each draw has a fixed size, so that runs cost what is expected.
         """
         is_open, groups = self.group >= 0, propensity_table(propensities)
-        low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
-        high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
+        low = np.where(self.is_there | ~is_open, 0.0, self.so_far).max(axis=1)
+        high = np.where(self.is_there & is_open, self.so_far, 1.0).min(axis=1)
         low, high = np.minimum(low, high)[:, None], np.maximum(low, high)[:, None]
         share = np.clip((groups - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         cost = np.where(self.is_there, 0.0, self.cost_of_run) @ (self.group[:, None] == np.arange(self.n_cells))
@@ -236,11 +235,11 @@ def score_problem(
                 "candidate= out, or from_scratch="
             )
         if steps.options.prompts != "fixed":
-            goal = replace(goal, earlier=sigma, share=0.5)
+            goal = replace(goal, share=0.5)
     is_new = np.full(len(names), from_scratch) | (np.arange(len(names)) >= len(estimates.names))
     mean, predicted, before = scores.mean[:, like], predicted[:, like], np.where(is_new, 0.0, before[:, like])
     is_complete, is_there = is_complete[like] & ~is_new, np.isfinite(mean) & ~is_new
-    residual, goal = mean - predicted, replace(goal, estimate=estimates.estimate[like])
+    residual, goal = mean - predicted, replace(goal, scores=estimates.estimate[like])
     if is_complete.all():
         raise OptionError(
             "every model was run on every prompt of the fit: further prompts, or further runs of all cells, make "
@@ -269,7 +268,7 @@ def score_problem(
         group=group,
         correlation=correlation,
         single_run=np.maximum(of_single_runs - variance, 0.0),
-        before=before,
+        so_far=before,
         is_there=is_there,
         cost_of_run=cost,
         are_grades=estimates.grades is not None,
@@ -285,7 +284,7 @@ def _stand_in(candidate: str, goal: Goal, estimates: Estimates, is_complete: NDA
     proxy = int(np.argmax(np.where(is_complete, merit, -np.inf) if is_complete.any() else merit))
     return proxy, replace(
         goal,
-        contrasts=[(candidate, names[proxy])] if goal.contrasts is None else goal.contrasts,
+        contrasts=[(candidate, names[proxy])] if goal.of_all_scores else goal.contrasts,
         above=None if goal.above is None else np.pad(goal.above, (0, 1)),
         candidate=candidate,
         remarks=(f"{candidate} has not been run: its score is assumed to be that of {names[proxy]}.",),
@@ -330,7 +329,7 @@ def _propensities_so_far(estimates: Estimates, steps: FitState) -> FloatArray:
 
 def _groups(steps: FitState, goal: Goal, names: list[str], is_complete: NDArray[np.bool_]) -> IntArray:
     """Return the group of each model, (K,): contrasts connect the models of a group; -1 for complete models."""
-    targets = goal.targets(names, np.asarray(goal.estimate))
+    targets = goal.contrasts_of(names, goal.scores)
     rows = criterion_rows(goal.criterion, targets, steps.setup.functional.gauge(len(names)).basis)
     metric, is_open = rows.T @ rows, np.flatnonzero(~is_complete)
     if not np.diag(metric)[is_open].any():

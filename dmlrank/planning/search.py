@@ -1,4 +1,4 @@
-"""The search for the optimal propensities of a specification within a budget.
+"""The solution of a plan: the search for the optimal propensities of a problem, for a goal, within a budget.
 
 Where the objective is linear in the labelling covariance, one allocation is the optimum. Otherwise steps lead to it:
 each minimises a bound on the objective at the current point (the *metric* there is given), and so lowers the objective.
@@ -8,9 +8,9 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -18,19 +18,11 @@ import scipy.linalg
 from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .allocation import (
-    Allocation,
-    Computed,
-    Constraints,
-    Propensities,
-    Rows,
-    allocate,
-    kkt_residual,
-    level_of,
-    propensity_table,
-)
-from .problem import VoteProblem
-from .specify import ROUNDING, Specification, of_eigenvalues, symmetric
+from .allocation import Allocation, allocate, kkt_residual, level_of
+from .cells import Computed, Propensities, Rows, propensity_table
+from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
+from .plan_options import Limits
+from .problem import Problem, VoteProblem
 
 # An optimal allocation, its labelling covariance, (K, K), and the largest relative violation of the optimality
 # conditions; NaN where it was not computed.
@@ -61,29 +53,29 @@ _STATIONARY = 1e-5
 _LONGEST = 300.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Solution:
-    """The optimal propensities of a specification within a budget, and the covariance that they lead to.
+    """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
 
     budget, expected_cost: The largest expected cost that was allowed, and that of the plan.
-    smallest_propensity: The smallest propensity that a cell may have, before the uniform plan is mixed in.
     propensities (g, m): Of the cells by row of the problem.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
         same cost.
-    allocation, labelling, kkt_residual: The optimum before the uniform plan is mixed in. The violation of the
+    multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the
         optimality conditions is NaN where it was not computed, which saves time in a search over budgets. The
         multiplier is n times the amount by which one more unit of budget lowers the objective.
     rates: Rates of the cells where the objective is linear: they do not depend on the budget.
     """
 
-    specification: Specification
+    problem: Problem
+    goal: Goal
+    limits: Limits
     budget: float
     expected_cost: float
-    smallest_propensity: float
     propensities: Propensities
     sigma: FloatArray
     uniform_sigma: FloatArray
-    allocation: Allocation
+    multiplier: float
     labelling: FloatArray
     kkt_residual: float
     rates: Computed | None
@@ -91,53 +83,74 @@ class Solution:
     @property
     def slack(self) -> bool:
         """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.allocation.multiplier == 0
+        return self.multiplier == 0
 
+    @property
+    def smallest_propensity(self) -> float:
+        """The smallest propensity that a cell may have, before the uniform plan is mixed in."""
+        return self.limits.smallest_propensity(self.problem, self.budget)
 
-def solve(
-    specification: Specification, budget: float, *, near: Solution | None = None, certify: bool = True
-) -> Solution:
-    """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        goal: Goal,
+        limits: Limits,
+        budget: float,
+        *,
+        near: Solution | None = None,
+        certify: bool = True,
+    ) -> Self:
+        """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
 
-    The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets, the
-    violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is left out.
-    """
-    problem, explore = specification.problem, specification.limits.explore
-    lower = specification.limits.smallest_propensity(problem, budget)
-    constraints = problem.constraints(lower, budget)
-    start, rates = None, None if near is None else near.rates
-    if near is not None:
-        factor = budget / near.budget
-        start = near.labelling / factor, level_of(near.allocation.multiplier) * factor
-    if problem.interdependent:
-        allocation, labelling, residual = _with_interdependent_labels(specification, constraints)
-    elif specification.linear:
-        rates = rates or problem.cell_rates(specification.metric(problem.between))
-        allocation = allocate(rates, constraints)
-        labelling = problem.labelling_covariance(allocation.propensities)
-        residual = kkt_residual(rates, constraints, allocation) if certify else np.nan
-    else:
-        allocation, labelling, residual = _by_steps(specification, constraints, start, certify)
-    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
-    if residual > largest:
-        warn(
-            f"the plan violates the optimality conditions by {residual:.1e} (relative; kkt_residual), more than "
-            f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
+        The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
+        the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
+        left out.
+        """
+        least = problem.least(limits.smallest_propensity(problem, budget), budget)
+        start, rates = None, None if near is None else near.rates
+        if near is not None:
+            factor = budget / near.budget
+            start = near.labelling / factor, level_of(near.multiplier) * factor
+        if problem.interdependent:
+            allocation, labelling, residual = _with_interdependent_labels(problem, goal, least, budget)
+        elif goal.linear:
+            rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
+            allocation = allocate(problem, rates, least, budget)
+            labelling = problem.labelling_covariance(allocation[0])
+            residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
+        else:
+            allocation, labelling, residual = _by_steps(problem, goal, least, budget, start, certify)
+        largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
+        if residual > largest:
+            warn(
+                f"the plan violates the optimality conditions by {residual:.1e} (relative; kkt_residual), more than "
+                f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
+            )
+        (propensities, multiplier, _), sigma = allocation, goal.sigma(labelling, problem.between)
+        if limits.explore:
+            # Both plans keep to the smallest propensity and the budget. So does their mixture.
+            mixed = partial(_mixed, propensities, limits.explore, problem.uniform(budget))
+            propensities = Computed(problem.shape, mixed)
+            sigma = goal.sigma(problem.labelling_covariance(propensities), problem.between)
+        cost, uniform_sigma, even = problem.expected_cost(propensities), sigma, problem.even or problem
+        if certify:
+            uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
+            uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
+        return cls(
+            problem=problem,
+            goal=goal,
+            limits=limits,
+            budget=budget,
+            expected_cost=cost,
+            propensities=propensities,
+            sigma=sigma,
+            uniform_sigma=uniform_sigma,
+            multiplier=multiplier,
+            labelling=labelling,
+            kkt_residual=residual,
+            rates=rates,
         )
-    propensities, sigma = allocation.propensities, specification.sigma(labelling)
-    if explore:
-        # Both plans keep to the smallest propensity and the budget. So does their mixture.
-        mixed = partial(_mixed, propensities, explore, problem.uniform(budget))
-        propensities = Computed(problem.shape, mixed)
-        sigma = specification.sigma(problem.labelling_covariance(propensities))
-    cost = problem.expected_cost(propensities)
-    uniform_sigma = sigma
-    if certify:
-        even = replace(specification, problem=specification.even_problem or problem)
-        uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
-        uniform_sigma = even.sigma(even.problem.labelling_covariance(uniform))
-    of_optimum = allocation, labelling, residual, rates
-    return Solution(specification, budget, cost, lower, propensities, sigma, uniform_sigma, *of_optimum)
 
 
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
@@ -148,15 +161,16 @@ def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows)
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
 
 
-def _by_steps(specification: Specification, constraints: Constraints, start: Start | None, certify: bool) -> Optimum:
+def _by_steps(
+    problem: Problem, goal: Goal, least: FloatArray, budget: float, start: Start | None, certify: bool
+) -> Optimum:
     """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
-    problem = specification.problem
     # Of means of scores the objective is always linear.
     assert isinstance(problem, VoteProblem)
-    labelling, level = start or _first_step(specification, constraints)
-    if specification.goal.criterion == "D":
-        rows = specification.rows
-        variances = np.linalg.eigvalsh(rows @ specification.sigma(labelling) @ rows.T)
+    between, rows = problem.between, goal.rows
+    labelling, level = start or _first_step(problem, goal, least, budget)
+    if goal.criterion == "D":
+        variances = np.linalg.eigvalsh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
             raise OptionError(
                 "under these probabilities a combination of the scores has no variance, so that the determinant of "
@@ -170,16 +184,16 @@ def _by_steps(specification: Specification, constraints: Constraints, start: Sta
     best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
     is_slow, accepted = problem.deviation is None and problem.cell_type is not np.float64, None
     for step in range(1, MAX_STEPS + 1):
-        metric = specification.metric(basis @ state @ basis.T)
+        metric = goal.metric(basis @ state @ basis.T, between)
         rates = problem.cell_rates(metric)
         if accepted is not None and is_slow and state is reached:
-            residual = kkt_residual(rates, constraints, accepted[0])
+            residual = kkt_residual(problem, rates, least, accepted[0])
             if residual <= _NEARLY_STATIONARY:
                 return *accepted, residual
-        allocation = allocate(rates, constraints, start=level)
-        level = level_of(allocation.multiplier)
-        labelling = problem.labelling_covariance(allocation.propensities)
-        objective = specification.objective(specification.sigma(labelling))
+        allocation = allocate(problem, rates, least, budget, level)
+        level = level_of(allocation[1])
+        labelling = problem.labelling_covariance(allocation[0])
+        objective = goal.objective(goal.sigma(labelling, between))
         if objective > best + 1e-12 * max(1.0, abs(best)) and state is not reached:
             state, past = reached, []
             continue
@@ -187,7 +201,7 @@ def _by_steps(specification: Specification, constraints: Constraints, start: Sta
         accepted = allocation, labelling
         if is_slow and not past:
             # The bound takes no pass over the probabilities.
-            residual = _largest_change(basis.T @ metric @ basis, basis.T @ specification.metric(labelling) @ basis)
+            residual = _largest_change(basis.T @ metric @ basis, basis.T @ goal.metric(labelling, between) @ basis)
             if residual <= _NEARLY_STATIONARY:
                 return *accepted, residual
         move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
@@ -203,8 +217,8 @@ def _by_steps(specification: Specification, constraints: Constraints, start: Sta
     assert accepted is not None
     if not certify:
         return *accepted, np.nan
-    rates = problem.cell_rates(specification.metric(accepted[1]))
-    return *accepted, kkt_residual(rates, constraints, accepted[0])
+    rates = problem.cell_rates(goal.metric(accepted[1], between))
+    return *accepted, kkt_residual(problem, rates, least, accepted[0])
 
 
 def _largest_change(before: FloatArray, after: FloatArray) -> float:
@@ -219,15 +233,13 @@ def _largest_change(before: FloatArray, after: FloatArray) -> float:
     return float(max(1 - ratio[0], 1 - 1 / ratio[-1]))
 
 
-def _first_step(specification: Specification, constraints: Constraints) -> Start:
+def _first_step(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Start:
     """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
-    problem = specification.problem
-    sample, share = problem.sample(), constraints.budget / problem.total_cost
+    sample, share = problem.sample(), budget / problem.total_cost
     if sample is None:
         return problem.labelling_covariance(np.broadcast_to(min(1.0, share), problem.shape)), np.inf
-    limits = sample.constraints(float(np.min(constraints.lower)), share * sample.total_cost)
-    allocation, labelling, _ = _by_steps(replace(specification, problem=sample), limits, None, False)
-    return labelling, level_of(allocation.multiplier)
+    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, least, share * sample.total_cost, None, False)
+    return labelling, level_of(multiplier)
 
 
 def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
@@ -242,37 +254,36 @@ def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 # --- interdependent labels --------------------------------------------------------------------------------------------
 
 
-def _with_interdependent_labels(specification: Specification, constraints: Constraints) -> Optimum:
+def _with_interdependent_labels(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Optimum:
     """Find the optimum of an interdependent problem, by majorise-minimise in cycles of three steps.
 
     Two steps are followed by an extrapolation and a third step, which starts at the extrapolated propensities. If the
     third step leads to a larger objective than the second step, the result of the second step is kept. Where the
     objective is not linear in the labelling covariance, each step minimises the tangent at the current point.
     """
-    problem = specification.problem
 
     def rates_at(propensity: FloatArray, labelling: FloatArray) -> Computed:
-        return problem.cell_rates(specification.metric(labelling), propensity)
+        return problem.cell_rates(goal.metric(labelling, problem.between), propensity)
 
     def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
         """Return the next allocation, its propensities and their labelling covariance."""
-        allocation = allocate(rates_at(propensity, labelling), constraints)
-        table = propensity_table(allocation.propensities)
+        allocation = allocate(problem, rates_at(propensity, labelling), least, budget)
+        table = propensity_table(allocation[0])
         return allocation, table, problem.labelling_covariance(table)
 
-    propensity = np.full(problem.shape, problem.uniform(constraints.budget))
+    propensity = np.full(problem.shape, problem.uniform(budget))
     allocation, propensity, labelling = step(propensity, problem.labelling_covariance(propensity))
     cycle, residual = 0, np.inf
     while cycle < max(1, MAX_INTERDEPENDENT_STEPS // 3) and residual >= _STATIONARY:
         cycle += 1
         first = step(propensity, labelling)
         second = step(*first[1:])
-        extrapolated = _extrapolate_two_steps(propensity, first[1], second[1], float(np.min(constraints.lower)))
+        extrapolated = _extrapolate_two_steps(propensity, first[1], second[1], float(least.min()))
         # The extrapolated propensities may violate the constraints; the step from there meets them again.
         third = step(extrapolated, problem.labelling_covariance(extrapolated))
-        after_third, after_second = (specification.objective(specification.sigma(of[2])) for of in (third, second))
+        after_third, after_second = (goal.objective(goal.sigma(of[2], problem.between)) for of in (third, second))
         allocation, propensity, labelling = third if after_third < after_second else second
-        residual = kkt_residual(rates_at(propensity, labelling), constraints, allocation)
+        residual = kkt_residual(problem, rates_at(propensity, labelling), least, allocation)
     return allocation, labelling, residual
 
 

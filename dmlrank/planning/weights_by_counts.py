@@ -21,9 +21,10 @@ import numpy as np
 from ..data.preferences import FloatArray
 from ..functionals import BradleyTerry
 from .allocation import allocate
+from .criteria import Goal
+from .plan_options import Limits
 from .problem import VoteProblem
-from .search import Solution, solve
-from .specify import Specification
+from .search import Solution
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
 # A step that does not lower it is made half as long.
@@ -37,44 +38,41 @@ def labels_before(problem: VoteProblem, counts: FloatArray) -> FloatArray:
     return problem.take(counts[None]) / ((2 if problem.ordered else 1) * problem.n_contexts)
 
 
-def solve_by_counts(specification: Specification) -> Solution:
-    """Return the solution with pairs weighted by the labels of ``goal.counts``, (K, K), and those of the plan."""
-    whole, counts, budget = specification.problem, specification.goal.counts, specification.limits.budget
-    assert isinstance(whole, VoteProblem)
+def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VoteProblem:
+    """Return the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan."""
+    counts, budget = goal.counts, limits.budget
     assert counts is not None
     joined = replace(whole, before=labels_before(whole, counts))
     uniform = np.broadcast_to(whole.uniform(budget), whole.shape)
     labels = counts + whole.both_orders(whole.expected_labels(uniform))
     # Weights change the covariance of the scores between contexts, so that another pass is needed.
-    specification = replace(specification, problem=joined, even_problem=_weighted(joined, labels).scanned()[1])
+    joined = replace(joined, even=_weighted(joined, labels).scanned()[1])
     # The search leaves out that weights change this covariance. Where this makes a plan worse than the uniform one, the
     # plan has as many labels of each pair as the uniform one.
     for most_steps in (_MOST_STEPS, 0):
-        problem = _weights_of_optimum(specification, counts, most_steps).scanned()[1]
-        solution = solve(replace(specification, problem=problem), budget)
-        if specification.objective(solution.sigma) <= specification.objective(solution.uniform_sigma):
+        problem = _weights_of_optimum(joined, goal, limits, most_steps).scanned()[1]
+        solution = Solution.of(problem, goal, limits, budget)
+        if goal.objective(solution.sigma) <= goal.objective(solution.uniform_sigma):
             break
-    return solution
+    return problem
 
 
-def _weights_of_optimum(specification: Specification, counts: FloatArray, most_steps: int) -> VoteProblem:
+def _weights_of_optimum(whole: VoteProblem, goal: Goal, limits: Limits, most_steps: int) -> VoteProblem:
     """Return the problem with the weights of an optimal plan, and what its labels are worth, (m,)."""
-    whole, limits = specification.problem, specification.limits
-    problem = whole.sample() or whole
-    assert isinstance(whole, VoteProblem)
-    assert isinstance(problem, VoteProblem)
+    problem, counts = whole.sample() or whole, goal.counts
+    assert counts is not None
     share = problem.total_cost / whole.total_cost
-    constraints = problem.constraints(limits.smallest_propensity(whole, limits.budget), share * limits.budget)
+    least, budget = problem.least(limits.smallest_propensity(whole, limits.budget), 0.0), share * limits.budget
 
     def at(length: FloatArray) -> tuple[float, VoteProblem, FloatArray]:
         """Return the objective, the problem, and the next squared lengths, (m,), of a plan with these."""
-        propensities = allocate(problem.rates_of_lengths(length), constraints).propensities
+        propensities, *_ = allocate(problem, problem.rates_of_lengths(length), least, budget)
         labels = problem.expected_labels(propensities) / share + counts / (2 if problem.ordered else 1)
         weights = problem.both_orders(labels)
         of_plan = _weighted(problem, weights)
         along, variance = of_plan.directions, problem.labelling_variances(propensities)
         labelling = (along.T * variance) @ along
-        metric = specification.metric(labelling)
+        metric = goal.metric(labelling, whole.between)
         squared = of_plan.squared_lengths(metric)
         change, place, added = labelling @ metric @ along.T, np.arange(problem.n_cells), variance * squared
         by_weight = change[problem.first, place] - change[problem.second, place]
@@ -85,7 +83,7 @@ def _weights_of_optimum(specification: Specification, counts: FloatArray, most_s
         part = problem.take(np.divide(labels, weights, out=np.zeros_like(labels), where=weights > 0)[None])[0]
         following = np.maximum(squared + 2 * part * of_pair / variance, _LEAST_WORTH * squared)
         worth = np.divide(length, squared, out=np.ones_like(length), where=squared > 0)
-        return specification.objective(specification.sigma(labelling)), replace(of_plan, worth=worth), following
+        return goal.objective(goal.sigma(labelling, whole.between)), replace(of_plan, worth=worth), following
 
     mean = problem.count @ np.asarray(problem.deviation, dtype=np.float64) / problem.n_contexts
     even = (problem.before + whole.uniform(limits.budget)) / np.maximum(mean, np.finfo(float).tiny)

@@ -41,7 +41,7 @@ def test_every_door_has_the_number_of_sample_size(n_models, tmp_path, capsys):
     shown = capsys.readouterr().out.split("first place")[1].split()
     assert float(shown[1]) == res.sample_size(0.02).loc["first place", "prompts"]
     leader, rival = res.params.nlargest(2).index
-    plan = res.design(150 * n_models, contrasts=dr.planning.Top(1), from_scratch=True)
+    plan = res.design(150 * n_models, top=1, from_scratch=True)
     said = re.search(r"too few to decide first place[^,]*, so .* about ([\d,]+) like", " ".join(str(plan).split()))
     assert float(said[1].replace(",", "")) == pytest.approx(wanted, rel=0.02)
     with pytest.raises(OptionError) as error:

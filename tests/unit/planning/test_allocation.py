@@ -59,7 +59,7 @@ def test_no_plan_is_better(name, criterion, contrasted, one_pair, ordered, draw_
     taken = plan.propensity[:, [j for j, _ in places], [k for _, k in places]]
     covariance = np.cov(functional.value(mu).T, bias=True) + (parts / taken[:, :, None, None]).sum(axis=(0, 1)) / n
     np.testing.assert_allclose(plan.std_errors, np.sqrt(np.diag(covariance) / n), rtol=1e-9)
-    target = plan.specification.rows
+    target = plan.goal.rows
     weight = target.T @ (np.linalg.inv(target @ covariance @ target.T) if criterion == "D" else np.eye(len(target)))
     information = np.einsum("ab,imba->im", weight @ target, parts)
     free = cp.Variable(taken.shape, pos=True)

@@ -10,7 +10,6 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.options import in_objects
 from dmlrank.planning import search
-from dmlrank.planning.search import solve
 
 from ...support import true_first_stages, without_order
 
@@ -84,7 +83,7 @@ def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted,
         one_pair=one_pair,
         position_bias=ordered,
     )
-    target = plan.specification.rows
+    target = plan.goal.rows
 
     def value(pi):
         sigma = target @ covariance(mu, pi, places, ordered)[0] @ target.T
@@ -119,8 +118,7 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     assert (own.std_errors < other.std_errors).all()
     taken = other.propensity[:, [j for j, _ in places], [k for _, k in places]]
     assert (
-        own.specification.problem.labelling_covariance(taken).trace()
-        > own.specification.problem.labelling_covariance(own.propensities[:]).trace()
+        own.problem.labelling_covariance(taken).trace() > own.problem.labelling_covariance(own.propensities[:]).trace()
     )
 
 
@@ -130,8 +128,8 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     assert plan.kkt_residual < 1e-5
     monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
-        early = solve(plan.specification, 60)
-    assert plan.specification.objective(early.sigma) > plan.objective
+        early = plan.of(plan.problem, plan.goal, plan.limits, 60)
+    assert plan.goal.objective(early.sigma) > plan.objective
 
 
 def test_a_fit_plans_for_its_own_estimator():

@@ -115,14 +115,14 @@ def test_a_plan_of_an_arena_is_for_the_leader_also_on_pairs_without_votes():
         assert plan.predicted(contrast)["std_error"].item() == pytest.approx(after.t_test(contrast).sd.item(), rel=0.03)
         assert after.t_test(contrast).sd.item() < 0.85 * res.t_test(contrast).sd.item()
     every = res.design(600, contrasts=res.models)
-    assert every.specification.contrasts[1] == tuple(res.models)
+    assert every.goal.targets[1] == tuple(res.models)
     assert "as in an arena" not in str(every)
     # Where first place is decided, the plan is for all differences of the leader.
     far = arena(3000, 2)
     for side in ("model_a", "model_b"):
         far.loc[(far[side] == "m5") & (rng.random(len(far)) < 0.7), "winner"] = side
     decided = dr.dml_rank(formula, far, **options).design(300)
-    assert decided.specification.contrasts[1] == tuple(f"m5 - m{j}" for j in range(5))
+    assert decided.goal.targets[1] == tuple(f"m5 - m{j}" for j in range(5))
 
 
 def test_a_plan_for_all_scores_that_separates_nothing_says_so_and_names_the_call_that_does():
@@ -156,7 +156,7 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     assert plan.contexts == battles["question_id"].drop_duplicates().tolist()
     assert plan.sample(0).columns.tolist() == ["question_id", "model_a", "model_b", "propensity"]
-    assert plan.specification.problem.functional is steps.setup.functional
+    assert plan.problem.functional is steps.setup.functional
 
 
 def test_a_fit_plans_for_new_prompts(fitted):
@@ -200,8 +200,8 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
     weighted = battles.assign(w=np.where(battles["question_id"] < 100, 2.0, 1.0))
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
     plan = fit.design(150)
-    assert not plan.specification.problem.between.any()
-    np.testing.assert_allclose(plan.specification.problem.context_weight, fit.steps.units.context_weight)
+    assert not plan.problem.between.any()
+    np.testing.assert_allclose(plan.problem.context_weight, fit.steps.units.context_weight)
     with pytest.raises(OptionError, match="weights="):
         fit.design(150, newdata=battles)
 

@@ -23,9 +23,8 @@ from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, Optio
 from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.criteria import Goal, remark_on
+from dmlrank.planning.criteria import Goal
 from dmlrank.planning.plan_options import Limits
-from dmlrank.planning.search import solve
 
 from ...support import without_order
 
@@ -49,7 +48,7 @@ def flat(mu):
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 def test_a_plan_is_the_clipped_square_root(mu, functional):
     plan = dr.design(mu, functional, budget=150, min_propensity=0.17)
-    root = np.sqrt(plan.specification.problem.functional.information(mu))
+    root = np.sqrt(plan.problem.functional.information(mu))
     pairs = ~np.eye(4, dtype=bool)
     free = (plan.propensity > 0.17 * 1.0001) & (plan.propensity < 0.9999)
     level = (plan.propensity[free] / root[free]).mean()
@@ -70,21 +69,19 @@ def test_a_slack_budget_says_so(mu, one_pair):
 
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     plan = dr.design(mu, "bt", budget=150)
-    of_plan, lower = plan.specification.problem, plan.smallest_propensity
-    rates, constraints = of_plan.cell_rates(np.eye(4)), of_plan.constraints(lower, 150)
-    allocation = allocate(rates, constraints)
-    assert kkt_residual(rates, constraints, allocation) < 1e-12
-    moved = allocation.propensities[:]
+    rates, least = plan.problem.cell_rates(np.eye(4)), plan.problem.least(plan.smallest_propensity, 150)
+    propensities, *multipliers = allocate(plan.problem, rates, least, 150)
+    assert kkt_residual(plan.problem, rates, least, (propensities, *multipliers)) < 1e-12
+    moved = propensities[:]
     moved[0, 0] *= 1.05
-    wrong = replace(allocation, propensities=moved)
-    assert kkt_residual(rates, constraints, wrong) > 0.05
+    assert kkt_residual(plan.problem, rates, least, (moved, *multipliers)) > 0.05
 
 
 def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
-    specification = dr.design(mu, "bt", budget=60, criterion="D").specification
+    plan = dr.design(mu, "bt", budget=60, criterion="D")
     monkeypatch.setattr(search, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
-        solution = solve(specification, 60)
+        solution = plan.of(plan.problem, plan.goal, plan.limits, 60)
     assert solution.kkt_residual > 1e-4
 
 
@@ -114,7 +111,7 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu, monkeypatch):
     metric = np.diag(np.arange(1.0, 5.0))
 
     def results():
-        mean, scanned = plan.specification.problem.scanned()
+        mean, scanned = plan.problem.scanned()
         labelling = scanned.labelling_covariance(plan.propensities)
         return [mean, scanned.between, labelling, scanned.label_information(metric)]
 
@@ -133,10 +130,10 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu, monkeypatch):
 
 
 def test_top_and_against_are_the_differences_they_say(mu):
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(2))
-    best = plan.specification.scores.argsort()[-2:]
+    plan = dr.design(mu, "bt", budget=90, top=2)
+    best = plan.goal.scores.argsort()[-2:]
     assert set(plan.predicted().index[0].split(" - ")) == {f"model_{j}" for j in best}
-    against = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Against("model_2"))
+    against = dr.design(mu, "bt", budget=90, against="model_2")
     expected = dr.design(mu, "bt", budget=90, contrasts=[("model_2", f"model_{j}") for j in (0, 1, 3)])
     np.testing.assert_allclose(against.propensity, expected.propensity, rtol=1e-12)
 
@@ -167,7 +164,7 @@ def test_weights_of_contexts_are_repetitions(mu):
 def test_fixed_prompts_leave_out_what_prompts_differ_by(mu):
     fixed, random = (dr.design(mu, "bt", budget=90, prompts=prompts) for prompts in ("fixed", "random"))
     np.testing.assert_allclose(fixed.propensity, random.propensity, rtol=1e-12)
-    between = np.cov(random.specification.problem.functional.value(mu).T, bias=True)
+    between = np.cov(random.problem.functional.value(mu).T, bias=True)
     np.testing.assert_allclose(random.sigma - fixed.sigma, between, rtol=1e-9, atol=1e-12)
 
 
@@ -314,7 +311,7 @@ def test_a_budget_for_a_label_on_every_context_has_no_price(mu):
     costs = np.random.default_rng(0).uniform(1, 2, size=(4, 4))
     plan = dr.design(mu, budget=1e4, one_pair=True, costs=(costs + costs.T) / 2)
     np.testing.assert_allclose(plan.propensity.sum(axis=(1, 2)), 1, rtol=1e-9)
-    assert plan.allocation.multiplier == 0
+    assert plan.multiplier == 0
 
 
 def test_for_power_finds_the_smallest_budget(mu):
@@ -388,7 +385,7 @@ def test_regret_is_what_a_wrong_judge_costs_and_its_bounds_hold(mu, functional, 
     plan = dr.design(judge, functional, explore=explore, **options)
     best = dr.design(mu, functional, **options)
     found = plan.regret(mu)
-    information = best.specification.problem.label_information(np.eye(4))
+    information = best.problem.label_information(np.eye(4))
     lost = (information / plan.propensities[:] - information / best.propensities[:]).sum() / 60 / 60
     assert found.excess == pytest.approx(lost, rel=1e-9)
     assert found.relative == pytest.approx(found.excess * 60 / best.objective, rel=1e-9)
@@ -457,8 +454,9 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError),
         ({"contrasts": "model_0 - model_9"}, KeyError),
         ({"contrasts": np.ones(4)}, HypothesisError),
-        ({"contrasts": dr.planning.Top(9)}, OptionError),
-        ({"contrasts": dr.planning.Against("x")}, KeyError),
+        ({"top": 9}, OptionError),
+        ({"top": 2, "against": "model_1"}, OptionError),
+        ({"against": "x"}, KeyError),
         ({"models": ["a", "b"]}, OptionError),
         ({"models": ["a", "b", "a", "c"]}, OptionError),
         ({"contexts": [0] * 60}, OptionError),
@@ -517,7 +515,7 @@ def test_certain_scores_have_no_determinant():
 
 def test_a_plan_from_probabilities_and_one_from_a_fit_take_the_same_options_with_the_same_defaults():
     described = {item.name: item.default for item in dataclasses.fields(Limits)}
-    described |= {name: getattr(Goal(), name) for name in ("criterion", "contrasts")}
+    described |= {name: getattr(Goal(), name) for name in ("criterion", "contrasts", "top", "against")}
     for function in (dr.design, dr.RankResults.design):
         parameters = inspect.signature(function).parameters
         taken = {name: parameters[name].default for name in described}
@@ -532,7 +530,7 @@ def test_a_plan_from_probabilities_and_one_from_a_fit_take_the_same_options_with
 
 
 def test_the_summary_holds_the_numbers(mu):
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(3), models=["gpt-4", "a", "b", "c"])
+    plan = dr.design(mu, "bt", budget=90, top=3, models=["gpt-4", "a", "b", "c"])
     shown = plan.summary()
     text = shown.as_text()
     for words in ("Labelling Plan", "3 contrasts", "90 (binding)", "12 ordered", "Expected labels:", "gpt-4"):
@@ -558,7 +556,7 @@ def test_the_summary_holds_the_numbers(mu):
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered):
-    plan = dr.design(flat, "bt", budget=90, contrasts=dr.planning.Top(2), models=list("abcd"), position_bias=ordered)
+    plan = dr.design(flat, "bt", budget=90, top=2, models=list("abcd"), position_bias=ordered)
     labels = plan.propensity.sum(axis=0)
     pairs = {
         f"{j} vs. {k}": labels[x, y] + ordered * labels[y, x]
@@ -600,29 +598,28 @@ def test_top_has_the_differences_that_decide_who_the_best_are(mu):
     above = np.zeros((5, 5), dtype=bool)
     # b and d are above e; b, d and a are above c, so that c is not among the best three, and e may be.
     above[[1, 3, 1, 3, 0], [4, 4, 2, 2, 2]] = True
-    top = dr.planning.Top(3)
-    rows, labels = top.rows(models, scores, above)
+    top = Goal(top=3, above=above)
+    rows, labels = top.contrasts_of(models, scores)
     assert labels == ("a - b", "a - d", "b - d", "a - e")
     np.testing.assert_array_equal(rows[-1], [1, 0, 0, 0, -1])
-    assert "besides b, d and a, which have the highest scores, e may be among them" in remark_on(
-        top, models, scores, above
-    )
+    assert "besides b, d and a, which have the highest scores, e may be among them" in top.remark(models, scores)
     above[0, 4] = True
-    assert top.rows(models, scores, above)[1] == top.rows(models, scores)[1] == ("a - b", "a - d", "b - d")
-    assert remark_on(top, models, scores, above) == "It is decided that the best 3 models are b, d and a."
-    plan = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(2))
+    of_scores = Goal(top=3).contrasts_of(models, scores)[1]
+    assert top.contrasts_of(models, scores)[1] == of_scores == ("a - b", "a - d", "b - d")
+    assert top.remark(models, scores) == "It is decided that the best 3 models are b, d and a."
+    plan = dr.design(mu, "bt", budget=90, top=2)
     assert "The best 2 models are taken to be those with the highest scores" in " ".join(str(plan).split())
 
 
 def test_a_plan_from_a_fit_decides_who_the_best_are():
     battles = dr.datasets.simulate_arena(n=600, rng=0)
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", functional="bt", rng=0)
-    plan = res.design(500, contrasts=dr.planning.Top(3))
+    plan = res.design(500, top=3)
     open_models = [name for name in res.best_set(3) if name not in set(res.params.nlargest(3).index)]
-    labels = plan.specification.contrasts[1]
+    labels = plan.goal.targets[1]
     assert open_models
     assert {label.split(" - ")[1] for label in labels[3:]} == set(open_models)
-    narrow = res.design(500, contrasts=dr.planning.Top(3).rows(res.models, res.params.to_numpy())[0])
+    narrow = res.design(500, contrasts=list(labels[:3]))
     assert (plan.predicted(list(labels[3:]))["std_error"] < narrow.predicted(list(labels[3:]))["std_error"]).all()
     assert "not decided which 3 models are the best" in " ".join(str(plan).split())
 
@@ -630,9 +627,9 @@ def test_a_plan_from_a_fit_decides_who_the_best_are():
 def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     battles = dr.datasets.simulate_arena(n=2400, rng=3)
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, functional="bt", rng=0)
-    plan = res.design(500, contrasts=dr.planning.Top(1))
+    plan = res.design(500, top=1)
     leader, rival = res.params.nlargest(2).index
-    assert plan.specification.contrasts[1] == (f"{leader} - {rival}",)
+    assert plan.goal.targets[1] == (f"{leader} - {rival}",)
     text, of_fit = (" ".join(str(one).split()) for one in (plan, res.summary()))
     assert f"First place is not decided: {leader} has the highest score" in text
     assert f"the closest other model, {rival}." in text
@@ -643,14 +640,14 @@ def test_top_one_decides_first_place_by_the_test_of_first_place(mu):
     assert 0.5 * of_summary < wanted < of_summary
     assert plan.power(leader, rival, method="none") < 0.8
     with pytest.raises(OptionError, match="first, and this is decided: b is above"):
-        dr.planning.Top(1).rows(
-            list("abc"), np.array([0.1, 0.9, 0.5]), np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)
+        Goal(top=1, above=np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)).contrasts_of(
+            list("abc"), np.array([0.1, 0.9, 0.5])
         )
-    alone = dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(1))
-    assert len(alone.specification.contrasts[0]) == 3
+    alone = dr.design(mu, "bt", budget=90, top=1)
+    assert len(alone.goal.targets[0]) == 3
     assert "differences of model_" in " ".join(str(alone).split())
     with pytest.raises(OptionError, match="from 1 to 4"):
-        dr.design(mu, "bt", budget=90, contrasts=dr.planning.Top(0))
+        dr.design(mu, "bt", budget=90, top=0)
 
 
 def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
@@ -673,9 +670,7 @@ def test_a_plan_from_a_fit_says_why_its_predictions_may_not_hold():
     assert "have votes already" not in text
     assert "held at the present counts" not in text
     assert "Pairs have equal weights" not in text
-    assert "edge_weights='counts') needs fewer labels" in " ".join(
-        str(sure.design(200, contrasts=dr.planning.Top(2))).split()
-    )
+    assert "edge_weights='counts') needs fewer labels" in " ".join(str(sure.design(200, top=2)).split())
     assert ("may not hold for these data" in text) == bool(sure.diagnostics.doubts)
 
 
@@ -714,10 +709,10 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     # No other plan of this cost is better, such as one for the pair alone; a few labels are on their pair, too.
     few = res.design(60, contrasts=[pair])
     a, b = sorted(res.models.index(name) for name in pair)
-    labels = few.specification.problem.expected_labels(few.propensities)
+    labels = few.problem.expected_labels(few.propensities)
     assert labels[a, b] + (labels[b, a] if ordered else 0) > 0.8 * 60
     assert few.power(*pair) < plan.power(*pair)
-    tables = plan.specification.problem.mu[:1]
+    tables = plan.problem.mu[:1]
     np.testing.assert_allclose(plan.at(np.asarray(tables))[0], plan.propensity[0], rtol=1e-6, atol=1e-12)
     # A fit of all rows joins the labels of a pair, on old and new prompts.
     further = res.design(1500, contrasts=[pair], newdata=pd.DataFrame({"prompt": [f"next-{i}" for i in range(3000)]}))
@@ -727,8 +722,8 @@ def test_weights_by_counts_follow_the_labels_of_the_plan(ordered):
     assert [float(figure) for figure in figures.groups()] == pytest.approx([present, realised], rel=0.05)
     assert "standard error is larger than that of the fit" not in said
     # Where labels make an error larger than that of the fit, a plan for the fit's own prompts says so, too.
-    goal = replace(plan.specification.goal, earlier=plan.specification.goal.earlier / 9)
-    less = replace(plan, specification=replace(plan.specification, goal=goal))
+    goal = replace(plan.goal, earlier=plan.goal.earlier / 9)
+    less = replace(plan, goal=goal)
     assert "larger than that of the fit without the planned labels" in " ".join(str(less).split())
     with pytest.raises(OptionError, match="weights pairs by its own labels"):
         res.design(1500, contrasts=[pair], from_scratch=True).regret(np.asarray(tables))
@@ -762,7 +757,7 @@ def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criteri
     prompts = {"newdata": pd.DataFrame({"prompt": np.arange(250)})} if new else {}
     options = {"criterion": criterion, "one_pair": not ordered, "contrasts": [(best, second), (best, third)]}
     plan = res.design(budget, **options, **prompts)
-    planned, rows = plan.specification.problem, plan.specification.rows
+    planned, rows = plan.problem, plan.goal.rows
     first, last, n, k = planned.first, planned.second, planned.n_contexts, 5
     ends = np.eye(k)[first] - np.eye(k)[last]
     names = pd.Index(res.models)
@@ -788,7 +783,7 @@ def test_no_other_labels_are_better_where_weights_follow_counts(ordered, criteri
         start = least + rng.dirichlet(np.ones(len(first))) * (budget - least * len(first))
         bounds = [(least, n)] * len(first)
         found.append(minimize(objective, start, bounds=bounds, constraints=limits, method="SLSQP").fun)
-    value = plan.specification.objective
+    value = plan.goal.objective
     labels = planned.expected_labels(plan.propensities)[first, last]
     even = np.full(len(first), budget / len(first))
     assert value(plan.sigma) == pytest.approx(objective(labels), rel=0.01)
@@ -851,7 +846,7 @@ def leads():
     wins = expit(skill[:, None] - skill)
     np.fill_diagonal(wins, 0)
     mu = np.tile(np.stack([wins, wins.T], axis=2), (1500, 1, 1, 1))
-    return dr.design(mu, "borda", budget=900, contrasts=dr.planning.Top(1), position_bias=False), wins
+    return dr.design(mu, "borda", budget=900, top=1, position_bias=False), wins
 
 
 def promised_for_first_place(plan):
@@ -865,9 +860,9 @@ def test_the_power_of_first_place_is_that_of_all_leads_at_once(leads):
     plan, _ = leads
     named = promised_for_first_place(plan)
     needed = int(named[2].replace(",", ""))
-    more = solve(plan.specification, needed)
+    more = plan.of(plan.problem, plan.goal, plan.limits, needed)
     for of_plan, power, within in ((plan, float(named[1]), 0.015), (more, 0.8, 0.02)):
-        scores, sigma = plan.specification.scores, of_plan.sigma / len(plan.contexts)
+        scores, sigma = plan.goal.scores, of_plan.sigma / len(plan.contexts)
         drawn = np.random.default_rng(0).multivariate_normal(scores, sigma, size=20_000)
         errors = np.sqrt(sigma[0, 0] + np.diag(sigma)[1:] - 2 * sigma[0, 1:])
         z = (drawn[:, :1] - drawn[:, 1:]) / errors

@@ -11,9 +11,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit, problem
-from dmlrank.planning.allocation import Constraints, allocate, cell_rates
+from dmlrank.planning.allocation import allocate
+from dmlrank.planning.cells import cell_rates
 from dmlrank.planning.precision import cheapest_solution
-from dmlrank.planning.search import solve
 
 from ...support import chunks_of
 
@@ -55,7 +55,7 @@ def test_a_plan_with_rows_is_the_plan_without(fitted, apart, functional, one_pai
     expected = dr.design(
         apart, functional, budget=200, criterion=criterion, one_pair=one_pair, models=fit.models, floor=floor
     )
-    assert plan.specification.problem.n_rows == 10
+    assert plan.problem.n_rows == 10
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-6)
     np.testing.assert_allclose(plan.cov_params(), expected.cov_params(), rtol=1e-6, atol=1e-12)
     assert plan.expected_cost == pytest.approx(expected.expected_cost)
@@ -79,7 +79,7 @@ def test_contexts_of_other_weight_or_cost_are_other_rows(fitted, apart, shape):
     expected = dr.design(
         apart, "bt", budget=150, costs=costs, weights=fit.steps.units.context_weight, models=fit.models, floor=floor
     )
-    assert plan.specification.problem.n_rows == (40 if len(shape) == 1 else 300)
+    assert plan.problem.n_rows == (40 if len(shape) == 1 else 300)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-6)
     np.testing.assert_allclose(plan.std_errors, expected.std_errors, rtol=1e-6)
 
@@ -88,7 +88,7 @@ def test_new_prompts_that_are_alike_are_one(fitted):
     _, fit = fitted
     new = pd.DataFrame({"question_id": np.arange(60), "g": ["a", "b", "b"] * 20})
     plan = fit.design(40, newdata=new)
-    assert plan.specification.problem.n_rows == 2
+    assert plan.problem.n_rows == 2
     assert plan.propensity.shape == (60, 3, 3)
     # The allocation is solved to a tolerance.
     np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-6)
@@ -100,7 +100,7 @@ def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed
     expected = fit.design(100)
     monkeypatch.setattr(from_fit, "STORED_NUMBERS", 0)
     plan = fit.design(100)
-    assert not isinstance(plan.specification.problem.mu, np.ndarray)
+    assert not isinstance(plan.problem.mu, np.ndarray)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     stored = pickle.loads(pickle.dumps(plan))
     np.testing.assert_array_equal(stored.propensity, plan.propensity)
@@ -117,19 +117,20 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     rng = np.random.default_rng(2)
     information, cost = rng.exponential(size=(8, 6)), np.ones((1, 1))
     cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
-    count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
-    every, lower = np.repeat(np.arange(8), count), np.array([[0.01]])
-    constraints = Constraints(cost, lower, 5.0, one_pair)
-    counted = allocate(cell_rates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
-    expected = allocate(cell_rates(np.sqrt(information[every] / cost)), constraints)
-    tables = counted.propensities[:][every], expected.propensities[:]
+    every, least = np.repeat(np.arange(8), [3, 1, 1, 2, 1, 4, 1, 1]), np.array([[0.01]])
+    mu = np.full((8, 3, 3, 2), 0.5) * ~np.eye(3, dtype=bool)[..., None]
+    single = dr.design(mu, budget=5, one_pair=one_pair).problem
+    tables = []
+    for row, numbers in ((every, information), (np.arange(len(every)), information[every])):
+        of_rows = replace(single, mu=mu[:1].repeat(len(numbers), axis=0), row=row, cost=cost)
+        tables.append(allocate(of_rows, cell_rates(np.sqrt(numbers / cost)), least, 5.0)[0][row])
     np.testing.assert_allclose(*tables, rtol=1e-7)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])
 def test_fixed_directions_give_the_information_and_the_covariance_of_a_pass_over_mu(functional):
     ties = dr.datasets.Ties()
-    problem = dr.design(ties.mu(ties.features(50, rng=0)), functional, budget=60).specification.problem
+    problem = dr.design(ties.mu(ties.features(50, rng=0)), functional, budget=60).problem
     assert problem.deviation is not None
     without = replace(problem, deviation=None)
     metric = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 3.0]])
@@ -147,12 +148,11 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
     varied, functional, criterion, one_pair, ignore_warnings, monkeypatch
 ):
     plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
-    specification = plan.specification
     monkeypatch.setattr(problem, "DOUBLE_CELLS", 0)
-    single = replace(specification.problem, deviation=None).scanned()[1]
+    single = replace(plan.problem, deviation=None).scanned()[1]
     assert (single.deviation is None) == (functional == "rank_centrality")
     monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
-    other = solve(replace(specification, problem=single), 120)
+    other = plan.of(single, plan.goal, plan.limits, 120)
     assert single.cell_type is np.float32
     assert other.kkt_residual < 1e-5
     assert other.expected_cost == pytest.approx(120, rel=1e-9)
@@ -174,7 +174,7 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     budgets = []
     for size in (4000, 60):
         monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
-        budgets.append(cheapest_solution(plan.specification, 120, error_of)[0].budget)
+        budgets.append(cheapest_solution(plan, error_of)[0].budget)
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120

@@ -50,19 +50,19 @@ def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
 
 def problem_of(plan: Plan) -> ScoreProblem:
     """Return the design problem of a plan for scores."""
-    problem = plan.specification.problem
+    problem = plan.problem
     assert isinstance(problem, ScoreProblem)
     return problem
 
 
 def variance_of_contrasts(plan: Plan, propensity: np.ndarray) -> float:
     """Return the sum of variances of the plan's contrasts, n times, from the draws: by brute force over prompts."""
-    problem, rows = problem_of(plan), plan.specification.rows
+    problem, rows = problem_of(plan), plan.goal.rows
     total = 0.0
     for deviation, p in zip(np.asarray(problem.mu), propensity, strict=True):
         joint = np.minimum(p[:, None], p) / np.outer(p, p)
         total += np.trace(rows @ (np.outer(deviation, deviation) * problem.correlation * joint) @ rows.T)
-    return float(total / len(propensity) + np.trace(rows @ plan.specification.problem.between @ rows.T))
+    return float(total / len(propensity) + np.trace(rows @ plan.problem.between @ rows.T))
 
 
 @pytest.mark.parametrize("contrasts", [None, ["b - c"], ["b - c", "a - d"]])
@@ -75,7 +75,7 @@ def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) 
     assert plan.expected_cost == pytest.approx(120)
     assert (plan.propensity * costs)[:, 1:].sum() - 0.2 * costs[:, 1:].sum() == pytest.approx(120)
     # The information of each prompt and group, from its definition; a generic solver for the sum of a / p.
-    metric, deviation = plan.specification.rows.T @ plan.specification.rows, np.asarray(problem.mu)
+    metric, deviation = plan.goal.rows.T @ plan.goal.rows, np.asarray(problem.mu)
     chosen = np.arange(0, N, 12)
     part = [np.where(group == g, 1.0, 0.0) for g in range(problem.n_cells)]
     gains = np.stack([((deviation * s) @ (metric * problem.correlation) * deviation * s).sum(axis=1) for s in part], 1)
@@ -203,7 +203,7 @@ def test_samples_of_runs_keep_every_propensity_and_cost_what_is_expected() -> No
             spent.append(np.broadcast_to(costs, (N, 4))[at].sum())
         # Given that a model was not run in the first round.
         given = np.where(
-            problem.is_there, 0.0, (plan.propensity - problem.before) / np.maximum(1 - problem.before, 1e-9)
+            problem.is_there, 0.0, (plan.propensity - problem.so_far) / np.maximum(1 - problem.so_far, 1e-9)
         )
         z = (share - given) / np.sqrt(np.maximum(given * (1 - given), 1e-12) / 300)
         assert np.abs(z).max() < 4.7
@@ -249,8 +249,8 @@ def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
     assert set(rows["model"]) == {"b", "c"}
     assert rows.groupby("prompt").size().max() == 2
     assert "Expected runs:" in str(plan.summary())
-    top = res.design(150, contrasts=dr.planning.Top(2))
-    assert set(res.best_set(2)) == {name for label in top.specification.contrasts[1] for name in label.split(" - ")}
+    top = res.design(150, top=2)
+    assert set(res.best_set(2)) == {name for label in top.goal.targets[1] for name in label.split(" - ")}
     assert "not decided which 2 models are the best" in " ".join(str(top).split())
     assert "With 150 runs, " in " ".join(str(top).split())
 
@@ -313,7 +313,7 @@ def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
     plan = full.design(60, candidate="new", contrasts="new - b")
     assert plan.propensity[:, :4].min() == 1.0
     assert plan.names == ["a", "b", "c", "d", "new"]
-    assert plan.specification.contrasts[1] == ("new - b",)
+    assert plan.goal.targets[1] == ("new - b",)
     # A prompt that all others solve says little.
     is_solved = scores.all(axis=1)
     assert plan.propensity[is_solved, 4].max() < 0.7 * plan.propensity[~is_solved, 4].mean()
@@ -416,7 +416,7 @@ def test_a_plan_for_the_lowest_scores_is_that_for_the_highest_of_their_opposites
     table, texts = table_of(fitted()[0], np.ones((N, 4), dtype=bool)), []
     for rows, lower in ((table, True), (table.assign(score=-table["score"]), False)):
         res = dr.dml_rank("score ~ 1 | model", rows, context="prompt", lower_is_better=lower, rng=0)
-        plan = res.design(200, contrasts=dr.planning.Top(1), from_scratch=True)
+        plan = res.design(200, top=1, from_scratch=True)
         assert [row[0] for row in plan.summary().rows[:4]] == res.params.sort_values(ascending=lower).index.tolist()
         texts.append(
             re.search(r"With 200 runs, .*? needs about [\d,]+|With 200 runs, [^;]*", " ".join(str(plan).split()))[0]

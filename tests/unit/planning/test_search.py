@@ -21,10 +21,11 @@ def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
     monkeypatch.setattr(problem.VoteProblem, "cell_type", property(lambda _: np.float32))
     near = fit.design(1000)
     assert len(steps) < 2 * n_exact
-    specification = near.specification
-    rates = specification.problem.cell_rates(specification.metric(near.labelling))
-    limits = specification.problem.constraints(near.smallest_propensity, 1000)
+    of_plan, goal = near.problem, near.goal
+    rates = of_plan.cell_rates(goal.metric(near.labelling, of_plan.between))
+    least = of_plan.least(near.smallest_propensity, 1000)
     # The search ends at a bound on the violation, which takes no pass over the probabilities.
-    assert 1e-5 < kkt_residual(rates, limits, near.allocation) < near.kkt_residual <= 0.03
-    values = [np.trace(specification.sigma(plan.labelling)) for plan in (near, exact)]
+    residual = kkt_residual(of_plan, rates, least, (near.propensities, near.multiplier, None))
+    assert 1e-5 < residual < near.kkt_residual <= 0.03
+    values = [np.trace(goal.sigma(plan.labelling, of_plan.between)) for plan in (near, exact)]
     assert values[0] == pytest.approx(values[1], rel=2e-4)

@@ -1,7 +1,5 @@
 """Plans that add labels to a fit whose labels depend on each other in clusters."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,39 +9,37 @@ from scipy.stats import t as student
 import dmlrank as dr
 from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
-from dmlrank.planning.plan_options import Limits
 from dmlrank.planning.precision import covariance_of
-from dmlrank.planning.specify import Specification
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
 
 def drawn(seed, kinds=3, kind="A"):
-    """A plan's specification with covariances that are drawn, and a labelling covariance."""
+    """A goal with covariances that are drawn: between contexts, of the fit's labels, and of those of a plan."""
     rng = np.random.default_rng(seed)
     between, of_labels, dependence, labelling = (
         part @ part.T for part in rng.normal(size=(4, kinds, kinds)) * np.array([0.3, 1, 1, 2])[:, None, None]
     )
-    goal = Goal(kind, earlier=between + of_labels + dependence, dependence=dependence)
-    problem, rows = SimpleNamespace(between=between, of_scores=False), np.eye(kinds)
-    return Specification(problem, goal, Limits(1), np.zeros(kinds), (rows, ()), rows, ""), of_labels, labelling
+    goal = Goal(kind, earlier=between + of_labels + dependence, dependence=dependence, rows=np.eye(kinds))
+    return goal, between, of_labels, labelling
 
 
 def test_one_fit_weights_labels_as_if_they_were_independent():
-    specification, of_labels, labelling = drawn(0, 1)
+    goal, between, of_labels, labelling = drawn(0, 1)
     weight = labelling / (of_labels + labelling)
-    expected = specification.problem.between + weight**2 * (of_labels + specification.goal.dependence)
-    np.testing.assert_allclose(specification.sigma(labelling), expected + (1 - weight) ** 2 * labelling, rtol=1e-12)
-    np.testing.assert_allclose(specification.sigma_without_plan(), specification.earlier, rtol=1e-12)
+    expected = between + weight**2 * (of_labels + goal.dependence) + (1 - weight) ** 2 * labelling
+    np.testing.assert_allclose(goal.sigma(labelling, between), expected, rtol=1e-12)
+    np.testing.assert_allclose(goal.sigma_without_plan(between), goal.earlier, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["A", "D"])
 def test_the_metric_is_the_derivative_of_the_objective(kind):
-    specification, _, labelling = drawn(1, kind=kind)
+    goal, between, _, labelling = drawn(1, kind=kind)
     step = np.random.default_rng(2).normal(size=(3, 3))
     step, h = step @ step.T, 1e-5
-    after, before = (specification.objective(specification.sigma(labelling + move)) for move in (h * step, -h * step))
-    np.testing.assert_allclose(np.trace(specification.metric(labelling) @ step), (after - before) / (2 * h), rtol=1e-6)
+    after, before = (goal.objective(goal.sigma(labelling + move, between)) for move in (h * step, -h * step))
+    slope = np.trace(goal.metric(labelling, between) @ step)
+    np.testing.assert_allclose(slope, (after - before) / (2 * h), rtol=1e-6)
 
 
 def votes(n, raters, rng):
