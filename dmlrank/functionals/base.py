@@ -206,8 +206,12 @@ class Functional(ABC):
             object.__setattr__(self, "apart", apart)
         if self.takes_edge_weights and self.edge_weights is not None:
             numbers = array_of_numbers(self.edge_weights, 2)
-            is_square = numbers is not None and numbers.shape[0] == numbers.shape[1]
-            if not is_square or not ((numbers >= 0) & (numbers < np.inf)).all() or not np.allclose(numbers, numbers.T):
+            if (
+                numbers is None
+                or numbers.shape[0] != numbers.shape[1]
+                or not ((numbers >= 0) & (numbers < np.inf)).all()
+                or not np.allclose(numbers, numbers.T)
+            ):
                 raise OptionError(
                     f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix over the "
                     f"items of finite numbers that are not negative"
