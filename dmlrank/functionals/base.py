@@ -16,7 +16,7 @@ from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import GraphError, OptionError, OptionTypeError
+from ..exceptions import GraphError, OptionError, shown
 
 # Largest change of a probability in a finite-difference step, as a share of this probability, where the functional has
 # a logit or a division.
@@ -194,38 +194,31 @@ class Functional(ABC):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_type(
-            f"{self.name}: weights",
-            self.weights,
-            CategoryWeights | None,
-            "CategoryWeights.half(3), for example, or None",
-        )
-        check_type(
-            f"{self.name}: graph", self.graph, Graph | None, "a Graph such as Graph.of([(0, 1)], n_items=2), or None"
-        )
+        for name, kind, example in (
+            ("weights", CategoryWeights, "CategoryWeights.half(3)"),
+            ("graph", Graph, "Graph.of([(0, 1)], n_items=2)"),
+        ):
+            check_type(f"{self.name}: {name}", getattr(self, name), kind | None, f"None, or for example {example}")
         if self.apart is not None:
             apart = np.asarray(self.apart)
             if apart.dtype != bool or apart.ndim != 1:
                 raise OptionError(f"{self.name}: apart is {self.apart!r}; allowed: True or False for each item")
             object.__setattr__(self, "apart", apart)
-        if not self.takes_edge_weights or self.edge_weights is None:
-            return
-        numbers = array_of_numbers(self.edge_weights, 2)
-        if numbers is None:
-            raise OptionTypeError(
-                f"edge_weights is a {type(self.edge_weights).__name__} that holds no rows of numbers; allowed: a "
-                f"square matrix of numbers over the items"
-            )
-        if numbers.shape[0] != numbers.shape[1]:
-            raise OptionError(f"edge_weights has shape {numbers.shape}; allowed: a square matrix over the items")
-        if not (np.isfinite(numbers).all() and (numbers >= 0).all() and np.allclose(numbers, numbers.T)):
-            raise OptionError(
-                "edge_weights has entries that are infinite, missing, negative or different in the two orders of a "
-                "pair; allowed: a symmetric matrix of finite numbers that are not negative"
-            )
-        matrix = (numbers + numbers.T) / 2
-        matrix.setflags(write=False)
-        object.__setattr__(self, "edge_weights", matrix)
+        if self.takes_edge_weights and self.edge_weights is not None:
+            numbers = array_of_numbers(self.edge_weights, 2)
+            if (
+                numbers is None
+                or numbers.shape[0] != numbers.shape[1]
+                or not ((numbers >= 0) & (numbers < np.inf)).all()
+                or not np.allclose(numbers, numbers.T)
+            ):
+                raise OptionError(
+                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix over the "
+                    f"items of finite numbers that are not negative"
+                )
+            matrix = (numbers + numbers.T) / 2
+            matrix.setflags(write=False)
+            object.__setattr__(self, "edge_weights", matrix)
 
     @property
     def label(self) -> str:
