@@ -427,7 +427,7 @@ class Plan(Solution, Summarised):
             raise NuisanceError(
                 f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
-        other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
+        other = problem.of_contexts(mu)
         least = other.least(self.smallest_propensity, self.budget)
         metric = self.goal.metric(self.labelling, problem.between)
         propensity = np.full(other.shape, 1.0 / other.n_cells if other.one_pair else 0.5)

@@ -227,8 +227,7 @@ def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
     check_mu(table, problem.models, list(problem.contexts.index), problem.ordered)
     row, metric = problem.row, goal.metric(problem.between, problem.between)
     cost, weight = at_rows(problem.cost, row), at_rows(problem.context_weight, row)
-    by_context = replace(problem, mu=table, row=np.arange(n), cost=cost, context_weight=weight, deviation=None)
-    _, truth = by_context.scanned()
+    _, truth = replace(problem.of_contexts(table), cost=cost, context_weight=weight).scanned()
     assumed, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor = solution.smallest_propensity
     rates, least = cell_rates(np.sqrt(information / truth.cost)), truth.least(floor, solution.budget)

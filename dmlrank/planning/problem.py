@@ -249,6 +249,7 @@ class VoteProblem(Problem):
     floor: Smallest probability of a category for functionals with a logit or a division.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
         context, M = v dd': the standard deviations of labels along it, and the directions.
+    moments (g, m, d, d): M of the labels of each pair, where a functional of the user takes many calls for them.
     worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
     """
 
@@ -257,6 +258,7 @@ class VoteProblem(Problem):
     ordered: bool
     floor: float
     deviation: CellArray | None = None
+    moments: CellArray | None = None
     directions: FloatArray = field(default_factory=lambda: np.zeros(()))
     worth: FloatArray | float = 1.0
 
@@ -347,6 +349,7 @@ class VoteProblem(Problem):
             cost=at_rows(self.cost, index),
             context_weight=at_rows(self.context_weight, index),
             deviation=None if deviation is None else deviation[index],
+            moments=None if self.moments is None else self.moments[index],
         )
 
     def least(self, lower: float, budget: float) -> FloatArray:
@@ -428,27 +431,36 @@ class VoteProblem(Problem):
         return context[in_order], column[in_order], propensity[in_order]
 
     def scanned(self) -> tuple[FloatArray, VoteProblem]:
-        """Pass over mu once; return the mean of F(mu), (K,), and the problem with its covariance and deviations."""
-        directions = None if self.interdependent else self.functional.label_directions(self.n_items)
-        cell_type = None if directions is None else self.cell_type
-        deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
-        count, values = self.count, []
-        for part, (scores, of_part) in pass_over(self, type(self).scores_and_deviations, lambda part: (cell_type,)):
+        """Pass over mu once; return the mean of F(mu), (K,), and the problem with what the pass tells of labels."""
+        functional, n_scores = self.functional, len(self.names)
+        directions = None if self.interdependent else functional.label_directions(self.n_items)
+        moments_shape = (*self.shape, n_scores, n_scores)
+        kept: CellArray | None = None
+        if directions is not None:
+            kept = np.empty(self.shape, self.cell_type)
+        elif not (self.interdependent or functional.has_fast_pairs) and np.prod(moments_shape) <= DOUBLE_CELLS:
+            kept = np.empty(moments_shape)
+        count, values, is_kept = self.count, [], kept is not None
+        for part, (scores, of_labels) in pass_over(self, type(self).scores_and_labels, lambda part: (is_kept,)):
             values.append(scores)
-            if deviation is not None:
-                deviation[part] = of_part
+            if kept is not None:
+                kept[part] = of_labels
         value = self.unit * np.concatenate(values)
         weight = count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        directions = self.directions if directions is None else directions[self.first, self.second]
-        return mean, replace(self, between=between, deviation=deviation, directions=directions)
+        if directions is None:
+            return mean, replace(self, between=between, moments=kept)
+        return mean, replace(self, between=between, deviation=kept, directions=directions[self.first, self.second])
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         if self.deviation is not None:
             return self.rates_of_lengths(self.worth * self.squared_lengths(metric))
+        if self.moments is not None:
+            information = np.maximum(np.einsum("gmab,ab->gm", self.moments, metric, optimize=True), 0)
+            return cell_rates(np.sqrt(information / self.cost))
         base: CellArray = np.empty(self.shape, self.cell_type)
         at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
         for part, information in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
@@ -472,6 +484,9 @@ class VoteProblem(Problem):
         if self.deviation is not None:
             return np.asarray((self.directions.T * self.labelling_variances(propensities)) @ self.directions)
         count = self.count[:, None]
+        if self.moments is not None:
+            total = np.tensordot(count / propensity_table(propensities), self.moments, 2) / self.n_contexts
+            return np.asarray((total + total.T) / 2)
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
@@ -498,14 +513,19 @@ class VoteProblem(Problem):
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
-    def scores_and_deviations(
-        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
-    ) -> tuple[FloatArray, CellArray | None]:
-        """Return the scores of a range of rows, (b, d), and, in a cell type, deviations of their labels, (b, m)."""
-        if cell_type is None:
-            return self.functional.value(mu), None
-        variances = self.take(self.functional.label_variances(mu))
-        return self.functional.value(mu), np.sqrt(np.maximum(variances, 0)).astype(cell_type)
+    def scores_and_labels(self, part: slice, mu: FloatArray, is_kept: bool) -> tuple[FloatArray, CellArray | None]:
+        """Return the scores of a range of rows, (b, d), and deviations, (b, m), or M of labels, (b, m, d, d)."""
+        functional, values = self.functional, self.functional.value(mu)
+        if not is_kept:
+            return values, None
+        if functional.label_directions(self.n_items) is not None:
+            return values, np.sqrt(np.maximum(self.take(functional.label_variances(mu)), 0)).astype(self.cell_type)
+        moments = [functional.label_covariances(mu, j, k) for j, k in zip(self.first, self.second, strict=True)]
+        return values, np.stack(moments, axis=1) * self.scale(part)[..., None, None]
+
+    def of_contexts(self, mu: FloatArray) -> VoteProblem:
+        """Return the problem of contexts with other probabilities, (n, K, K, C), each of which is a row."""
+        return replace(self, mu=mu, row=np.arange(len(mu)), deviation=None, moments=None)
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
