@@ -658,7 +658,7 @@ class Plan(Solution, Summarised):
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
         if not isinstance(self.problem, VoteProblem):
-            raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
+            raise OptionError(f"{method}() is about labels of pairs, and this plan is for {self.problem.what}")
         return self.problem
 
     def _alpha(self, alpha: float | None, power: float | None = None) -> float:
