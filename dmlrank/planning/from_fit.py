@@ -157,7 +157,7 @@ def design_fit(
     if by_counts and isinstance(problem.functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if goal.earlier is None else present
         # Where a pair has a label for every prompt, no propensity says what further labels add.
-        smallest = limits.smallest_propensity(problem, limits.budget)
+        smallest = limits.smallest_propensity(problem)
         counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
     doubts = [_OF_ARENA] * is_arena + [_UNMET.format(pairs=some_of(unmet))] * bool(unmet)
     doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None)

@@ -71,7 +71,7 @@ def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     if goal.counts is not None:
         assert isinstance(problem, VoteProblem)
         problem = weighted_by_counts(problem, goal, limits)
-    return Plan.of(problem, goal, limits, limits.budget)
+    return Plan.of(problem, goal, limits)
 
 
 class Plan(Solution, Summarised):
@@ -428,7 +428,7 @@ class Plan(Solution, Summarised):
                 f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
             )
         other = problem.of_contexts(mu)
-        least = other.least(self.smallest_propensity, self.budget)
+        least = np.array([[self.smallest_propensity]])
         metric = self.goal.metric(self.labelling, problem.between)
         propensity = np.full(other.shape, 1.0 / other.n_cells if other.one_pair else 0.5)
         for _ in range(_MAX_STEPS if other.interdependent else 1):

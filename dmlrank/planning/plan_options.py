@@ -49,17 +49,17 @@ class Limits:
         if (least := self.min_propensity) is not None:
             number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
 
-    def smallest_propensity(self, problem: Problem, budget: float) -> float:
-        """Return the smallest propensity of a plan within a budget."""
+    def smallest_propensity(self, problem: Problem) -> float:
+        """Return the smallest propensity of a plan."""
         if self.min_propensity is None:
-            return _SMALLEST_SHARE * problem.uniform(budget)
+            return _SMALLEST_SHARE * problem.uniform(self.budget)
         if self.min_propensity > problem.max_uniform * (1 + 1e-12):
             raise OptionError(f"with one_pair=True the largest min_propensity is {problem.max_uniform:.6g}")
         least = self.min_propensity * problem.total_cost
-        if least > budget * (1 + 1e-12):
+        if least > self.budget * (1 + 1e-12):
             raise OptionError(
-                f"budget={budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise the "
-                f"budget to {least:.8g}, or take min_propensity={budget / problem.total_cost:.6g}"
+                f"budget={self.budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise "
+                f"the budget to {least:.8g}, or take min_propensity={self.budget / problem.total_cost:.6g}"
             )
         return self.min_propensity
 

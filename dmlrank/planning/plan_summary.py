@@ -154,10 +154,10 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     pair = f"({problem.models[first[closest]]!r}, {problem.models[second[closest]]!r})"
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
-    budget = solution.budget * sample.total_cost / problem.total_cost
+    limits = replace(solution.limits, budget=solution.budget * sample.total_cost / problem.total_cost)
     for call, asked, critical in (("top=1", rivals, of_one), (f"contrasts={pair}", np.array([closest]), of_pairs)):
         if len(asked) and goal.criterion == "A":
-            plan = Solution.of(sample, replace(goal, rows=rows[asked]), solution.limits, budget, certify=False)
+            plan = Solution.of(sample, replace(goal, rows=rows[asked]), limits, certify=False)
             after = standardised(plan.sigma)[asked]
             if found := int((after >= smallest_gap(1.0, critical, POWER)).sum()):
                 return f"{start} With {call}, {found} of {counted(len(asked), 'difference')} will be."

@@ -143,25 +143,21 @@ def cheapest_solution(
     The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all labels.
     The budget is found to four figures, from ``start`` on; it is one for another problem where this is given.
     """
-    problem, goal, limits, start = problem or near.problem, near.goal, near.limits, start or near.budget
+    whole, start = problem or near.problem, start or near.budget
 
-    def smallest(
-        problem: Problem,
-        width_of: Callable[[Solution], float],
-        start: float,
-        largest_log: float,
-        margin: float,
-        latest: S | None = None,
-    ) -> S:
+    def solved(problem: Problem, budget: float, latest: S | None, *, certify: bool = False) -> S:
+        return near.of(problem, near.goal, replace(near.limits, budget=budget), latest, certify=certify)
+
+    def smallest(problem: Problem, start: float, largest_log: float, margin: float, latest: S | None = None) -> S:
         """Return the solution of the smallest budget at which the relative width is at most one, from near a start."""
 
         def log_ratio(log_budget: float) -> float:
             nonlocal latest
             # Each search begins at the solution of the budget before.
-            latest = near.of(problem, goal, limits, float(np.exp(log_budget)), near=latest, certify=False)
-            return float(np.log(width_of(latest)))
+            latest = solved(problem, float(np.exp(log_budget)), latest)
+            return float(np.log(relative_width(replace(latest, problem=whole))))
 
-        least = 0.0 if limits.min_propensity is None else limits.min_propensity * problem.total_cost
+        least = (near.limits.min_propensity or 0.0) * problem.total_cost
         smallest_log = float(np.log(least)) if least else -np.inf
         middle, step = min(float(np.log(start)), largest_log), 2 * margin
         low, high = max(middle - margin, smallest_log), min(middle + margin, largest_log)
@@ -180,26 +176,20 @@ def cheapest_solution(
         assert latest is not None
         return latest
 
-    everything = near.of(problem, goal, limits, problem.total_cost, certify=False)
+    everything = solved(whole, whole.total_cost, None)
     reached = relative_width(everything)
     if reached > 1:
         return everything, reached
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
-    largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, problem.sample()
+    largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, whole.sample()
     if sample is not None:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
-        share, whole = sample.total_cost / problem.total_cost, problem
-        of_sample = smallest(
-            sample,
-            lambda solution: relative_width(replace(solution, problem=whole)),
-            start * share,
-            largest_log + np.log(share),
-            margin,
-        )
+        share = sample.total_cost / whole.total_cost
+        start = smallest(sample, start * share, largest_log + np.log(share), margin).budget / share
         # The budget of all rows is within a few percent of the sample's.
-        start, margin = of_sample.budget / share, 0.02
-    found = smallest(problem, relative_width, start, largest_log, margin, everything)
-    return near.of(problem, goal, limits, found.budget, near=found), reached
+        margin = 0.02
+    found = smallest(whole, start, largest_log, margin, everything)
+    return solved(whole, found.budget, found, certify=True), reached
 
 
 def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
@@ -230,7 +220,7 @@ def regret_of(solution: Solution, mu: ArrayLike) -> pd.Series:
     _, truth = replace(problem.of_contexts(table), cost=cost, context_weight=weight).scanned()
     assumed, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor = solution.smallest_propensity
-    rates, least = cell_rates(np.sqrt(information / truth.cost)), truth.least(floor, solution.budget)
+    rates, least = cell_rates(np.sqrt(information / truth.cost)), truth.least(solution.limits)
     best = propensity_table(allocate(truth, rates, least, solution.budget)[0])
 
     def variance(information: FloatArray, propensity: FloatArray | float) -> float:

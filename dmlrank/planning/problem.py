@@ -48,6 +48,7 @@ from .cells import (
 
 if TYPE_CHECKING:
     from .criteria import Goal
+    from .plan_options import Limits
 
 T = TypeVar("T")
 
@@ -129,8 +130,8 @@ class Problem(ABC):
         """Return the scores that the problem implies, (K,), and the problem with what one pass over it tells."""
 
     @abstractmethod
-    def least(self, lower: float, budget: float) -> FloatArray:
-        """Return the smallest propensities of cells, (g or 1, m or 1), of a plan with a floor within a budget."""
+    def least(self, limits: Limits) -> FloatArray:
+        """Return the smallest propensities of cells, (g or 1, m or 1), of a plan within limits."""
 
     @abstractmethod
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
@@ -199,7 +200,8 @@ class Problem(ABC):
     @property
     def total_cost(self) -> float:
         """Cost of a label or run of every cell of every context that there is not yet."""
-        return self.expected_cost(np.broadcast_to(1.0, self.shape))
+        by_row = self.cost.sum(axis=1) * (self.n_cells / self.cost.shape[1])
+        return float((self.count * by_row).sum()) - self.spent
 
     @property
     def max_uniform(self) -> float:
@@ -352,8 +354,8 @@ class VoteProblem(Problem):
             moments=None if self.moments is None else self.moments[index],
         )
 
-    def least(self, lower: float, budget: float) -> FloatArray:
-        return np.array([[lower]])
+    def least(self, limits: Limits) -> FloatArray:
+        return np.array([[limits.smallest_propensity(self)]])
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""

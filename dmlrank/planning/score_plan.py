@@ -136,7 +136,8 @@ class ScoreProblem(Problem):
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
         return np.asarray((self.matrices(propensity_table(propensities)) - self.so_far).sum(axis=0))
 
-    def least(self, lower: float, budget: float) -> FloatArray:
+    def least(self, limits: Limits) -> FloatArray:
+        lower, budget = limits.smallest_propensity(self), limits.budget
         so_far = np.stack([self.so_far[:, models].max(axis=1) for models in self.groups], axis=1)
         least = np.minimum(np.maximum(so_far, lower), 1.0)
         needed = self.expected_cost(least)

@@ -8,7 +8,7 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeAlias
 
@@ -27,9 +27,6 @@ from .problem import Problem, VoteProblem
 # An optimal allocation, its labelling covariance, (K, K), and the largest relative violation of the optimality
 # conditions; NaN where it was not computed.
 Optimum: TypeAlias = tuple[Allocation, FloatArray, float]
-# Where a search begins: a labelling covariance, (K, K), and the level of an allocation near the optimum
-# (:mod:`dmlrank.planning.allocation`), infinite where there is none.
-Start: TypeAlias = tuple[FloatArray, float]
 
 # Violation of the optimality conditions above which there is a warning.
 _LARGEST_RESIDUAL = 1e-4
@@ -53,12 +50,13 @@ _STATIONARY = 1e-5
 _LONGEST = 300.0
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Solution:
     """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
 
-    budget, expected_cost: The largest expected cost that was allowed, and that of the plan.
+    limits: With the largest expected cost that was allowed.
     propensities (g, m): Of the cells by row of the problem.
+    expected_cost: That of the plan.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
         same cost.
     multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the
@@ -70,15 +68,19 @@ class Solution:
     problem: Problem
     goal: Goal
     limits: Limits
-    budget: float
-    expected_cost: float
     propensities: Propensities
+    expected_cost: float
     sigma: FloatArray
     uniform_sigma: FloatArray
     multiplier: float
     labelling: FloatArray
     kkt_residual: float
     rates: Computed | None
+
+    @property
+    def budget(self) -> float:
+        """The largest expected cost that was allowed."""
+        return self.limits.budget
 
     @property
     def slack(self) -> bool:
@@ -88,39 +90,28 @@ class Solution:
     @property
     def smallest_propensity(self) -> float:
         """The smallest propensity that a cell may have, before the uniform plan is mixed in."""
-        return self.limits.smallest_propensity(self.problem, self.budget)
+        return self.limits.smallest_propensity(self.problem)
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        goal: Goal,
-        limits: Limits,
-        budget: float,
-        *,
-        near: Solution | None = None,
-        certify: bool = True,
+        cls, problem: Problem, goal: Goal, limits: Limits, near: Solution | None = None, *, certify: bool = True
     ) -> Self:
-        """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
+        """Find the optimal propensities within limits, mixed with the uniform plan where ``explore`` is positive.
 
         The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
         the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
         left out.
         """
-        least = problem.least(limits.smallest_propensity(problem, budget), budget)
-        start, rates = None, None if near is None else near.rates
-        if near is not None:
-            factor = budget / near.budget
-            start = near.labelling / factor, level_of(near.multiplier) * factor
+        least, budget, rates = problem.least(limits), limits.budget, None if near is None else near.rates
         if problem.interdependent:
-            allocation, labelling, residual = _with_interdependent_labels(problem, goal, least, budget)
+            allocation, labelling, residual = _with_interdependent_labels(problem, goal, limits)
         elif goal.linear:
             rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
             allocation = allocate(problem, rates, least, budget)
             labelling = problem.labelling_covariance(allocation[0])
             residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
         else:
-            allocation, labelling, residual = _by_steps(problem, goal, least, budget, start, certify)
+            allocation, labelling, residual = _by_steps(problem, goal, limits, near, certify)
         largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
         if residual > largest:
             warn(
@@ -137,20 +128,8 @@ class Solution:
         if certify:
             uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
             uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
-        return cls(
-            problem=problem,
-            goal=goal,
-            limits=limits,
-            budget=budget,
-            expected_cost=cost,
-            propensities=propensities,
-            sigma=sigma,
-            uniform_sigma=uniform_sigma,
-            multiplier=multiplier,
-            labelling=labelling,
-            kkt_residual=residual,
-            rates=rates,
-        )
+        of_optimum = multiplier, labelling, residual, rates
+        return cls(problem, goal, limits, propensities, cost, sigma, uniform_sigma, *of_optimum)
 
 
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
@@ -161,14 +140,15 @@ def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows)
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
 
 
-def _by_steps(
-    problem: Problem, goal: Goal, least: FloatArray, budget: float, start: Start | None, certify: bool
-) -> Optimum:
+def _by_steps(problem: Problem, goal: Goal, limits: Limits, near: Solution | None, certify: bool) -> Optimum:
     """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
     # Of means of scores the objective is always linear.
     assert isinstance(problem, VoteProblem)
-    between, rows = problem.between, goal.rows
-    labelling, level = start or _first_step(problem, goal, least, budget)
+    between, rows, least, budget = problem.between, goal.rows, problem.least(limits), limits.budget
+    if near is None:
+        labelling, level = _first_step(problem, goal, limits)
+    else:
+        labelling, level = near.labelling * near.budget / budget, level_of(near.multiplier) * budget / near.budget
     if goal.criterion == "D":
         variances = np.linalg.eigvalsh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
@@ -233,12 +213,16 @@ def _largest_change(before: FloatArray, after: FloatArray) -> float:
     return float(max(1 - ratio[0], 1 - 1 / ratio[-1]))
 
 
-def _first_step(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Start:
-    """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
-    sample, share = problem.sample(), budget / problem.total_cost
+def _first_step(problem: Problem, goal: Goal, limits: Limits) -> tuple[FloatArray, float]:
+    """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan.
+
+    These are a labelling covariance, (K, K), and the level of an allocation near the optimum, infinite for none.
+    """
+    sample, share = problem.sample(), limits.budget / problem.total_cost
     if sample is None:
         return problem.labelling_covariance(np.broadcast_to(min(1.0, share), problem.shape)), np.inf
-    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, least, share * sample.total_cost, None, False)
+    of_sample = replace(limits, budget=share * sample.total_cost)
+    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, of_sample, None, False)
     return labelling, level_of(multiplier)
 
 
@@ -254,13 +238,14 @@ def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 # --- interdependent labels --------------------------------------------------------------------------------------------
 
 
-def _with_interdependent_labels(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Optimum:
+def _with_interdependent_labels(problem: Problem, goal: Goal, limits: Limits) -> Optimum:
     """Find the optimum of an interdependent problem, by majorise-minimise in cycles of three steps.
 
     Two steps are followed by an extrapolation and a third step, which starts at the extrapolated propensities. If the
     third step leads to a larger objective than the second step, the result of the second step is kept. Where the
     objective is not linear in the labelling covariance, each step minimises the tangent at the current point.
     """
+    least, budget = problem.least(limits), limits.budget
 
     def rates_at(propensity: FloatArray, labelling: FloatArray) -> Computed:
         return problem.cell_rates(goal.metric(labelling, problem.between), propensity)

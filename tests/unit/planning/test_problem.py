@@ -152,7 +152,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
     single = replace(plan.problem, deviation=None).scanned()[1]
     assert (single.deviation is None) == (functional == "rank_centrality")
     monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
-    other = plan.of(single, plan.goal, plan.limits, 120)
+    other = plan.of(single, plan.goal, plan.limits)
     assert single.cell_type is np.float32
     assert other.kkt_residual < 1e-5
     assert other.expected_cost == pytest.approx(120, rel=1e-9)
