@@ -32,6 +32,7 @@ from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
+from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .cells import (
@@ -47,8 +48,7 @@ from .cells import (
 )
 
 if TYPE_CHECKING:
-    from .criteria import Goal
-    from .plan_options import Limits
+    from .criteria import Goal, Limits
 
 T = TypeVar("T")
 
@@ -66,6 +66,8 @@ _FEW_CHUNKS = 20
 SAMPLE_SIZE = 4_000
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
+# Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
+_SMALLEST_SHARE = 0.1
 # Number of classes of costs within which the order of draws is random.
 _COST_CLASSES = 20
 
@@ -207,6 +209,21 @@ class Problem(ABC):
     def max_uniform(self) -> float:
         """The largest propensity that all cells can have at the same time."""
         return 1 / self.n_cells if self.one_pair else 1.0
+
+    def smallest_propensity(self, limits: Limits) -> float:
+        """Return the smallest propensity of a plan within limits."""
+        smallest, budget = limits.min_propensity, limits.budget
+        if smallest is None:
+            return _SMALLEST_SHARE * self.uniform(budget)
+        if smallest > self.max_uniform * (1 + 1e-12):
+            raise OptionError(f"with one_pair=True the largest min_propensity is {self.max_uniform:.6g}")
+        least = smallest * self.total_cost
+        if least > budget * (1 + 1e-12):
+            raise OptionError(
+                f"budget={budget:g} is too small for min_propensity={smallest:g} on every pair; raise the budget to "
+                f"{least:.8g}, or take min_propensity={budget / self.total_cost:.6g}"
+            )
+        return smallest
 
     def uniform(self, cost: float) -> float:
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
@@ -355,7 +372,7 @@ class VoteProblem(Problem):
         )
 
     def least(self, limits: Limits) -> FloatArray:
-        return np.array([[limits.smallest_propensity(self)]])
+        return np.array([[self.smallest_propensity(limits)]])
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""

@@ -1,4 +1,4 @@
-"""The solution of a plan: the search for the optimal propensities of a problem, for a goal, within a budget.
+"""The search for the optimal propensities of a problem, for a goal, within limits.
 
 Where the objective is linear in the labelling covariance, one allocation is the optimum. Otherwise steps lead to it:
 each minimises a bound on the objective at the current point (the *metric* there is given), and so lowers the objective.
@@ -8,9 +8,8 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -19,14 +18,16 @@ from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import Allocation, allocate, kkt_residual, level_of
-from .cells import Computed, Propensities, Rows, propensity_table
-from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
-from .plan_options import Limits
+from .cells import Computed, propensity_table
+from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric
 from .problem import Problem, VoteProblem
 
 # An optimal allocation, its labelling covariance, (K, K), and the largest relative violation of the optimality
 # conditions; NaN where it was not computed.
 Optimum: TypeAlias = tuple[Allocation, FloatArray, float]
+# Where a search begins: a labelling covariance, (K, K), and the level of an allocation near the optimum
+# (:mod:`dmlrank.planning.allocation`), infinite where there is none.
+Start: TypeAlias = tuple[FloatArray, float]
 
 # Violation of the optimality conditions above which there is a warning.
 _LARGEST_RESIDUAL = 1e-4
@@ -50,105 +51,40 @@ _STATIONARY = 1e-5
 _LONGEST = 300.0
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Solution:
-    """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
+def optimum(
+    problem: Problem, goal: Goal, limits: Limits, start: Start | None, rates: Computed | None, certify: bool
+) -> Optimum:
+    """Find the optimum within limits; ``rates`` are those of the cells where the objective is linear.
 
-    limits: With the largest expected cost that was allowed.
-    propensities (g, m): Of the cells by row of the problem.
-    expected_cost: That of the plan.
-    sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
-        same cost.
-    multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the
-        optimality conditions is NaN where it was not computed, which saves time in a search over budgets. The
-        multiplier is n times the amount by which one more unit of budget lowers the objective.
-    rates: Rates of the cells where the objective is linear: they do not depend on the budget.
+    Without ``certify``, the violation of the optimality conditions is NaN where the search does not need it.
     """
-
-    problem: Problem
-    goal: Goal
-    limits: Limits
-    propensities: Propensities
-    expected_cost: float
-    sigma: FloatArray
-    uniform_sigma: FloatArray
-    multiplier: float
-    labelling: FloatArray
-    kkt_residual: float
-    rates: Computed | None
-
-    @property
-    def budget(self) -> float:
-        """The largest expected cost that was allowed."""
-        return self.limits.budget
-
-    @property
-    def slack(self) -> bool:
-        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.multiplier == 0
-
-    @property
-    def smallest_propensity(self) -> float:
-        """The smallest propensity that a cell may have, before the uniform plan is mixed in."""
-        return self.limits.smallest_propensity(self.problem)
-
-    @classmethod
-    def of(
-        cls, problem: Problem, goal: Goal, limits: Limits, near: Solution | None = None, *, certify: bool = True
-    ) -> Self:
-        """Find the optimal propensities within limits, mixed with the uniform plan where ``explore`` is positive.
-
-        The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
-        the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
-        left out.
-        """
-        least, budget, rates = problem.least(limits), limits.budget, None if near is None else near.rates
-        if problem.interdependent:
-            allocation, labelling, residual = _with_interdependent_labels(problem, goal, limits)
-        elif goal.linear:
-            rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
-            allocation = allocate(problem, rates, least, budget)
-            labelling = problem.labelling_covariance(allocation[0])
-            residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
-        else:
-            allocation, labelling, residual = _by_steps(problem, goal, limits, near, certify)
-        largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
-        if residual > largest:
-            warn(
-                f"the plan violates the optimality conditions by {residual:.1e} (relative; kkt_residual), more than "
-                f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
-            )
-        (propensities, multiplier, _), sigma = allocation, goal.sigma(labelling, problem.between)
-        if limits.explore:
-            # Both plans keep to the smallest propensity and the budget. So does their mixture.
-            mixed = partial(_mixed, propensities, limits.explore, problem.uniform(budget))
-            propensities = Computed(problem.shape, mixed)
-            sigma = goal.sigma(problem.labelling_covariance(propensities), problem.between)
-        cost, uniform_sigma, even = problem.expected_cost(propensities), sigma, problem.even or problem
-        if certify:
-            uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
-            uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
-        of_optimum = multiplier, labelling, residual, rates
-        return cls(problem, goal, limits, propensities, cost, sigma, uniform_sigma, *of_optimum)
-
-
-def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
-    """Return the propensities of some rows, mixed with a share of the uniform plan."""
-    return (1 - share) * propensities[rows] + share * uniform
+    if problem.interdependent:
+        found = _with_interdependent_labels(problem, goal, limits)
+    elif rates is not None:
+        least = problem.least(limits)
+        allocation = allocate(problem, rates, least, limits.budget)
+        residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
+        found = allocation, problem.labelling_covariance(allocation[0]), residual
+    else:
+        found = _by_steps(problem, goal, limits, start, certify)
+    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
+    if found[2] > largest:
+        warn(
+            f"the plan violates the optimality conditions by {found[2]:.1e} (relative; kkt_residual), more than "
+            f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
+        )
+    return found
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
 
 
-def _by_steps(problem: Problem, goal: Goal, limits: Limits, near: Solution | None, certify: bool) -> Optimum:
+def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None, certify: bool) -> Optimum:
     """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
     # Of means of scores the objective is always linear.
     assert isinstance(problem, VoteProblem)
     between, rows, least, budget = problem.between, goal.rows, problem.least(limits), limits.budget
-    if near is None:
-        labelling, level = _first_step(problem, goal, limits)
-    else:
-        labelling, level = near.labelling * near.budget / budget, level_of(near.multiplier) * budget / near.budget
+    labelling, level = start or _first_step(problem, goal, limits)
     if goal.criterion == "D":
         variances = np.linalg.eigvalsh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
@@ -213,11 +149,8 @@ def _largest_change(before: FloatArray, after: FloatArray) -> float:
     return float(max(1 - ratio[0], 1 - 1 / ratio[-1]))
 
 
-def _first_step(problem: Problem, goal: Goal, limits: Limits) -> tuple[FloatArray, float]:
-    """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan.
-
-    These are a labelling covariance, (K, K), and the level of an allocation near the optimum, infinite for none.
-    """
+def _first_step(problem: Problem, goal: Goal, limits: Limits) -> Start:
+    """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
     sample, share = problem.sample(), limits.budget / problem.total_cost
     if sample is None:
         return problem.labelling_covariance(np.broadcast_to(min(1.0, share), problem.shape)), np.inf

@@ -21,10 +21,9 @@ import numpy as np
 from ..data.preferences import FloatArray
 from ..functionals import BradleyTerry
 from .allocation import allocate
-from .criteria import Goal
-from .plan_options import Limits
+from .criteria import Goal, Limits
+from .precision import Solution
 from .problem import VoteProblem
-from .search import Solution
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
 # A step that does not lower it is made half as long.

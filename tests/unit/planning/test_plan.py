@@ -23,8 +23,7 @@ from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, Optio
 from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.criteria import Goal
-from dmlrank.planning.plan_options import Limits
+from dmlrank.planning.criteria import Goal, Limits
 
 from ...support import without_order
 

@@ -13,7 +13,6 @@ from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit, problem
 from dmlrank.planning.allocation import allocate
 from dmlrank.planning.cells import cell_rates
-from dmlrank.planning.precision import cheapest_solution
 
 from ...support import chunks_of
 
@@ -174,7 +173,7 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     budgets = []
     for size in (4000, 60):
         monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
-        budgets.append(cheapest_solution(plan, error_of)[0].budget)
+        budgets.append(plan.cheapest(error_of)[0].budget)
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120
