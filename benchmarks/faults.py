@@ -319,9 +319,10 @@ def write_cases() -> Iterator[Case]:
     """A disk that is full after so many bytes, for everything that writes files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = dr.dml_rank(FORMULA, battles(), **in_objects(OPTIONS | {"functional": "bt"}))
+        frame = battles().assign(low=lambda rows: rows["x"] < 0, high=lambda rows: rows["x"] >= 0)
+        result = dr.dml_rank(FORMULA, frame, **in_objects(OPTIONS | {"functional": "bt"}))
         plan = result.design(40)
-        groups = result.by({"low": (battles()["x"] < 0).to_numpy(), "high": (battles()["x"] >= 0).to_numpy()})
+        groups = result.by(["low", "high"])
     writers: dict[str, Callable[[Path], object]] = {
         "result.json": result.to_json,
         "page.html": result.report,

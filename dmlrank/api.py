@@ -335,7 +335,7 @@ def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
     >>> dr.read_json(res.to_json()).params.equals(res.params)
     True
     """
-    from .storage.json_format import from_text, read_text
+    from .fit.json_format import from_text, read_text
 
     text, origin = read_text(path_or_text)
     return RankResults(from_text(text, origin))

@@ -10,7 +10,16 @@ import dmlrank as dr
 SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib", "dask", "narwhals", "scipy.stats", "scipy.optimize")
 FRAMES = ("scipy", "patsy", "pandas", "numpy", "dmlrank.api", "dmlrank.cli.commands")
 # Rooms and modules of answers that a fit with its summary does not give.
-FURTHER = ("cli", "inspection", "planning", "plotting", "report.page", "sensitivity", "storage", "datasets.eval_logs")
+FURTHER = (
+    "cli",
+    "inspection",
+    "planning",
+    "plotting",
+    "report.page",
+    "sensitivity",
+    "fit.json_format",
+    "datasets.eval_logs",
+)
 FURTHER = (*FURTHER, "fit.direct_fits", "fit.post_estimation", "fit.adjusted_for_style", "nuisance.verdicts")
 HELP = "from dmlrank.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
 SIMULATE = "battles = dr.datasets.simulate_arena(n=300, rng=0)\n"

@@ -6,6 +6,7 @@ refuse it with an error of the package; no name may be read as "None".
 
 from __future__ import annotations
 
+import copy
 import json
 import zipfile
 from pathlib import Path
@@ -14,9 +15,14 @@ from typing import Any
 import dmlrank as dr
 
 from .draws import Generator, choice
-from .stored import changed
 from .watch import Watch
 
+_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 5, 1.5, -0.0, 1e-320, 1e308, 10**30, 10**400, -(10**25), "", "a", "NaN", "None",
+    "Infinity", "-Infinity", "nan", "0", "\0", "x" * 2000, "\ud800", [], {}, [[]], [1], ["a"], [[1, 2], [3, 4]],
+    [[[[1]]]], {"a": 1}, [None],
+    "borda", "bt", "cluster", 2**63 - 1, 2**63, 2**64, 1e16, "1e5",
+)  # fmt: skip
 _SAMPLE = {
     "id": "q1",
     "epoch": 1,
@@ -117,6 +123,40 @@ def write(folder: Path, files: dict[str, Any]) -> None:
         else:
             plain = value[""] if isinstance(value, dict) and set(value) == {""} else value
             (folder / name).write_text(json.dumps(plain), encoding="utf-8")
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all values in nested objects and lists."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(deeper for key, item in inner for deeper in _paths(item, (*path, key)))]
+
+
+def changed(rng: Generator, content: Any) -> Any:
+    """Return a copy of a content with one value replaced, removed, repeated, renamed, moved or scaled."""
+    content = copy.deepcopy(content)
+    path = choice(rng, _paths(content)[1:])
+    holder = content
+    for key in path[:-1]:
+        holder = holder[key]
+    key, kind = path[-1], rng.random()
+    value = holder[key]
+    if kind < 0.5:
+        holder[key] = copy.deepcopy(choice(rng, _VALUES))
+    elif kind < 0.6:
+        del holder[key]
+    elif kind < 0.7 and isinstance(holder, list):
+        holder.insert(int(rng.integers(len(holder) + 1)), copy.deepcopy(value))
+    elif kind < 0.75 and isinstance(holder, dict):
+        holder[choice(rng, ["extra", key + " ", "", "x" * 500])] = holder.pop(key)
+    elif kind < 0.9 and isinstance(value, int | float) and not isinstance(value, bool):
+        holder[key] = value * choice(rng, [-1, 2, 0, 1e10, 1e-10, 1.0000001, 1e300])
+    else:
+        other = choice(rng, _paths(content)[1:])
+        source = content
+        for step in other:
+            source = source[step]
+        holder[key] = copy.deepcopy(source)
+    return content
 
 
 def mutated(rng: Generator, watch: Watch, folder: str) -> None:

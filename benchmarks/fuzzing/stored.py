@@ -1,9 +1,7 @@
-"""Targets that read files: results in JSON, changed at a value, in their structure or at bytes."""
+"""Targets that read files: results in JSON, changed at bytes."""
 
 from __future__ import annotations
 
-import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,63 +12,6 @@ import dmlrank as dr
 from .draws import Generator, choice
 from .questions import N_RESULTS, results_of
 from .watch import Watch
-
-_VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 2, 5, 1.5, -0.0, 1e-320, 1e308, 10**30, 10**400, -(10**25), "", "a", "NaN", "None",
-    "Infinity", "-Infinity", "nan", "0", "\0", "x" * 2000, "\ud800", [], {}, [[]], [1], ["a"], [[1, 2], [3, 4]],
-    [[[[1]]]], {"a": 1}, [None],
-    "borda", "bt", "cluster", 2**63 - 1, 2**63, 2**64, 1e16, "1e5",
-)  # fmt: skip
-
-
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of all values in nested objects and lists."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(deeper for key, item in inner for deeper in _paths(item, (*path, key)))]
-
-
-def changed(rng: Generator, content: Any) -> Any:
-    """Return a copy of a content with one value replaced, removed, repeated, renamed, moved or scaled."""
-    content = copy.deepcopy(content)
-    path = choice(rng, _paths(content)[1:])
-    holder = content
-    for key in path[:-1]:
-        holder = holder[key]
-    key, kind = path[-1], rng.random()
-    value = holder[key]
-    if kind < 0.5:
-        holder[key] = copy.deepcopy(choice(rng, _VALUES))
-    elif kind < 0.6:
-        del holder[key]
-    elif kind < 0.7 and isinstance(holder, list):
-        holder.insert(int(rng.integers(len(holder) + 1)), copy.deepcopy(value))
-    elif kind < 0.75 and isinstance(holder, dict):
-        holder[choice(rng, ["extra", key + " ", "", "x" * 500])] = holder.pop(key)
-    elif kind < 0.9 and isinstance(value, int | float) and not isinstance(value, bool):
-        holder[key] = value * choice(rng, [-1, 2, 0, 1e10, 1e-10, 1.0000001, 1e300])
-    else:
-        other = choice(rng, _paths(content)[1:])
-        source = content
-        for step in other:
-            source = source[step]
-        holder[key] = copy.deepcopy(source)
-    return content
-
-
-def json_values(rng: Generator, watch: Watch, folder: str) -> None:
-    """Read results in JSON with one to three changes; what is read must answer like a result, or refuse."""
-    results = results_of(int(rng.integers(N_RESULTS)))
-    content = json.loads(results.to_json())
-    for _ in range(int(choice(rng, [1, 1, 1, 2, 3]))):
-        content = changed(rng, content)
-        if not isinstance(content, dict):
-            break
-    read = watch.ask("read_json", dr.read_json, json.dumps(content))
-    if read is None:
-        return
-    ask_read_result(watch, read)
-    again = watch.ask("read_json", dr.read_json, watch.ask("to_json", read.to_json))
-    watch.require(again is not None, "read_json", "refuses what to_json of a read result wrote")
 
 
 def ask_read_result(watch: Watch, read: Any) -> None:

@@ -22,7 +22,7 @@ TARGETS: dict[str, Target] = {
     for module, names in (
         (fits, ("suitable", "odd_options", "odd_formulas", "likelihood")),
         (questions, ("hypotheses", "odd_hypotheses", "methods")),
-        (stored, ("json_values", "json_bytes")),
+        (stored, ("json_bytes",)),
         (commands, ("same_as_api", "odd_words", "odd_files")),
         (frames, ("odd_frames",)),
         (logs, ("mutated",)),

@@ -5,12 +5,15 @@ graded, or *single* answers. ``judge`` is the correlation of judge and quality. 
 is divided by that of plain means of the grades, and by that of PPI++ (Angelopoulos et al., arXiv 2311.01453); covered
 means and differences are those of all models at once, at 95 %. "suites": 40 tasks of 25 prompts, ten models, two
 abilities, newer tasks are harder; four old models were not run on the newer half, three new ones not on the oldest
-45 %. "mt_bench": people's votes as grades, GPT-4's verdicts as the judge; grades of some prompts against those of all.
+45 %. "human_grades": grades of some prompts against those of all. MT-Bench: people's votes as grades, GPT-4's verdicts
+as the judge. OpinSummEval (Shen and Wan, arXiv 2310.18122): 14 summarisers of reviews of 100 businesses, the mean of
+two people's four grades, and of ChatGPT's; ``scores.jsonl`` of its repository is named by ``DMLRANK_OPINSUMMEVAL``.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -112,41 +115,48 @@ def one_suite(setting: tuple[str], seed: int) -> dict[str, float]:
 
 
 @cache
-def answers_of_mt_bench() -> pd.DataFrame:
-    """Return a row per answer of MT-Bench: mean results in people's votes and in GPT-4's verdicts."""
+def graded_by_people(data: str) -> pd.DataFrame:
+    """Return a row per answer: prompt, model, people's mean grade ("full"), and the judge's score."""
+    if data == "opinsummeval":
+        lines = Path(os.environ["DMLRANK_OPINSUMMEVAL"]).read_text(encoding="utf-8").splitlines()
+        read = {(at, name): each for at, line in enumerate(lines) for name, each in json.loads(line).items()}
+        answers = {place: each for place, each in read.items() if place[1] != "case"}
+        people = {k: np.mean([*v["annot1"].values(), *v["annot2"].values()]) for k, v in answers.items()}
+        of_judge = {k: np.mean([x for name, x in v.items() if "chatgpt_CoT" in name]) for k, v in answers.items()}
+        scores = {"full": pd.Series(people), "score": pd.Series(of_judge)}
+        return pd.DataFrame(scores).rename_axis(["prompt", "model"]).reset_index()
     found = {}
     for name, file in (("full", "human"), ("score", "gpt4_pair")):
         votes = pd.read_json(Path(os.environ["DMLRANK_DATA"]) / "mt_bench" / f"{file}.jsonl", lines=True)
+        votes["prompt"] = votes["question_id"].astype(str) + "." + votes["turn"].astype(str)
         won = votes["winner"].map({"model_a": 1.0, "model_b": 0.0}).fillna(0.5)
-        sides = [votes[["question_id", "turn"]].assign(model=votes[f"model_{side}"]) for side in "ab"]
+        sides = [votes[["prompt"]].assign(model=votes[f"model_{side}"]) for side in "ab"]
         both = pd.concat([side.assign(won=won if place == 0 else 1 - won) for place, side in enumerate(sides)])
-        found[name] = both.groupby(["question_id", "turn", "model"])["won"].mean()
+        found[name] = both.groupby(["prompt", "model"])["won"].mean()
     return pd.DataFrame(found).dropna().reset_index()
 
 
 @cache
-def favour_of_all() -> pd.Series:
+def favour_of_all(data: str) -> pd.Series:
     """Return whom the judge favours by all grades."""
-    table, options = answers_of_mt_bench(), {"context": ["question_id", "turn"], "judge": "score", "rng": 0}
-    return dr.dml_rank("full ~ 1 | model", table, **options).judge.models["favour"]
+    res = dr.dml_rank("full ~ 1 | model", graded_by_people(data), context="prompt", judge="score", rng=0)
+    return res.judge.models["favour"]
 
 
-def one_sample_of_mt_bench(setting: tuple[int], seed: int) -> dict[str, float]:
+def one_sample(setting: tuple[str, int], seed: int) -> dict[str, float]:
     """Return errors of means from the grades of some prompts against those of all, and whether intervals cover them."""
-    answers = answers_of_mt_bench()
-    prompts = answers[["question_id", "turn"]].drop_duplicates()
-    drawn = prompts.sample(setting[0], random_state=seed).assign(drawn=True)
+    answers = graded_by_people(setting[0])
+    drawn = answers[["prompt"]].drop_duplicates().sample(setting[1], random_state=seed).assign(drawn=True)
     table = answers.merge(drawn, how="left").assign(grade=lambda each: each["full"].where(each["drawn"].notna()))
-    options = {"context": ["question_id", "turn"], "judge": "score", "propensity": "marginal", "rng": 0}
-    res = dr.dml_rank("grade ~ 1 | model", table, **options)
+    res = dr.dml_rank("grade ~ 1 | model", table, context="prompt", judge="score", propensity="marginal", rng=0)
     by_model, limits = table.groupby("model"), res.conf_int()
     truth, plain = by_model["full"].mean(), by_model["grade"].mean()
-    judge, of_all = res.judge.models, favour_of_all().loc[truth.index]
+    judge, of_all = res.judge.models, favour_of_all(setting[0]).loc[truth.index]
     return {
         "rmse_over_plain": np.square(res.params[truth.index] - truth).mean(),
         "plain": np.square(plain - truth).mean(),
         "means_covered": float(((limits["lower"] <= truth) & (truth <= limits["upper"])).all()),
-        "worth_over_number": float(judge["worth"].median()) / setting[0],
+        "worth_over_number": float(judge["worth"].median()) / setting[1],
         "explained": float(res.judge.explained["all"]),
         "favour_covered": float(((judge["lower"] <= of_all) & (of_all <= judge["upper"])).all()),
         "favour_rmse": np.sqrt(np.square(judge["favour"] - of_all).mean()),
@@ -159,7 +169,11 @@ BOARDS = list(itertools.product((3, 10), (10, 20, 50, 100), (0.1, 0.5), (0.0, 0.
 TABLES = {
     "grades": (one_board, BOARDS, ["models", "grades", "mean", "judge", "drawn"]),
     "suites": (one_suite, [("date + difficulty",), ("1",)], ["features"]),
-    "mt_bench": (one_sample_of_mt_bench, [(20,), (40,), (80,)], ["grades"]),
+    "human_grades": (
+        one_sample,
+        [("mt_bench", 20), ("mt_bench", 40), ("mt_bench", 80), *(("opinsummeval", n) for n in (15, 25, 50))],
+        ["data", "grades"],
+    ),
 }
 CELLS = {f"{name}: {', '.join(map(str, each))}": (name, each) for name, of in TABLES.items() for each in of[1]}
 

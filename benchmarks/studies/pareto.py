@@ -42,18 +42,18 @@ def replicate(cell: str, seed: int) -> Iterator[Row]:
     yield {
         "a wrong status": any(is_wrong(truth, *claim) for claim in claims),
         "an interval misses": ((gap < found.tests["conf_low"]) | (gap > found.tests["conf_high"])).any(),
-        "decided statuses": (found.table["status"] != "open").mean(),
+        "decided statuses": (found.table["status"] != "undecided at its cost").mean(),
     }
 
 
 def is_wrong(truth: np.ndarray, model: str, status: str, dominated_by: str) -> bool:
     """Return whether a status claims what is not true."""
     (cost, score), j = truth, int(model[1:])
-    if status == "dominated":
+    if status == "worse and not cheaper":
         by = [int(name[1:]) for name in dominated_by.split(", ")]
         return not (score[by] > score[j]).all() or not (cost[by] < cost[j]).all()
     others = np.delete(np.arange(K), j)
-    return status == "front" and not ((score[j] > score[others]) | (cost[j] < cost[others])).all()
+    return status == "best at its cost" and not ((score[j] > score[others]) | (cost[j] < cost[others])).all()
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:

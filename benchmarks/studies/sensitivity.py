@@ -16,8 +16,8 @@ import pandas as pd
 
 import dmlrank as dr
 from dmlrank.data.hypotheses import read_hypothesis
+from dmlrank.fit.tipping_points import BoundEvaluation
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
-from dmlrank.sensitivity.tipping_points import BoundEvaluation
 
 from .runner import Row, Study
 

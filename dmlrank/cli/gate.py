@@ -39,10 +39,9 @@ def _check_margin(e: Estimates, margin: float) -> None:
     """Refuse a margin that no difference of two scores can exceed, with which every candidate would pass."""
     low, high = sorted(float(e.scale.of(np.array(end))) for end in e.description.score_range) or e.limits
     if high > low and margin >= high - low and np.isfinite(high - low):
-        smaller = f", such as {margin * (high - low) / 100:g} for {margin:g} % of this range" if margin < 100 else ""
         raise OptionError(
             f"--margin is {margin:g}, but the scores lie between {low:g} and {high:g}, so that every candidate would "
-            f"pass; give a smaller number in the unit of the scores{smaller}"
+            f"pass; a margin is in the unit of the scores: {(high - low) / 100:g} is 1 % of this range"
         )
 
 
@@ -54,10 +53,8 @@ def gaps_of_scores(frame: object, models: Sequence[str]) -> str:
         return ""
     n_missing = {name: int(np.isnan(frame.values[:, frame.models.index(name)]).sum()) for name in models}
     counts = " and ".join(f"{n:,} of {name}" for name, n in n_missing.items() if n)
-    return counts and (
-        f"prompts without a score ({counts}) are left out, whatever they would count; with --run RUN the decision "
-        f"has to hold for any scores there"
-    )
+    of_any = "are left out, whatever they would count; with --run RUN the decision has to hold for any scores there"
+    return counts and f"prompts without a score ({counts}) {of_any}"
 
 
 def with_lost_runs(
@@ -71,7 +68,7 @@ def with_lost_runs(
     said = f"lost runs: {' and '.join(f'{n:,} of {model}' for model, n in lost.items())}"
     short = [str(each["text"]).splitlines()[0].partition("; ")[0] for each in (decision, *bounds)]
     same, found = decision, "not decided"
-    holding = [each for each, found in zip(bounds, ("pass", "worse"), strict=False) if each["decision"] == found]
+    holding = [each for each, wanted in zip(bounds, ("pass", "worse"), strict=False) if each["decision"] == wanted]
     if holding:
         same = decision if decision["decision"] == holding[0]["decision"] else holding[0]
         found = str(same["decision"])

@@ -148,7 +148,7 @@ def _names(value: object) -> list[str]:
 
 def is_stored(path: str) -> bool:
     """Return whether a path is to be read as a stored result."""
-    from ..storage.json_format import FORMAT
+    from ..fit.json_format import FORMAT
 
     place = Path(path)
     return place.suffix == ".json" and not (place.is_file() and FORMAT not in place.read_text(errors="replace")[:99])

@@ -44,6 +44,7 @@ class Rows:
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
     are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that features are kept in a file.
+    copies (rows,): How many equal rows each row stands for, in a table of counts; None elsewhere.
     """
 
     formula: Formula
@@ -62,6 +63,11 @@ class Rows:
     n_names_changed: int = 0
     derived: DerivedPairs | None = None
     are_partitioned: bool = False
+    copies: IntArray | None = None
+
+    def number(self, mask: BoolArray) -> int:
+        """Return the number of rows in a mask, (rows,), all copies counted."""
+        return int(mask.sum() if self.copies is None else self.copies[mask].sum())
 
     @property
     def labelled(self) -> BoolArray:
@@ -80,8 +86,8 @@ class Rows:
         table = self.table[is_used].reset_index(drop=True)
         roles = {name: column.only(is_used) for name, column in self.roles.items()}
         derived = None if self.derived is None else self.derived.only(is_used)
-        index = self.index[is_used]
-        return replace(self, table=table, roles=roles, arrays=arrays, index=index, derived=derived)
+        index, copies = self.index[is_used], None if self.copies is None else self.copies[is_used]
+        return replace(self, table=table, roles=roles, arrays=arrays, index=index, derived=derived, copies=copies)
 
     def without_labels(self, rows: BoolArray) -> Rows:
         """Return the rows without the labels of some, (rows,); rows that say who won and lost are left out."""
@@ -262,7 +268,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
     first, second = (rows.roles[item].places(place_of) for item in (formula.first, formula.second))
     is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
     # A fit leaves a few such rows out with a warning.
-    refused = {"same": is_same} if is_same.sum() > MOST_OF_ALL * len(is_same) else {}
+    refused = {"same": is_same} if rows.number(is_same) > MOST_OF_ALL * rows.number(first == first) else {}
     # Labels are judged among the votes that a fit could read but for their labels.
     votes = np.flatnonzero(is_vote & ~is_same)
     if formula.probabilities:
@@ -292,7 +298,7 @@ def readable_rows(rows: Rows) -> tuple[Rows, tuple[tuple[str, str], ...]]:
                 cell = repr(level) if isinstance(level, str) else name_of(level)
                 if kind == "improper":
                     cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
-                count = int(mask.sum())
+                count = rows.number(mask)
                 found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
             sentences.append((f"{title}: {found_rows}. A fit raises an error.", advice))
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])

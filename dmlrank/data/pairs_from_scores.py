@@ -17,14 +17,11 @@ from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vecto
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs, Runs
 from .equal_values import value_codes
-from .formula.parse import SHAPE_OF_SCORES, Formula, parse_formula
-from .frames import column_names, is_partitioned, require_columns, take_columns
-from .outcomes import is_named_probability
+from .formula.parse import SHAPE_OF_SCORES, parse_formula
+from .frames import column_names, require_columns, take_columns
 
 # The largest size of a score, and the least spread of scores relative to it, with which variances can be computed.
 _LARGEST_SIZE, _LEAST_SPREAD = 1e70, 1e-10
-# Votes that the columns of a table of counts may stand for.
-_MOST_COUNTED = 50_000_000
 # Grades of inspect_ai.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
@@ -206,17 +203,14 @@ def with_read_grades(table: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], run: str | None) -> object:
-    """Return the scores that a formula with one item column describes, and the votes that a table of counts stands for.
-
-    For any other formula, the data are returned as they are.
-    """
+    """Return the scores that a formula with one item column describes; for any other formula, the data as they are."""
     formula = parse_formula(formula_text)
     if isinstance(data, DerivedPairs) or not formula.of_scores:
         if run is not None and not (isinstance(data, DerivedPairs) and data.run == run):
             raise OptionError(
                 f"run={run!r} is for a table of scores, with a formula such as {SHAPE_OF_SCORES!r}; leave run= out"
             )
-        return data if isinstance(data, DerivedPairs) or len(formula.outcomes) < 2 else _votes_of_counts(formula, data)
+        return data
     if not context:
         raise OptionError(
             f"{formula_text!r} is a formula of scores: name the column, or columns, that identify prompts with context="
@@ -231,33 +225,6 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     _check_size(values, formula.outcome)
     derived = _derive(table, values, prompts=context, model=formula.first, number=formula.outcome, run=run, runs=True)
     return replace(derived, rows=table)
-
-
-def _votes_of_counts(formula: Formula, data: object) -> object:
-    """Return a table with a row for each vote where columns of whole numbers count votes; else the data as they are.
-
-    Columns whose rows all sum to one, or whose names say that they hold probabilities, count none.
-    """
-    available = [] if is_partitioned(data) else column_names(data)
-    names = list(formula.outcomes)
-    if not set(names) <= set(available) or any(is_named_probability(name) for name in names):
-        return data
-    table = take_columns(data, names)
-    if any(column.dtype.kind not in "iuf" for _, column in table.items()):
-        return data
-    counts = np.nan_to_num(table.to_numpy(dtype=float))
-    if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
-        return data
-    if counts.sum() > _MOST_COUNTED:
-        raise DataError(
-            f"the columns {listed(names)} count {counts.sum():,.0f} votes, and at most {_MOST_COUNTED:,} are counted "
-            f"one by one; are these numbers of votes? Shares of votes sum to one in every row"
-        )
-    row, column = (np.repeat(place.ravel(), counts.ravel().astype(np.intp)) for place in np.indices(counts.shape))
-    # Names are repeated as codes of one byte.
-    named = {name: "category" for name in formula.items if name in available}
-    votes = take_columns(data, available).astype(named).iloc[row].reset_index(drop=True)
-    return votes.assign(**{name: (column == place).astype(np.int8) for place, name in enumerate(names)})
 
 
 def further_runs(source: DerivedPairs, column: str) -> Runs:

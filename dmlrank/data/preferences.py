@@ -23,8 +23,10 @@ class Cells:
     """Labelled cells, sorted by context, first item and second item, (m,) each.
 
     y (m, C): Mean label of the cell's ``n_votes`` votes; a row sums to one.
+    n_votes (m,): Number of votes, of all copies.
     flipped (m,): Whether item ``second`` of the cell was shown first, and item ``first`` second. All entries are false
         where display order matters, because there each display order has its own cell.
+    copies (m,): Number of contexts with this cell, of which one stands for all; None where each is its own.
     """
 
     context: IntArray
@@ -33,6 +35,22 @@ class Cells:
     y: FloatArray
     n_votes: IntArray
     flipped: BoolArray
+    copies: IntArray | None = None
+
+    @property
+    def count(self) -> IntArray:
+        """Number of contexts that each cell stands for, (m,)."""
+        return np.broadcast_to(np.intp(1), len(self)) if self.copies is None else self.copies
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labelled cells, all copies counted."""
+        return len(self) if self.copies is None else int(self.copies.sum())
+
+    @property
+    def votes_each(self) -> FloatArray | IntArray:
+        """Number of votes on each cell in one context, (m,)."""
+        return self.n_votes if self.copies is None else self.n_votes / self.copies
 
     @property
     def in_display_order(self) -> tuple[IntArray, IntArray]:
@@ -41,11 +59,13 @@ class Cells:
 
     def only(self, chosen: BoolArray | IntArray) -> Cells:
         """Return some of the cells."""
-        return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return replace(self, **{name: value[chosen] for name, value in values.items() if value is not None})
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""
-        joint = Cells(*(np.concatenate([getattr(self, name), getattr(further, name)]) for name in self.__slots__))
+        names = [name for name in self.__slots__ if name != "copies"]
+        joint = Cells(*(np.concatenate([getattr(self, name), getattr(further, name)]) for name in names))
         return joint.only(np.lexsort((joint.second, joint.first, joint.context)))
 
     def __len__(self) -> int:
@@ -54,7 +74,8 @@ class Cells:
     def counts(self, n_items: int) -> NDArray[np.int64]:
         """Return the labelled cells of every ordered pair, (K, K); above the diagonal where order does not matter."""
         pair = self.first * n_items + self.second
-        return np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items)
+        counts = np.bincount(pair, self.copies, minlength=n_items**2)
+        return counts.astype(np.int64).reshape(n_items, n_items)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +106,8 @@ class PreferenceData:
     n_votes_elsewhere: Votes on other models, which are left out.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
+    copies (n,): Number of equal contexts that each row stands for, in a table of counts, where a context has one vote.
+        Then n is the number of rows, and ``n_contexts`` the sum of copies. None elsewhere.
     n_unlabelled: Number of contexts without any label.
     flip (C,): Positions of the categories with "first wins" and "second wins" exchanged.
     """
@@ -113,6 +136,7 @@ class PreferenceData:
     n_votes_elsewhere: int = 0
     shared_texts: SharedTexts | None = None
     scores: ScoreTable | None = None
+    copies: IntArray | None = None
     n_contexts: int = field(init=False)
     n_items: int = field(init=False)
     n_categories: int = field(init=False)
@@ -121,13 +145,14 @@ class PreferenceData:
     flip: IntArray = field(init=False)
 
     def __post_init__(self) -> None:
-        n_labelled = np.count_nonzero(np.bincount(self.cells.context, minlength=len(self.x)))
+        is_labelled = np.bincount(self.cells.context, minlength=len(self.x)) > 0
+        copies = np.broadcast_to(np.intp(1), len(self.x)) if self.copies is None else self.copies
         derived = {
-            "n_contexts": len(self.x),
+            "n_contexts": int(copies.sum()),
             "n_items": len(self.items),
             "n_categories": len(self.categories),
-            "n_votes": len(self.vote_cell),
-            "n_unlabelled": len(self.x) - int(n_labelled),
+            "n_votes": len(self.vote_cell) if self.copies is None else int(self.cells.n_votes.sum()),
+            "n_unlabelled": int(copies[~is_labelled].sum()),
             "flip": exchanged_wins(len(self.categories)),
         }
         for name, value in derived.items():
@@ -192,7 +217,7 @@ class PreferenceData:
             return replace(self, ordered=False)
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
         y = exchange_wins(cells.y, is_reversed)
-        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed)
+        merged = replace(cells, first=first, second=second, y=y, flipped=is_reversed)
         vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
@@ -223,7 +248,7 @@ class PreferenceData:
             vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
             vote_y=self.vote_y[vote_inside][:, is_used],
             vote_row=self.vote_row[vote_inside],
-            n_votes_elsewhere=self.n_votes_elsewhere + int((~vote_inside).sum()),
+            n_votes_elsewhere=self.n_votes_elsewhere + int(self.cells.n_votes[~inside].sum()),
             scores=None if self.scores is None else self.scores.only(items),
         )
 

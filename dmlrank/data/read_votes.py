@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from .._utils.tasks_and_threads import warn
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, listed
 from ..options import Options
-from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
+from .arrays import (
+    LARGEST_EXACT,
+    FloatArray,
+    IntArray,
+    Variable,
+    as_array,
+    is_vector_column,
+    kind_of_time,
+    name_of,
+    row_slices,
+)
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats, warn_of_shared_prompts
 from .derived_pairs import DerivedPairs
@@ -21,7 +31,15 @@ from .formula.features import Environment, FeatureMap, check_features, fit_featu
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
-from .outcomes import WINNERS, ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
+from .outcomes import (
+    WINNERS,
+    ComparedItems,
+    Outcomes,
+    is_named_probability,
+    read_labels,
+    read_probabilities,
+    without_missing,
+)
 from .preferences import PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
@@ -42,6 +60,7 @@ def take_rows(
     *,
     groups: Sequence[str] = (),
     optional: Sequence[str] | None = (),
+    copies: IntArray | None = None,
 ) -> Rows:
     """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
 
@@ -117,11 +136,40 @@ def take_rows(
         roles=coded,
         arrays=arrays,
         index=np.arange(len(table)),
-        n_rows=len(table),
+        n_rows=len(table) if copies is None else int(copies.sum()),
         derived=derived,
         n_names_changed=n_names_changed,
         are_partitioned=is_partitioned(data),
+        copies=copies,
     )
+
+
+def votes_of_counts(formula: Formula, data: object) -> tuple[pd.DataFrame, IntArray] | None:
+    """Return a table with a row for each kind of vote where columns of whole numbers count votes, and these numbers.
+
+    Columns whose rows all sum to one, or whose names say that they hold probabilities, count none: None is returned.
+    """
+    names = list(formula.outcomes)
+    available = [] if is_partitioned(data) or isinstance(data, DerivedPairs) else column_names(data)
+    if len(names) < 2 or not set(names) <= set(available) or any(map(is_named_probability, names)):
+        return None
+    table = take_columns(data, names)
+    if any(column.dtype.kind not in "iuf" for _, column in table.items()):
+        return None
+    counts = np.nan_to_num(table.to_numpy(dtype=float))
+    if (counts < 0).any() or (counts != np.rint(counts)).any() or (counts.sum(axis=1) <= 1).all():
+        return None
+    if counts.sum() > LARGEST_EXACT:
+        raise DataError(
+            f"the columns {listed(names)} count {counts.sum():.3g} votes; are these numbers of votes? Shares of votes "
+            f"sum to one in every row"
+        )
+    # Counts and models are of one reading: a relation may return its rows in another order the next time.
+    table = take_columns(data, available)
+    counts = np.nan_to_num(table[names].to_numpy(dtype=float)).astype(np.intp)
+    row, column = np.nonzero(counts)
+    one_hot = {name: (column == place).astype(np.int8) for place, name in enumerate(names)}
+    return table.iloc[row].reset_index(drop=True).assign(**one_hot), counts[row, column]
 
 
 def _with_plain_names(roles: dict[str, CodedColumn], formula: Formula) -> tuple[dict[str, CodedColumn], int]:
@@ -193,6 +241,8 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
+    if rows.copies is not None:
+        cells = replace(cells, n_votes=rows.copies, copies=rows.copies)
     # Later steps need no columns that only features use and that are large: vectors, and numbers of partitioned data.
     named = {*rows.optional, *options.context, *rows.extras}
     large = {*rows.names.columns} if rows.are_partitioned else set()
@@ -219,11 +269,12 @@ def preferences_of(all_rows: Rows, *, compares: bool = True) -> PreferenceData:
         row_index=rows.index,
         columns=Columns(rows.available, rows.table[kept]),
         n_rows=rows.n_rows,
-        n_dropped=rows.n_rows - len(rows.table) - sum(count for _, count in rows.same),
+        n_dropped=rows.n_rows - rows.number(np.ones(len(rows.table), dtype=bool)) - sum(n for _, n in rows.same),
         same=rows.same,
         n_names_changed=rows.n_names_changed,
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
+        copies=rows.copies,
     )
     return data if options.pairs.min_votes == 1 or counts_scores else _without_few_votes(data, options.pairs.min_votes)
 
@@ -343,8 +394,9 @@ def _complete_features(
         is_empty = np.logical_and.reduce([np.isnan(x[part]).all(axis=0) for part in row_slices(*x.shape)])
         if is_empty.any():
             raise MissingDataError(
-                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as a function "
-                f"may return for a single NaN: check the function, or drop the rows with missing values before"
+                f"the features {listed(np.array(feature_map.names)[is_empty])} are NaN in every context, as center() "
+                f"and other functions return for a single NaN: leave the function out, or drop the rows with missing "
+                f"values before"
             )
         if missing != "drop":
             return rows, contexts, x, feature_map
@@ -378,7 +430,7 @@ def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | Non
 def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     """Return which rows lack no value that a fit needs, (rows,); raise if some do and ``missing`` is not "drop"."""
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
-    counts = ", ".join(f"{name!r} in {mask.sum():,} of {rows.n_rows:,} rows" for name, mask in masks.items())
+    counts = ", ".join(f"{name!r} in {rows.number(mask):,} of {rows.n_rows:,} rows" for name, mask in masks.items())
     if missing != "drop" and masks:
         identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"
@@ -441,11 +493,13 @@ def _without_same(rows: Rows) -> Rows:
     place_of = {name: place for place, name in enumerate(items)}
     first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
     is_same = (first == second) & (first >= 0)
-    n_same, count = int(is_same.sum()), np.bincount(first[is_same], minlength=len(items))
-    if n_same > MOST_OF_ALL * len(is_same):
+    of_same = None if rows.copies is None else rows.copies[is_same]
+    count, n_all = np.bincount(first[is_same], of_same, len(items)), rows.number(first >= -1)
+    n_same = rows.number(is_same)
+    if n_same > MOST_OF_ALL * n_all:
         row = int(np.flatnonzero(is_same)[0])
         raise DataError(
-            f"{n_same:,} of {len(is_same):,} rows compare a model with itself, first row {rows.index[row]}: "
+            f"{n_same:,} of {n_all:,} rows compare a model with itself, first row {rows.index[row]}: "
             f"{items[first[row]]!r}; a few such rows are left out, but these are more than {100 * MOST_OF_ALL:g} %: "
             f"check that {formula.first!r} and {formula.second!r} are the columns of the models, or drop these rows"
         )

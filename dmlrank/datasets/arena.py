@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from .._utils.argument_checks import check_whole
 from .._utils.declared_types import checked
 from ..data.arrays import FloatArray, IntArray
 from ..data.frames import require_columns
 from ..exceptions import DataError, listed, nearest
-from .simulators import Rng, check_between, check_count, draw_categories, generator, true_scores
+from .simulators import Rng, check_between, draw_categories, generator, true_scores
 
 # Log-odds of winning against an average model, roughly as in the arenas of 2023.
 _STRENGTHS = {
@@ -260,11 +261,11 @@ class Arena:
     n_judges: int = 300
 
     def __post_init__(self) -> None:
-        check_count(self.coefficients, "coefficients", smallest=0)
+        check_whole("coefficients", self.coefficients, 0)
         check_between(self.position_effect, "position_effect")
         check_between(self.interaction, "interaction", lower=0.0)
         check_between(self.no_vote, "no_vote", 0.0, 0.99)
-        check_count(self.n_judges, "n_judges")
+        check_whole("n_judges", self.n_judges, 1)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -324,7 +325,8 @@ class Arena:
             A row per prompt: ``question_id``, ``prompt`` (words, many of them of its category), ``category`` and
             ``length`` in characters.
         """
-        groups, prompts = draw_prompts(check_count(n, "n"), generator(rng))
+        check_whole("n", n, 1)
+        groups, prompts = draw_prompts(n, generator(rng))
         lengths = np.array([len(prompt) for prompt in prompts])
         columns = {"question_id": np.arange(n), "prompt": prompts, "category": np.array(CATEGORIES)[groups]}
         return pd.DataFrame(columns | {"length": lengths})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, softmax
 
-from .._utils.argument_checks import number_in
+from .._utils.argument_checks import check_whole, number_in, resolve_seed
 from .._utils.declared_types import checked
 from ..data.arrays import FloatArray, IntArray
-from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest
+from ..exceptions import DataError, OptionTypeError, listed, nearest
 from ..functionals import CategoryWeights, named
 
 Rng = int | np.random.Generator | None
@@ -24,20 +23,7 @@ Rng = int | np.random.Generator | None
 
 def generator(rng: Rng) -> np.random.Generator:
     """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used."""
-    if rng is None or isinstance(rng, np.random.Generator):
-        return np.random.default_rng(rng)
-    if isinstance(rng, bool) or not isinstance(rng, Integral):
-        raise OptionTypeError(f"rng must be an int, a numpy.random.Generator or None, not {type(rng).__name__}")
-    return np.random.default_rng(check_count(rng, "rng", smallest=0))
-
-
-def check_count(value: object, option: str, smallest: int = 1) -> int:
-    """Return ``value`` as an int; raise where it is no whole number or below ``smallest``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise OptionTypeError(f"{option} must be an int, not {type(value).__name__}")
-    if value < smallest:
-        raise OptionError(f"{option}={value} is too small; it must be at least {smallest}")
-    return int(value)
+    return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(resolve_seed(rng))
 
 
 def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
@@ -122,9 +108,8 @@ class Simulator(ABC):
     propensity_max: float = 0.5
 
     def __post_init__(self) -> None:
-        check_count(self.coefficients, "coefficients", smallest=0)
-        check_count(self.n_items, "n_items", smallest=2)
-        check_count(self.n_features, "n_features")
+        for name, least in (("coefficients", 0), ("n_items", 2), ("n_features", 1)):
+            check_whole(name, getattr(self, name), least)
         bounds = dict.fromkeys(("linear_scale", "quadratic_scale", "offset_scale", "selection_scale"), (0.0, np.inf))
         bounds |= dict.fromkeys(("selection_strength", "propensity_min", "propensity_max"), (0.0, 1.0))
         bounds |= {"temperature": (1e-6, np.inf), "min_mass": (0.0, 1 / self.n_categories)}
@@ -177,7 +162,8 @@ class Simulator(ABC):
         numpy.ndarray, shape (n, p)
             Features, each between 0 and 1.
         """
-        return generator(rng).random((check_count(n, "n"), self.n_features))
+        check_whole("n", n, 1)
+        return generator(rng).random((n, self.n_features))
 
     def utilities(self, X: ArrayLike) -> FloatArray:
         """Return the utility of each item in each context.
@@ -295,8 +281,9 @@ class Simulator(ABC):
         pandas.Series
             Scores, (K,), by model.
         """
+        check_whole("n", n, 1)
         rng, size = generator(rng), max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
-        lengths = (min(size, n - start) for start in range(0, check_count(n, "n"), size))
+        lengths = (min(size, n - start) for start in range(0, n, size))
         chunks = ((self.mu(self.features(length, rng)), np.ones(length)) for length in lengths)
         return true_scores(functional, chunks, n_categories=self.n_categories, models=self.models)
 

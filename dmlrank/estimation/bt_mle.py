@@ -161,7 +161,7 @@ class BradleyTerryFit:
         """
         cell, solved = blocks.entry_cell, self._solved(derivative)
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
-        votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
+        votes = blocks.entry_share * data.cells.votes_each[cell] * edges[first, second]
         residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
         if not len(self.centre):
             # Without features, a block's gradient has K entries, and one product solves for all blocks.
@@ -193,7 +193,8 @@ class BradleyTerryFit:
         """
         derivative = self.mean_derivative(self.mean_z[None])
         correction = self.corrections(derivative, data, first_weights, edges=edges, blocks=blocks)
-        return Influence(self.scores_at(data.x), correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
+        of_blocks, weight = (blocks.context, blocks.weight), np.ones(len(data.x))
+        return Influence(self.scores_at(data.x), correction, *of_blocks, weight, copies=data.copies)
 
     def _solved(self, derivative: FloatArray) -> FloatArray:
         """Return H^-1 D, (K, p + 1, d), or (K + 1, 1, d) with an effect of display order in the model."""

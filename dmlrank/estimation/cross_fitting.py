@@ -158,6 +158,7 @@ class IdenticalContexts:
     cell_kind (r,): Kind of each of these r cells, never decreasing.
     representative (r,): For each of the r cells, its index among the m labelled cells of the data.
     row (m,): For each labelled cell of the data, the index of the cell among the r that represents it.
+    copies (n,): Copies of each context, as in the data.
     """
 
     kind: IntArray
@@ -166,14 +167,10 @@ class IdenticalContexts:
     cell_kind: IntArray
     representative: IntArray
     row: IntArray
+    copies: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.fold)
-
-    @property
-    def n_cells(self) -> IntArray:
-        """Number of the data's labelled cells that each of the r cells represents, (r,)."""
-        return np.bincount(self.row, minlength=len(self.representative))
 
     def is_constant_within_kinds(self, values: FloatArray) -> bool:
         """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
@@ -186,8 +183,8 @@ def may_save_half(data: PreferenceData) -> bool:
     A context with several labelled cells is a kind of its own. Where most contexts are like this, a search for
     kinds saves nothing.
     """
-    n_cells = np.bincount(data.cells.context, minlength=data.n_contexts)
-    return 2 * int((n_cells > 1).sum()) < data.n_contexts
+    n_cells = np.bincount(data.cells.context, minlength=len(data.x))
+    return 2 * int((n_cells > 1).sum()) < len(data.x)
 
 
 def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
@@ -196,7 +193,7 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     Shapes: fold (n,).
     """
     cells = data.cells
-    n_cells = np.bincount(cells.context, minlength=data.n_contexts)
+    n_cells = np.bincount(cells.context, minlength=len(data.x))
     code, n_codes = _label_codes(data, n_cells)
     kind, context_of_kind = _rank_codes(fold * n_codes + code, (int(fold.max()) + 1) * n_codes)
     # The cells of the representative contexts follow each other in the order of the kinds.
@@ -210,10 +207,9 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     if len(row) > len(context_of_kind) or n_kind_cells.max(initial=0) > 1:
         row += np.arange(len(row)) - first_cell[cells.context]
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
-    merged = Cells(
-        cells.context[cell], cells.first[cell], cells.second[cell], cells.y[cell], votes, cells.flipped[cell]
-    )
-    return IdenticalContexts(kind, fold[context_of_kind], merged, cell_kind, cell, row)
+    copies = np.bincount(row, cells.copies, len(cell)).astype(np.intp)
+    merged = replace(cells.only(cell), n_votes=votes, copies=copies)
+    return IdenticalContexts(kind, fold[context_of_kind], merged, cell_kind, cell, row, data.copies)
 
 
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
@@ -230,7 +226,7 @@ def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int
     n_cell_codes = n_items**2 * n_categories
     if can_share.all() and (n_cells == 1).all():
         return cell_code, n_cell_codes
-    code = np.full(data.n_contexts, n_cell_codes)
+    code = np.full(len(data.x), n_cell_codes)
     # Contexts with several labelled cells, or a label that is not one-hot, get a code that no other context has.
     can_share &= n_cells[cells.context] == 1
     code[cells.context[can_share]] = cell_code[can_share]
@@ -487,7 +483,7 @@ class CrossFittedMu:
         n_items = len(pilot.table)
         code = (self.folds.unit[cells.context] * n_items + cells.first) * n_items + cells.second
         place = np.unique(code, return_inverse=True)[1].reshape(-1)
-        own = np.stack([np.bincount(place, share * cells.n_votes)[place] for share in cells.y.T], axis=1)
+        own = np.stack([np.bincount(place, share * cells.votes_each)[place] for share in cells.y.T], axis=1)
         return pilot.without(own, cells.first, cells.second)
 
 
@@ -529,13 +525,11 @@ class HeldOutLabels:
     """Labels beside their out-of-fold probabilities; cells with equal probabilities may be merged into one.
 
     mu (r, C): Out-of-fold probabilities, not clipped at the floor.
-    cells: The r cells, with the mean label and the number of all votes that were merged into them.
-    count (r,): Number of labelled cells that were merged into each of the r cells.
+    cells: The r cells, with the mean label and the numbers of all votes and cells that were merged into them.
     """
 
     mu: FloatArray
     cells: Cells
-    count: IntArray
 
     @property
     def votes(self) -> FloatArray:
@@ -546,11 +540,6 @@ class HeldOutLabels:
     def log_loss(self) -> float:
         """Log-loss per vote."""
         return log_loss(self.mu, self.votes) / float(self.cells.n_votes.sum())
-
-    @classmethod
-    def by_cell(cls, mu: FloatArray, cells: Cells) -> HeldOutLabels:
-        """Return every labelled cell by itself, with its probabilities, (m, C)."""
-        return cls(mu, cells, np.ones(len(cells), np.intp))
 
     @classmethod
     def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:
@@ -566,12 +555,12 @@ class HeldOutLabels:
             if constant is not None and may_save_half(data):
                 kinds = constant.identical_contexts(data)
                 if all(map(kinds.is_constant_within_kinds, held_out.T)):
-                    return cls(held_out[kinds.representative], kinds.cells, kinds.n_cells)
-            return cls.by_cell(held_out, data.cells)
-        cells, fold, n_cells = data.cells, constant.folds.fold[data.cells.context], None
+                    return cls(held_out[kinds.representative], kinds.cells)
+            return cls(held_out, data.cells)
+        cells, fold = data.cells, constant.folds.fold[data.cells.context]
         if may_save_half(data):
             kinds = constant.identical_contexts(data)
-            cells, fold, n_cells = kinds.cells, kinds.fold[kinds.cell_kind], kinds.n_cells
+            cells, fold = kinds.cells, kinds.fold[kinds.cell_kind]
         # The labels of each fold and ordered pair become one.
         code = (fold * data.n_items + cells.first) * data.n_items + cells.second
         n_codes = (int(fold.max()) + 1) * data.n_items**2
@@ -581,8 +570,10 @@ class HeldOutLabels:
         cell_of_code[code] = np.arange(len(code))
         total = votes_by_code[present]
         y = np.stack([np.bincount(code, cells.n_votes * share, n_codes)[present] for share in cells.y.T], axis=1)
+        copies = np.bincount(code, cells.copies, n_codes)[present].astype(np.intp)
         merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
-        return cls(mu.at(merged), merged, np.bincount(code, n_cells, n_codes)[present].astype(np.intp))
+        merged = replace(merged, copies=copies)
+        return cls(mu.at(merged), merged)
 
 
 def _predict_rows(predict: Callable[[FloatArray], T], x: FloatArray, rows: IntArray) -> T:

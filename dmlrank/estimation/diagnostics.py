@@ -77,11 +77,12 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
 
     log_mu = np.log(np.maximum(np.ascontiguousarray(labels.mu.T), _TINY))
     log_mu -= log_mu.mean(axis=0)
-    mean = np.average(log_mu, axis=1, weights=labels.count)
-    spread = float(np.sqrt(np.average(np.square(log_mu - mean[:, None]), axis=1, weights=labels.count).mean()))
+    count = labels.cells.count
+    mean = np.average(log_mu, axis=1, weights=count)
+    spread = float(np.sqrt(np.average(np.square(log_mu - mean[:, None]), axis=1, weights=count).mean()))
     if not spread > 1e-6:
         return float("nan"), spread
-    votes, n = labels.cells.n_votes.astype(float), int(labels.count.sum())
+    votes, n = labels.cells.n_votes.astype(float), labels.cells.n_labels
     counts = votes * labels.cells.y.T
     votes_of_labels = counts.sum(axis=0)
 

@@ -66,7 +66,7 @@ class InfluenceBlocks:
 
 def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
     """Make one block per context; a context without labels has an empty block."""
-    cells, contexts = data.cells, np.arange(data.n_contexts)
+    cells, contexts = data.cells, np.arange(len(data.x))
     # One number in memory stands for the m equal shares.
     share = np.broadcast_to(1.0, len(cells))
     return InfluenceBlocks(contexts, cells.context, np.arange(len(cells)), share, cells.y, contexts)
@@ -165,9 +165,14 @@ class CentredValues:
         """Number of contexts, n."""
         return len(self.centred)
 
+    @property
+    def copies(self) -> IntArray | None:
+        """Number of contexts that each row stands for, (n,); None where it is one."""
+        return None
+
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (d, d)."""
-        phi = self.centred
+        phi = self.centred if self.copies is None else self.centred * np.sqrt(self.copies)[:, None]
         parts = [*row_slices(len(phi), phi.shape[1], _MOMENT_VALUES)]
         moments = in_order(lambda part: phi[part].T @ phi[part], parts, threads_of_fit(), boosts=False)
         return np.asarray(sum(moments, np.zeros((phi.shape[1], phi.shape[1]))))
@@ -175,6 +180,9 @@ class CentredValues:
     def power_sums(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         squares = np.square(self.centred)
+        if self.copies is not None:
+            copies = self.copies.astype(float)
+            return copies @ squares, copies @ np.square(squares)
         return squares.sum(axis=0), np.square(squares, out=squares).sum(axis=0)
 
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
@@ -231,6 +239,7 @@ class Influence(CentredValues):
     variance_correction (d, d): How much larger the second moment of the correction would be if the derivative of F were
         taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.one_step`);
         None where no formula is available.
+    copies (n,): Number of contexts that each row stands for; None where it is one. Weights are then equal.
     """
 
     value: FloatArray
@@ -239,11 +248,12 @@ class Influence(CentredValues):
     block_weight: FloatArray
     weight: FloatArray
     variance_correction: FloatArray | None = None
+    copies: IntArray | None = None
 
     @property
     def n_contexts(self) -> int:
         """Number of contexts, n."""
-        return len(self.value)
+        return len(self.value) if self.copies is None else int(self.copies.sum())
 
     @property
     def n_scores(self) -> int:
@@ -253,12 +263,14 @@ class Influence(CentredValues):
     @property
     def plugin(self) -> FloatArray:
         """Weighted mean of F(mu), (d,)."""
-        return self.weight @ self.value / self.weight.sum()
+        weight = self.weight if self.copies is None else self.copies
+        return weight @ self.value / weight.sum()
 
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
-        return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
+        weight = self.weight if self.copies is None else self.copies
+        return self.plugin + weight[self.block_context] @ self.correction / self.n_contexts
 
     @property
     def correction_by_context(self) -> FloatArray:
@@ -341,7 +353,7 @@ class CompressedInfluence:
     @property
     def n_contexts(self) -> int:
         """Number of contexts, n."""
-        return len(self.weight)
+        return len(self.weight) if self.kinds.copies is None else int(self.kinds.copies.sum())
 
     @property
     def n_scores(self) -> int:
@@ -363,6 +375,7 @@ class CompressedInfluence:
         squares, fourths = (weight_sums(self.kinds, self.weight, power) for power in (2, 4))
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         amounts, kinds, score = np.zeros_like(second), self.kinds, self.score
+        shift, moved = self.by_fold - self.estimate, np.zeros_like(self.by_fold)
         # Where a label moves scores along the direction of its pair, sums by pair take the place of products, which
         # would take long.
         is_large = len(kinds) * second.size > _LARGE_PRODUCT and bool((np.diff(kinds.cell_kind) > 0).all())
@@ -380,10 +393,11 @@ class CompressedInfluence:
             pairs, fold = (kinds.cells.first[rows], kinds.cells.second[rows]), kinds.fold[part.start]
             change = score.term_changes(self.mu[fold], self.residual[rows], *pairs, ordered=self.ordered)
             np.add.at(amounts, pairs, squares[kinds.cell_kind[rows]] * np.square(change))
-            total, shift = squares[part] @ phi, self.by_fold[fold] - self.estimate
-            crossed = np.outer(total - squares[part].sum() / 2 * shift, shift)
-            second += crossed + crossed.T
-        return second + score.sum_over_pairs(amounts) if by_pair else second, fourth
+            moved[fold] += squares[part] @ phi - squares[part].sum() / 2 * shift[fold]
+        if by_pair:
+            crossed = moved.T @ shift
+            second = score.sum_over_pairs(amounts) + crossed + crossed.T
+        return second, fourth
 
     def sums_by(self, unit: IntArray, power: int = 1) -> FloatArray:
         """Return the sums of powers of phi over units of contexts, (u, d); ``unit``, (n,), numbers the units from 0."""
@@ -406,6 +420,7 @@ class CompressedInfluence:
             block_weight=self.blocks.weight,
             weight=self.weight,
             variance_correction=self.variance_correction,
+            copies=self.kinds.copies,
         )
 
     def _parts(self) -> Iterator[slice]:
@@ -440,7 +455,8 @@ class CompressedInfluence:
 
 def weight_sums(kinds: IdenticalContexts, weight: FloatArray, power: int) -> FloatArray:
     """Add up a power of the contexts' weights, (n,), in each kind, (k,)."""
-    total: FloatArray = np.bincount(kinds.kind, weight**power, len(kinds)).astype(float)
+    of_contexts = weight**power if kinds.copies is None else weight**power * kinds.copies
+    total: FloatArray = np.bincount(kinds.kind, of_contexts, len(kinds)).astype(float)
     return total
 
 

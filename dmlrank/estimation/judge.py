@@ -70,7 +70,7 @@ def cross_fit_judged(
         of_model = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
         soft.append(soft_labels(verdicts, recalibration, outside, of_model))
     mu = refit(soft)
-    losses = [HeldOutLabels.by_cell(one.at(data.cells), data.cells).log_loss for one in (mu, without_judge)]
+    losses = [HeldOutLabels(one.at(data.cells), data.cells).log_loss for one in (mu, without_judge)]
     if losses[0] >= losses[1]:
         return JudgedMu(without_judge, first_m)
     return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds)[1])

@@ -66,8 +66,8 @@ def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = N
     ``around``, (m, C).
     """
     residual = labels.cells.y - (labels.mu if around is None else around)
-    squares = float((labels.count[:, None] * np.square(residual)).sum())
-    squares_of_one_hot = float((labels.count * (1 - np.square(labels.mu).sum(axis=1))).sum())
+    squares = float((labels.cells.count[:, None] * np.square(residual)).sum())
+    squares_of_one_hot = float((labels.cells.count * (1 - np.square(labels.mu).sum(axis=1))).sum())
     return min(squares / max(squares_of_one_hot, 1e-300), 1.0)
 
 
@@ -86,7 +86,7 @@ def pair_variance_scale(
 
     Shapes: propensity (m,).
     """
-    of_labels = _mean_by_pair(labels.cells, labels.count / propensity**2, data)
+    of_labels = _mean_by_pair(labels.cells, labels.cells.count / propensity**2, data)
     relative = relative_label_variance(labels)
     if judge is None:
         return of_labels * relative
@@ -288,7 +288,7 @@ def one_step(
     ----------
     Frauen et al., arXiv 2601.21816, equation eq:debiased_estimator of the source.
     """
-    weight = np.ones(data.n_contexts) if weight is None else weight
+    weight = np.ones(len(data.x)) if weight is None else weight
     kinds = useful_kinds(estimands, data, nuisances, blocks)
     if kinds is not None:
         return evaluate_identical_contexts(kinds, estimands, data, nuisances, blocks, weight)
@@ -315,7 +315,7 @@ def useful_kinds(
     ):
         return None
     kinds = constant.identical_contexts(data)
-    is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much
+    is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much or data.copies is not None
     return kinds if is_cheaper and kinds.is_constant_within_kinds(nuisances.propensity) else None
 
 
@@ -334,10 +334,10 @@ def evaluate_identical_contexts(
     pairs = (kinds.fold[kinds.cell_kind], cells.first, cells.second)
     cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
     held_out = constant.held_out(data.cells)
-    scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells, kinds.n_cells), pi, data)
+    scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells), pi, data)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
-    n_contexts = np.bincount(constant.folds.fold, minlength=len(unclipped))
+    n_contexts = np.bincount(constant.folds.fold, data.copies, len(unclipped)).astype(np.intp)
     clipped, n_below = clip_and_count(unclipped, nuisances.floor, n_contexts)
 
     def evaluate(score: Functional) -> CompressedInfluence:
@@ -399,7 +399,7 @@ def evaluate_contexts(
     constant = mu_by_fold(nuisances.mu)
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
-        labels = HeldOutLabels.by_cell(held_out, data.cells)
+        labels = HeldOutLabels(held_out, data.cells)
         scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge)
     task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}

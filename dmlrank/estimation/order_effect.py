@@ -55,7 +55,7 @@ class OrderEffect:
     def influence(self, scores: InfluenceFunction) -> Influence:
         """Return beta with its influence values, from scores of the same fit."""
         whole = scores.by_context()
-        value = np.full((whole.n_contexts, 1), self.beta)
+        value = np.full((len(whole.value), 1), self.beta)
         return replace(whole, value=value, correction=self.change[:, None], variance_correction=None)
 
 
@@ -67,17 +67,19 @@ def order_effect(
     Shapes: mu (m, C), weight (n,).
     """
     cells = data.cells
-    z, weights = np.where(cells.flipped, -1.0, 1.0), weight[cells.context]
+    z, weights = np.where(cells.flipped, -1.0, 1.0), weight[cells.context] * cells.count
     weights = weights * graph.edges[cells.first, cells.second]
+    count = cells.count * (weights > 0)
     code = cells.first * data.n_items + cells.second
     pair = np.unique(code, return_inverse=True)[1].reshape(-1)
-    n_labels, balance = np.bincount(pair, weights > 0), np.bincount(pair, z * (weights > 0))
+    n_labels, balance = np.bincount(pair, count), np.bincount(pair, z * count)
     n = np.maximum(n_labels, 1)
     # Under a random order, balance^2 / n has the mean 1 and the variance 2 (1 - 1 / n).
     by_chance = 2 * (1 - 1 / n[n_labels > 0]).sum()
     excess = (np.square(balance) / n - (n_labels > 0)).sum()
     y = link.preference(cells.y)
-    decided = np.bincount(pair, np.minimum(y, 1 - y) > 0) + np.minimum(np.bincount(pair, y), np.bincount(pair, 1 - y))
+    won, lost = (np.bincount(pair, share * cells.count) for share in (y, 1 - y))
+    decided = np.bincount(pair, (np.minimum(y, 1 - y) > 0) * cells.count) + np.minimum(won, lost)
     is_known = (n_labels >= _ENOUGH_LABELS) & (np.abs(balance) < n_labels) & (decided > 0)
     n_rarer = (n_labels - np.abs(balance))[is_known].sum() / 2
     if not excess > _BY_DESIGN * np.sqrt(by_chance) or n_rarer < _ENOUGH_LABELS:

@@ -87,10 +87,13 @@ class LabelErrors:
         counts, sums = [], []
         for unit in groupings:
             pair_units, pair_unit_of_label = np.unique(np.stack([pair, unit], axis=1), axis=0, return_inverse=True)
-            square: FloatArray = np.square(np.bincount(pair_unit_of_label.reshape(-1), self.weight, len(pair_units)))
-            counts.append(np.bincount(pair_units[:, 0], minlength=size))
-            sums.append(np.bincount(pair_units[:, 0], square, size))
-        return np.min(counts, axis=0), np.max(sums, axis=0).astype(float)
+            place = pair_unit_of_label.reshape(-1)
+            square: FloatArray = np.square(np.bincount(place, self.weight, len(pair_units)))
+            # A label with copies is the only one of its unit.
+            copies = 1 if self.cells.copies is None else np.bincount(place, self.cells.copies)
+            counts.append(np.bincount(pair_units[:, 0], np.broadcast_to(copies, len(square)), size))
+            sums.append(np.bincount(pair_units[:, 0], square * copies, size))
+        return np.min(counts, axis=0).astype(np.intp), np.max(sums, axis=0).astype(float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +266,8 @@ def find_unanimous_pairs(
     in_unanimous, n_pairs = is_unanimous[pair], len(codes)
     place = np.searchsorted(codes, pair[in_unanimous])
     unanimous_errors = errors.only(in_unanimous)
-    label = _means(unanimous_errors.cells.y, place, n_pairs)
+    count = unanimous_errors.cells.count
+    label = _means(unanimous_errors.cells.y, place, n_pairs, count)
     n_labels, squared_weight = unanimous_errors.units_by_pair(place, n_pairs)
     first, second = np.divmod(codes, n_items)
     gap = label @ np.subtract(weights.first, weights.second)
@@ -272,9 +276,9 @@ def find_unanimous_pairs(
     # The second moment of the residuals in the covariance of the influence values.
     residual, weight = unanimous_errors.residual, unanimous_errors.weight
     product = (residual[:, :, None] * residual[:, None, :]).reshape(len(place), -1)
-    total = np.bincount(place, weight, n_pairs)
+    total = np.bincount(place, weight * count, n_pairs)
     kept = np.maximum(1 - total * total.sum() / (errors.n_units * squared_weight), 0.0)
-    moment = _means(product, place, n_pairs, np.square(weight)) * kept[:, None]
+    moment = _means(product, place, n_pairs, np.square(weight) * count) * kept[:, None]
     return UnanimousPairs(
         first=first,
         second=second,
@@ -311,22 +315,22 @@ def _count_same_results(
     return np.where(has_winner, pooled, pooled_even), of_pair
 
 
-def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | None = None) -> FloatArray:
+def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | IntArray) -> FloatArray:
     """Average rows by place, (size, c).
 
     Shapes: rows (m, c), place (m,), weight (m,).
     """
     total = np.bincount(place, weight, size)
-    amounts = rows if weight is None else rows * weight[:, None]
-    return np.stack([np.bincount(place, column, size) for column in amounts.T], axis=1) / total[:, None]
+    sums = [np.bincount(place, column * weight, size) for column in rows.T]
+    return np.stack(sums, axis=1) / total[:, None]
 
 
 def _mean_table(errors: LabelErrors, data: PreferenceData) -> FloatArray:
     """Return the mean fitted probabilities of all pairs, (K, K, C), over their labels; even ones for other pairs."""
     n_items, cells, n_categories = data.n_items, errors.cells, errors.mu.shape[1]
     pair = cells.first * n_items + cells.second
-    count = np.bincount(pair, minlength=n_items**2).reshape(n_items, n_items, 1)
-    total = np.stack([np.bincount(pair, column, n_items**2) for column in errors.mu.T], axis=1)
+    count = cells.counts(n_items)[:, :, None]
+    total = np.stack([np.bincount(pair, column * cells.count, n_items**2) for column in errors.mu.T], axis=1)
     table = total.reshape(n_items, n_items, n_categories) / np.maximum(count, 1)
     # A pair without labels in one order has the probabilities of its other order.
     mirrored = in_other_order(table[None])[0]

@@ -120,7 +120,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     cells = unordered.cells
     errors = LabelErrors(
         cells=cells,
-        weight=cells.n_votes.astype(float),
+        weight=cells.votes_each.astype(float),
         mu=mu,
         residual=cells.y - mu,
         unit=units.of_contexts(data)[cells.context],
@@ -175,7 +175,7 @@ def order_influence(state: FitState, likelihood: BradleyTerryFit) -> Influence |
     derivative[-1] = 1.0
     edges, blocks = state.setup.graph.edges, state.units.blocks
     correction = likelihood.corrections(derivative, state.data, state.setup.weights.first, edges=edges, blocks=blocks)
-    value = np.full((state.data.n_contexts, 1), likelihood.order)
+    value = np.full((len(state.data.x), 1), likelihood.order)
     return replace(state.influence.by_context(), value=value, correction=correction)
 
 

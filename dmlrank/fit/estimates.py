@@ -620,7 +620,8 @@ def _win_shares(state: FitState) -> WinShares:
     low, high = state.setup.functional.limits
     units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
     if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
-        df = df_of_shares(state.influence.by_context().centred)
+        rows = state.influence.by_context()
+        df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
     return WinShares(low * each, high * each, df)
 
 
@@ -647,7 +648,7 @@ def _description(state: FitState) -> FitDescription:
     data, options, weights = state.data, state.options, state.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
-    n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
+    n_comparisons, n_votes, n_unlabelled = data.cells.n_labels, data.n_votes, data.n_unlabelled
     score_range = tuple[float, ...]()
     apart = state.setup.functional.apart
     edges, one_model = state.setup.graph.edges, data.n_contexts if data.n_items == 1 else None
@@ -714,7 +715,7 @@ def _description(state: FitState) -> FitDescription:
         score_range=score_range,
         n_names_changed=data.n_names_changed,
         lower_is_better=options.lower_is_better and state.estimator is MEANS,
-        tie_share=float(data.vote_y[:, 2:].sum() / max(data.n_votes, 1)),
+        tie_share=float(data.cells.n_votes @ data.cells.y[:, 2:].sum(axis=1) / max(data.n_votes, 1)),
         models_apart=() if apart is None else tuple(np.array(data.items)[apart].tolist()),
         rows_lost=() if data.outcome_kind in DERIVED_KINDS or options.adjust is not None else lost,
         share_modelled=_share_modelled(state),
@@ -814,7 +815,8 @@ def _diagnostics(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     few = [data.items[j] for j in np.flatnonzero(validity.effective_contexts < _FEWEST_PROMPTS)]
     # The effective share of the labels of each pair, with weights 1 / pi.
     pair, weight = data.cells.first * data.n_items + data.cells.second, 1 / propensity.cells
-    count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
+    amounts = (np.ones_like(weight), weight, weight**2)
+    count, total, square = (np.bincount(pair, weights=w * data.cells.count) for w in amounts)
     effective = total[count > 0] ** 2 / (square[count > 0] * count[count > 0])
     by_model = tuple[tuple[str, float, float], ...]()
     if np.isfinite(validity.second_order).all() and validity.second_order.any():

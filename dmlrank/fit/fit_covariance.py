@@ -243,7 +243,7 @@ def assess_validity(
     if estimator.why_no_intervals or inputs.extrapolation.n_pairs:
         return validity
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
-    smallest = min(float(first.propensity.cells.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
+    smallest = min(float(first.propensity.cells.min(initial=1.0)), data.cells.n_labels / max(n_cells, 1))
     # Options that are not set, and with which the scores depend less on pairs with few labels.
     remedies = []
     if setup.functional.takes_edge_weights and setup.weighting == "equal":
@@ -388,14 +388,16 @@ def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, u
     Residuals are regressed on display order within pairs: mu contains the effect of the order in which a pair is shown
     more often, so that a mean of residuals would be too small by 4 s (1 - s), where s is the share of this order.
     """
-    cells, sign = data.cells, np.where(data.cells.flipped, -1.0, 1.0)
+    cells, sign, count = data.cells, np.where(data.cells.flipped, -1.0, 1.0), data.cells.count
     pair = np.unique(cells.first * data.n_items + cells.second, return_inverse=True)[1]
-    within = sign - (np.bincount(pair, weights=sign) / np.bincount(pair))[pair]
+    within = sign - (np.bincount(pair, sign * count) / np.bincount(pair, count))[pair]
     residual = within * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
-    std_error_of_sum, size = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum()), within @ sign
-    if not (size > _TOLERANCE * len(cells) and std_error_of_sum > 0):
+    # A label with copies is the only one of its unit.
+    of_units = np.bincount(unit[cells.context], residual * np.sqrt(count))
+    std_error_of_sum, size, total = np.sqrt((of_units**2).sum()), within @ (sign * count), float(residual @ count)
+    if not (size > _TOLERANCE * cells.n_labels and std_error_of_sum > 0):
         return float("nan"), float("nan")
-    return float(residual.sum() / size), float(residual.sum() / std_error_of_sum)
+    return total / float(size), total / float(std_error_of_sum)
 
 
 def order_behind_lead(
@@ -413,7 +415,7 @@ def order_behind_lead(
     if len(estimate) != (n_items := data.n_items):
         return None
     first_shown, second_shown = data.cells.in_display_order
-    shown = np.bincount(first_shown * n_items + second_shown, minlength=n_items**2).reshape(n_items, n_items)
+    shown = replace(data.cells, first=first_shown, second=second_shown).counts(n_items)
     lacks_order = (np.minimum(shown, shown.T) == 0) & graph.edges
     share = float(lacks_order.sum() / graph.edges.sum())
     balance = np.where(graph.edges, (shown - shown.T) / np.maximum(shown + shown.T, 1), 0).sum(axis=1) / graph.degrees
@@ -473,7 +475,7 @@ def warn_of_uneven_orders(
 def uneven_orders(data: PreferenceData, graph: Graph) -> tuple[tuple[str, float], ...]:
     """Return models that are not shown first in about half of their labels, with this share, the furthest first."""
     compared = data.cells.only(graph.edges[data.cells.first, data.cells.second])
-    first, second = (np.bincount(side, minlength=data.n_items) for side in compared.in_display_order)
+    first, second = (np.bincount(side, compared.copies, data.n_items) for side in compared.in_display_order)
     n_labels = first + second
     share = first / np.maximum(n_labels, 1)
     distance = np.abs(share - 0.5)

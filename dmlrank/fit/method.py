@@ -115,8 +115,8 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .stages import FirstStages, RepetitionSeed, read_units
-from .state import FitState, Inputs, Repetition, Source, StyleFit
+from .stages import FirstStages, RepetitionSeed, counted, one_by_one, read_units
+from .state import FitState, Inputs, Kept, Repetition, Source, StyleFit
 
 
 def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
@@ -128,9 +128,23 @@ def run(options: Options, source: Source, previous: FitState | None = None) -> F
         from ..nuisance.outcome_model.user_learners import check_learner
 
         check_learner(options.learner, options.learning.tune, estimates_propensity=options.estimates_propensity)
+    source = counted(source, options)
     state = _fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     warn_of_unequal_gaps(source.data, options)
     return state
+
+
+def with_single_votes(state: FitState, what: str) -> FitState:
+    """Return the state of the same fit to votes one by one, which is kept: ``what`` needs them, and counts are none."""
+    if state.source.copies is None:
+        return state
+    key = (state.source, state.options)
+    kept = state.kept.get("single votes")
+    if kept is None or any(mine is not other for mine, other in zip(kept.key, key, strict=True)):
+        with collected_warnings():
+            kept = state.kept["single votes"] = Kept(key, run(state.options, one_by_one(state.source, what)), ())
+    again: FitState = kept.result
+    return again
 
 
 def _fit_with(stages: FirstStages) -> FitState:

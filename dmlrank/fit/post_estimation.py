@@ -224,7 +224,7 @@ def judge_figures(state: FitState, verdicts: Verdicts) -> JudgeFigures:
         position=np.array(position),
         human_position=np.array(human_position),
         both_orders=verdicts.both_orders,
-        log_loss=np.array([HeldOutLabels.by_cell(mu, judged_cells).log_loss for mu in predictions]),
+        log_loss=np.array([HeldOutLabels(mu, judged_cells).log_loss for mu in predictions]),
         n_votes=data.n_votes,
         alone=influence.estimate,
         alone_errors=covariance.std_errors,
@@ -259,11 +259,12 @@ def estimate_without_judge(state: FitState) -> tuple[Influence, Covariance]:
     return influence, covariance_of(state, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
 
 
-def estimate_from_verdicts(state: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+def estimate_from_verdicts(state: FitState) -> tuple[Influence, Covariance]:
     """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
     from ..nuisance.outcome_model.cross_fit import fit_all
 
-    data, options, functional = verdicts.as_votes(state.data), state.options, state.setup.functional
+    assert state.verdicts is not None
+    data, options, functional = state.verdicts.as_votes(state.data), state.options, state.setup.functional
     blocks, repetitions = blocks_by_context(data), []
     clusters = None if state.units.clusters is None else replace(state.units.clusters, of_vote=None)
     without_annotators = replace(state, units=Units(blocks, clusters, None, state.units.context_weight))

@@ -26,7 +26,7 @@ from ..data.frames import column_names, count_copies, release_unused_memory
 from ..data.graph import Graph
 from ..data.outcomes import COUNTS, WINNERS
 from ..data.preferences import BoolArray, Cells, FloatArray, PreferenceData
-from ..data.read_votes import preferences_of, take_rows, with_columns
+from ..data.read_votes import preferences_of, take_rows, votes_of_counts, with_columns
 from ..data.vote_columns import (
     Clusters,
     cluster_columns,
@@ -56,7 +56,7 @@ from ..estimation.influence import (
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
-from ..functionals import Borda, Functional
+from ..functionals import Borda, Functional, functional_from
 from ..functionals.linear_scores import LinkedScore, PositionEffect
 from ..nuisance.boosting import RandomSearch
 from ..nuisance.propensity_model.estimate import (
@@ -97,6 +97,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Votes of a table of counts that are written out as rows at most, where a fit or a method needs them one by one.
+_MOST_ONE_BY_ONE = 50_000_000
 # Types whose values are compared by equality in a key; values of other types are compared by identity.
 _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 
@@ -570,6 +572,52 @@ def _is_same(a: object, b: object) -> bool:
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
+def counted(source: Source, options: Options) -> Source:
+    """Return the source with a row for each kind of vote where it is a table of counts; else the source itself.
+
+    Without features, contexts and clusters, equal votes are equal in all that a fit computes.
+    """
+    formula = parse_formula(source.formula)
+    if source.copies is None and (counts := votes_of_counts(formula, source.data)) is not None:
+        source = replace(source, data=counts[0], copies=counts[1])
+    needing = {
+        "a formula with features": formula.features != "1",
+        f"estimator={options.estimator!r}": options.estimator not in ("debiased", "plugin", "bt_mle"),
+        "this functional": not functional_from(options.functional).has_fast_pairs,
+        f"average={options.average!r}": options.average != "scores",
+        "prompts='fixed'": options.prompts != "random",
+        "propensity=": not isinstance(options.propensity, str) or options.propensity not in ("estimate", "marginal"),
+        "learning=Learning(mu=...)": options.learning.mu is not None,
+        "context=": bool(options.context),
+        "cov_kwds groups": bool(options.clusters),
+        "weights=": options.weights is not None,
+        "judge=": options.judge is not None,
+        "adjust=": options.adjust is not None,
+    }
+    needs = next((name for name, is_so in needing.items() if is_so), "")
+    return one_by_one(source, needs) if needs else source
+
+
+def one_by_one(source: Source, what: str) -> Source:
+    """Return the source with a row for each vote of a table of counts; ``what`` says in the error what needs this."""
+    if source.copies is None:
+        return source
+    if source.written_out:
+        return source.written_out[0]
+    if source.copies.sum() > _MOST_ONE_BY_ONE:
+        raise DataError(
+            f"{what} needs the votes one by one, and the table counts {source.copies.sum():,} votes, of which at most "
+            f"{_MOST_ONE_BY_ONE:,} are written out as rows. Counts of any size have fits without features and "
+            f"contexts, with functional='borda' or 'bt' or estimator='bt_mle', and their intervals, tests and ranks"
+        )
+    assert isinstance(source.data, pd.DataFrame)
+    # Names are repeated as codes of one byte.
+    named = {name: "category" for name in parse_formula(source.formula).items if name in source.data}
+    rows = source.data.astype(named).loc[source.data.index.repeat(source.copies)].reset_index(drop=True)
+    source.written_out.append(replace(source, data=rows, copies=None))
+    return source.written_out[0]
+
+
 def read_source(source: Source, options: Options) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
     clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
@@ -582,6 +630,7 @@ def read_source(source: Source, options: Options) -> PreferenceData:
         replace(options, propensity="estimate") if are_means else options,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if propensities is None else (*options.judge_columns, *propensities),
+        copies=source.copies,
     )
     kind, of_rows = source.change or ("", ())
     if kind.startswith("dropped"):

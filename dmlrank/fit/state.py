@@ -45,12 +45,16 @@ class Source:
     """The source of the data: formula, frame of any kind and the namespace of the call.
 
     change: Rows of the frame that are "dropped", or whose labels are "dropped labels" or "flipped labels", for a refit.
+    copies (rows,): Of a table of counts, the number of votes that each row of ``data`` stands for; None elsewhere.
+    written_out: The source of the same votes with a row for each, once a fit or a method has needed it.
     """
 
     formula: str
     data: object
     environment: Environment
     change: tuple[Literal["dropped", "dropped labels", "flipped labels"], IntArray] | None = None
+    copies: IntArray | None = None
+    written_out: list[Source] = field(default_factory=list, init=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +91,7 @@ class Units:
 
     def weights(self, data: PreferenceData) -> FloatArray:
         """Return the weight of each context in the target population, (n,), with mean one."""
-        return np.ones(data.n_contexts) if self.context_weight is None else self.context_weight
+        return np.ones(len(data.x)) if self.context_weight is None else self.context_weight
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
         """Return the number of the independent unit of each context, (n,): its cluster, or its own."""

@@ -8,7 +8,7 @@ from typing import cast
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from .base import Adopted, Functional, Gauge
+from .base import Functional, Gauge
 from .bradley_terry import BradleyTerry
 from .custom import Custom
 from .linear_scores import MeanScore, PassAtK, PassHatK
@@ -107,14 +107,10 @@ def functional_from(option: object) -> Functional:
         return option
     if isinstance(option, str):
         return named(option)
-    methods = ("bind", "value_and_derivative", "gauge")
-    is_object = not isinstance(option, type)
-    if is_object and callable(option) and not hasattr(option, "value_and_derivative"):
+    if callable(option) and not isinstance(option, type):
         return Custom(option)
-    if not is_object or not all(hasattr(option, name) for name in methods):
-        kind = f"the class {option.__name__}" if isinstance(option, type) else f"a {type(option).__name__}"
-        raise OptionTypeError(
-            f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an "
-            f"object of a class in dmlrank.functionals, such as RankCentrality(walk='rate')"
-        )
-    return functional_from(Adopted(option))
+    kind = f"the class {option.__name__}" if isinstance(option, type) else f"a {type(option).__name__}"
+    raise OptionTypeError(
+        f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an object of "
+        f"a class in dmlrank.functionals, such as RankCentrality(walk='rate'), or of a subclass of Functional"
+    )

@@ -714,33 +714,6 @@ class Functional(ABC):
         return np.asarray(np.einsum("nca,neb,nce->nab", jacobian, jacobian, covariance, optimize=True))
 
 
-class Adopted(Functional):
-    """A user's object with the documented methods whose class is no subclass; what it lacks has the defaults."""
-
-    def __init__(self, given: object) -> None:
-        self.given = given
-        for name in dir(Functional):
-            is_copied = not (name.startswith("_") or name == "bind" or isinstance(getattr(Functional, name), property))
-            if is_copied and hasattr(given, name):
-                setattr(self, name, getattr(given, name))
-        self.linear = bool(getattr(given, "linear", not self.interior))
-
-    @property
-    def label(self) -> str:
-        """Name and short description, for headers."""
-        return str(getattr(self.given, "label", self.name))
-
-    def bind(
-        self, weights: CategoryWeights | None = None, graph: Graph | None = None, edge_weights: FloatArray | None = None
-    ) -> Adopted:
-        """Return the object that the user's ``bind`` returns."""
-        return Adopted(self.given.bind(weights, graph, edge_weights))  # type: ignore[attr-defined]
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores."""
-        return self.value_and_derivative(mu, np.zeros_like(mu))[0]
-
-
 def central_differences(
     function: Callable[[FloatArray], FloatArray], mu: FloatArray, delta: FloatArray, interior: bool
 ) -> FloatArray:

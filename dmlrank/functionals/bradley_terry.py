@@ -154,15 +154,18 @@ class BradleyTerry(Functional):
     def _moved(self, change: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return how far changes, (r,), of the terms of r pairs move the scores, (r, K)."""
         edges, inverse = _edges_and_inverse(self, n_items)
+        change = change / 4
         if len(first) < n_items**2:
-            derivative = inverse[first] * edges[first, second, None]
-            derivative -= inverse[second] * edges[second, first, None]
+            derivative, of_second = inverse[first], inverse[second]
+            derivative *= (change * edges[first, second])[:, None]
+            of_second *= (change * edges[second, first])[:, None]
+            derivative -= of_second
         else:
             # The differences of two rows are computed once for each pair of items and not for each direction. The
             # table of all pairs has K**3 entries, no more than the result.
             by_pair = 4 * self.label_directions(n_items).reshape(-1, n_items)
             derivative = np.take(by_pair, first * n_items + second, axis=0)
-        derivative *= (change / 4)[:, None]
+            derivative *= change[:, None]
         return derivative
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
@@ -205,7 +208,8 @@ class BradleyTerry(Functional):
     def term_changes(
         self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
     ) -> FloatArray:
-        edge = _used(_edges_and_inverse(self, len(table))[0])[first, second]
+        edges = _edges_and_inverse(self, len(table))[0]
+        edge = np.maximum(edges[first, second], edges[second, first])
         change = self._change(self._preferences(table[first, second], edge), delta)
         if ordered:
             return change

@@ -260,12 +260,6 @@ class WinShares:
     high: FloatArray
     df: float
 
-    def is_possible(self, n_estimates: int) -> bool:
-        """Whether the numbers, as they are read from a file, have the right shapes and order."""
-        if not self.low.shape == self.high.shape == (n_estimates,):
-            return False
-        return self.df >= 1 and bool((np.isfinite(self.high - self.low) & (self.low < self.high)).all())
-
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""
         size = abs(matrix)
@@ -449,21 +443,6 @@ class CombinedMeans:
     def only(self, part: int, place: slice) -> CombinedMeans:
         """Return the combinations in a place that are those of one part."""
         return CombinedMeans((self.parts[part],), self.matrix[place, self._places[part]])
-
-    def is_possible(self, n_estimates: int) -> bool:
-        """Whether all numbers, as they are read from a file, are finite and have the right shapes and signs."""
-        numbers = [self.matrix]
-        for part in self.parts:
-            k = len(part.estimate)
-            vectors = [part.estimate, part.low, part.high, part.size, part.reach, part.least, part.most]
-            products = [part.m11, part.m21]
-            if [each.shape for each in vectors + products] != [(k,)] * len(vectors) + [(k + 1, k + 1)] * len(products):
-                return False
-            numbers += [np.array(part.n), *vectors, *products]
-            if part.n < 2 or (part.reach <= 0).any() or np.diag(part.m11).min() < 0:
-                return False
-        n_means = sum(len(part.estimate) for part in self.parts)
-        return self.matrix.shape == (n_estimates, n_means) and all(np.isfinite(each).all() for each in numbers)
 
     @property
     def own(self) -> FloatArray:

@@ -100,24 +100,21 @@ def _problem(problem: str, **words: object) -> Problem:
     return fact.short.format(**words), fact.long.format(**words), fact.modes[0], fact.modes[1]
 
 
-def find_problems(
-    c: Check, options: Options, formula: Formula, shared: Sequence[str], voters: Sequence[str]
-) -> Iterator[Problem]:
-    """Yield problems of a fit, the gravest first.
-
-    ``shared`` are columns whose texts several prompts share, and ``voters`` columns that may say who voted.
-    """
+def find_problems(c: Check, options: Options, formula: Formula, shared: Sequence[str]) -> Iterator[Problem]:
+    """Yield problems of a fit, the gravest first; ``shared`` are columns whose texts several prompts share."""
     if "mean" in c.models:
         yield from _of_scores(c, options)
     else:
         yield from _of_votes(c, options, formula, shared)
-    n_prompts = c.counts["number"]["prompts"]
-    if "mean" not in c.models and options.context and n_prompts <= FEW_CLUSTERS and (voters or c.clusters.empty):
-        columns = " or ".join(f"cov_type='cluster', cov_kwds={{'groups': {name!r}}}" for name in voters)
-        advice = few_prompts_advice(n_prompts, columns) if voters else "Collect votes on more prompts"
-        yield _problem("few prompts", prompts=n_prompts, few=FEW_CLUSTERS, advice=advice)
-    else:
-        yield from _of_clusters(c)
+        n_prompts = c.counts["number"]["prompts"]
+        if options.context and n_prompts <= FEW_CLUSTERS and c.clusters.empty:
+            advice = few_prompts_advice(n_prompts, "cov_type='cluster', cov_kwds={'groups': COLUMN}")
+            yield _problem("few prompts", prompts=n_prompts, few=FEW_CLUSTERS, advice=advice)
+    for name, row in c.clusters.iterrows():
+        if row["clusters"] <= FEW_CLUSTERS:
+            yield _problem("few" if row["clusters"] > 1 else "one", few=FEW_CLUSTERS, name=name, **row)
+        elif row["effective"] < FEW_EFFECTIVE:
+            yield _problem("uneven", few=FEW_EFFECTIVE, name=name, **row)
 
 
 def _of_scores(c: Check, options: Options) -> Iterator[Problem]:
@@ -188,50 +185,36 @@ def _of_labels(c: Check) -> Iterator[Problem]:
 
 
 def _of_order(c: Check) -> Iterator[Problem]:
-    ordered, are_similar = c.options.loc["position_bias", "value"], bool(similar_names(c.models.index))
     value, p_value = c.order["value"], c.order["p_value"]
-    is_unbalanced = p_value["balance"] < _SIGNIFICANT
-    if is_unbalanced and not are_similar:
-        separate = "Scores treat the two orders of a pair separately, so that they remain valid but are less precise."
-        consequence = separate if ordered else "With position_bias=False a position effect is mixed into the scores."
+    # A model with one name on the left and another on the right is no matter of display order.
+    is_unbalanced = p_value["balance"] < _SIGNIFICANT and not similar_names(c.models.index)
+    if is_unbalanced:
+        consequence = "With position_bias=False a position effect is mixed into the scores."
+        if c.options.loc["position_bias", "value"]:
+            consequence = "Scores treat the two orders of a pair separately: they remain valid but are less precise."
         p, df = p_value_clause(p_value["balance"]), c.order["df"]["balance"]
         yield _problem("unbalanced", chi2=value["balance"], df=df, p=p, consequence=consequence)
     if (p := p_value["first wins, adjusted"]) < _SIGNIFICANT:
-        consequence = "A fit that ignores display order would mix this effect into the scores."
-        if not is_unbalanced:
-            consequence = "Both orders are shown about equally often, so that this hardly changes the scores of a fit "
-            consequence += "that ignores display order."
-        share, consequence = value["first wins, adjusted"], "" if are_similar else consequence
+        consequence = "Both orders are shown about equally often, so that this hardly changes the scores of a fit that "
+        consequence += "ignores display order."
+        if is_unbalanced:
+            consequence = "A fit that ignores display order would mix this effect into the scores."
+        share = value["first wins, adjusted"]
         yield _problem("position", share=share, p=p_value_clause(p), consequence=consequence)
 
 
-def _of_clusters(c: Check) -> Iterator[Problem]:
-    for name, row in c.clusters.iterrows():
-        if row["clusters"] <= FEW_CLUSTERS:
-            yield _problem("few" if row["clusters"] > 1 else "one", few=FEW_CLUSTERS, name=name, **row)
-        elif row["effective"] < FEW_EFFECTIVE:
-            yield _problem("uneven", few=FEW_EFFECTIVE, name=name, **row)
-
-
 def _better_settings(c: Check) -> Iterator[Problem]:
-    if (asked := recommended_settings(c.settings)) is not None:
-        table = c.settings
-        current, best, requested = (
-            table[table["chosen"]].iloc[0],
-            table.loc[[asked]].iloc[0],
-            table.index[table["chosen"]][0],
-        )
-        compared = zip(["position_bias", "min_labels", "edge_weights"], asked, requested, strict=True)
-        changes = [f"{name}={repr(to) if isinstance(to, str) else to}" for name, to, old in compared if to != old]
-        yield _problem(
-            "settings",
-            used=100 * current["share"],
-            error=current["se_largest"],
-            changes="pairs='arena'" if asked == (False, 1, "counts") else ", ".join(changes),
-            share=100 * best["share"],
-            largest=best["se_largest"],
-            asks=f" and ask {AS_MET}" * (asked[2] == "counts" != requested[2]),
-        )
+    table, asked = c.settings, recommended_settings(c.settings)
+    if asked is None:
+        return
+    chosen = table[table["chosen"]]
+    requested, current, best = chosen.index[0], chosen.iloc[0], table.loc[[asked]].iloc[0]
+    compared = zip(table.index.names, asked, requested, strict=True)
+    changes = ", ".join(f"{name}={repr(to) if isinstance(to, str) else to}" for name, to, old in compared if to != old)
+    changes = "pairs='arena'" if asked == (False, 1, "counts") else changes
+    asks = f" and ask {AS_MET}" * (asked[2] == "counts" != requested[2])
+    used, error, share, largest = 100 * current["share"], current["se_largest"], 100 * best["share"], best["se_largest"]
+    yield _problem("settings", used=used, error=error, changes=changes, share=share, largest=largest, asks=asks)
 
 
 def recommended_settings(table: pd.DataFrame) -> tuple[bool, int, str] | None:

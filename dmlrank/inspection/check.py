@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from ..report.fit_summary import choose_models
 from ..report.page.render_page import Masthead, write_page
 from ..report.phrases import AS_MET
 from ..tables.display_text import inert, isolated, p_value_text, wrapped
@@ -73,8 +72,8 @@ class Check(Summarised):
         By model and task: the columns of ``models`` for scores, where these have a column ``task``.
     pairs : DataFrame
         By unordered pair, ``first`` and ``second``: labelled ``contexts``, those ``shown_first`` and ``shown_second``
-        with ``first`` there, ``votes``, ``share_first``, ``p_balanced`` (of an exact test that both orders are equally
-        frequent), the ``win_share`` of ``first``, and whether a fit would have the pair ``compared``.
+        with ``first`` there, ``votes``, ``share_first``, the ``win_share`` of ``first``, and whether a fit would have
+        the pair ``compared``.
     settings : DataFrame
         By ``position_bias min_labels edge_weights``: ``pairs`` compared, their ``votes``, the ``share`` of all votes,
         ``least_share`` (the smallest share of a model's votes that is used), ``se_median`` and ``se_largest`` over the
@@ -124,20 +123,13 @@ class Check(Summarised):
             [*(table.as_text(_WIDTH) for table in (replace(self.summary(), notes=()), *below)), "\n".join(lines)]
         )
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def summary(self, title: str | None = None) -> Summary:
         """Return options, counts, models and problems as a table for a report.
 
         Parameters
         ----------
         title : str, optional
             Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, those with the largest shares of wins. Facts and problems refer to
-            all models in any case; a note says so.
 
         Returns
         -------
@@ -145,11 +137,9 @@ class Check(Summarised):
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         merit = self.models["win_share" if "win_share" in self.models else "mean"]
-        ranking = np.argsort(-merit.fillna(-np.inf).to_numpy(), kind="stable").tolist()
-        shown = choose_models([str(name) for name in self.models.index], ranking, models, top)
-        table = _table(_TITLE, self.models.iloc[list(shown.places)], (*self._sentences(),) or (_NO_PROBLEMS,))
-        notes = shown.note("Facts and problems")
-        return replace(table, header=tuple(self._facts())).with_notes(notes).with_title(title)
+        best_first = np.argsort(-merit.fillna(-np.inf).to_numpy(), kind="stable")
+        table = _table(_TITLE, self.models.iloc[best_first], (*self._sentences(),) or (_NO_PROBLEMS,))
+        return replace(table, header=tuple(self._facts())).with_title(title)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
 from .._utils.distributions import WaldLaw, normal_tail
@@ -17,13 +16,13 @@ from ..data.contexts import Rows, readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import Formula, names_in, parse_formula
-from ..data.frames import column_names, count_copies, require_columns, take_columns
+from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import COUNTS, WINNERS, require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows, warn_of_unequal_gaps
-from ..data.vote_columns import FEW_CLUSTERS, Clusters, cluster_columns, effective_clusters, read_clusters
-from ..exceptions import DataError, GraphError, OptionError
+from ..data.vote_columns import Clusters, cluster_columns, effective_clusters, read_clusters
+from ..exceptions import GraphError, OptionError
 from ..fit.compared_pairs import (
     OrderChoice,
     check_edge_weights,
@@ -33,6 +32,7 @@ from ..fit.compared_pairs import (
     votes_left_out,
 )
 from ..fit.judges_of_scores import grade_facts, read_judges
+from ..fit.stages import counted
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..inference.score_limits import fewest_units
@@ -52,31 +52,31 @@ Counted = tuple[dict[str, object], dict[str, object], dict[str, pd.DataFrame]]
 
 def inspect_data(source: Source, options: Options) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
+    source = counted(source, options)
     available, formula = column_names(source.data), parse_formula(source.formula)
     if options.weights_column is not None:
         require_columns([options.weights_column], available, "weights=")
+    lenient = replace(options, missing="drop") if options.missing == "raise" else options
+    groups, optional = cluster_columns(options.clusters, available), names_in(formula.features).values
     with collected_warnings() as of_names:
         rows = take_rows(
             source.formula,
             source.data,
             source.environment,
-            replace(options, missing="drop") if options.missing == "raise" else options,
-            groups=cluster_columns(options.clusters, available),
-            optional=names_in(formula.features).values,
+            lenient,
+            groups=groups,
+            optional=optional,
+            copies=source.copies,
         )
     # Without the rows that a fit refuses.
     readable, unreadable = readable_rows(rows)
-    n_unreadable = len(rows.table) - len(readable.table)
+    n_unreadable = rows.n_rows - readable.number(np.ones(len(readable.table), dtype=bool))
     with collected_warnings() as notices:
         data = preferences_of(readable)
-        if data.n_items < 2:
-            raise DataError(
-                f"check() looks at comparisons, and there is one model ({data.items[0]!r}); fit it: its mean needs none"
-            )
         warn_of_unequal_gaps(source.data, options)
         clusters = read_clusters(data, options.clusters, options.context)
-        groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
-        warn_of_shared_texts(data.shared_texts, groups, options.context)
+        codes = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
+        warn_of_shared_texts(data.shared_texts, codes, options.context)
     told = [(*texts, "error", "labels") for texts in unreadable]
     runs = source.data if isinstance(source.data, DerivedPairs) and source.data.rows is not None else None
     if runs is not None:
@@ -118,26 +118,13 @@ def inspect_data(source: Source, options: Options) -> Check:
         "clusters": _cluster_table(clusters),
     }
     check = Check(**{each.name: frames.get(each.name, pd.DataFrame()) for each in fields(Check)})
-    may_say = runs is None and not rows.are_partitioned
-    voters = _possible_voters(source, options, available, data.n_contexts) if may_say else ()
-    found = find_problems(check, options, formula, shared, voters)
+    found = find_problems(check, options, formula, shared)
     # What is said of names and labels comes first, because everything else depends on it.
     told += [(as_sentence(str(note)), "", "warning", "models") for note in of_names]
     told += [(as_sentence(str(note)), "", "warning", "") for note in notices]
     problems = pd.DataFrame([*told, *found], columns=["found", "advice", "severity", "where"])
     problems = problems.sort_values("severity", kind="stable", ignore_index=True)
     return replace(check, problems=problems[["severity", "where", "found", "advice"]].rename_axis("problem"))
-
-
-def _possible_voters(source: Source, options: Options, available: Sequence[str], n_contexts: int) -> tuple[str, ...]:
-    """Return columns that may say who voted, where prompts are few: texts, each of which is in several rows."""
-    if not options.context or n_contexts > FEW_CLUSTERS:
-        return ()
-    formula = parse_formula(source.formula)
-    used = {formula.outcome, formula.first, formula.second, *names_in(formula.features).values, *options.context}
-    table = take_columns(source.data, [name for name in available if name not in used])
-    texts = [name for name in table.columns if pd.api.types.infer_dtype(table[name]) == "string"]
-    return tuple(name for name in texts if FEW_CLUSTERS < table[name].nunique() <= len(table) / 2)
 
 
 def _frame(index: str, columns: Sequence[str], rows: Mapping[str, object]) -> pd.DataFrame:
@@ -152,7 +139,7 @@ def _column_table(rows: Rows, data: PreferenceData) -> pd.DataFrame:
     repeats = repeated_values(data.context_table(variables))
     if data.shared_texts is not None:
         repeats |= dict.fromkeys(data.shared_texts.names, data.shared_texts.n_repeats)
-    missing = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
+    missing = {name: rows.number(mask) for name, mask in missing_values(rows).items()}
     found = {name: (missing.get(name, 0), repeats.get(name, 0)) for name in {**missing, **repeats}}
     return _frame("column", ("missing", "repeats"), {name: of for name, of in found.items() if any(of)})
 
@@ -236,9 +223,11 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
     if data.outcome_kind in DERIVED_KINDS:
         why_unordered = f"none, because the comparisons are derived from {data.outcome_kind}"
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
-    share = cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
+    share, several = cells.y @ np.array(CategoryWeights.half(data.n_categories).first), cells.votes_each > 1
     pair, size = cells.first * data.n_items + cells.second, (data.n_items, data.n_items)
-    total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
+    total, square = (
+        np.bincount(pair, w * cells.count, data.n_items**2).astype(float).reshape(size) for w in (share, share**2)
+    )
     settings = settings_table(counts, data.pair_votes(), order.min_labels)
     requested = (order.matters, order.min_labels, given if isinstance(given, str) else "given")
     # Where the user gave a graph or weights, the settings do not decide which pairs are compared.
@@ -249,8 +238,8 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
     if why_unordered:
         settings, order_tests = settings[settings.index.isin([False], level="position_bias")], pd.DataFrame()
         models = models.drop(columns="share_first")
-        pairs = pairs.drop(columns=["shown_first", "shown_second", "share_first", "p_balanced"])
-    votes, several = np.bincount(cells.context, weights=cells.n_votes), cells.n_votes > 1
+        pairs = pairs.drop(columns=["shown_first", "shown_second", "share_first"])
+    votes = np.bincount(cells.context, weights=cells.votes_each)
     chosen: dict[str, object] = {
         "outcome": data.outcome_kind,
         "position_bias": (order.matters, why_unordered or order.reason),
@@ -262,7 +251,7 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         "prompts_without_a_label": data.n_unlabelled,
         "prompts_with_several_votes": (int((votes > 1).sum()), f"at most {votes.max():,.0f}" * bool(votes.max() > 1)),
         "votes": data.n_votes,
-        "comparisons": len(cells),
+        "comparisons": cells.n_labels,
         "comparisons_with_several_votes": int(several.sum()),
         "comparisons_that_disagree": int((cells.y[several].max(axis=1) <= 1 - 1e-9).sum()),
         "pairs": len(pairs),
@@ -271,9 +260,6 @@ def _count_votes(data: PreferenceData, rows: Rows, options: Options, order: Orde
         "pairs_compared": compared.n_edges,
         "fewest_labels_of_these": int(pairs["contexts"][pairs["compared"]].min()) if compared.n_edges else 0,
         "components": len(compared.components()),
-        "comparisons_to_learn_from": round(len(cells) * (1 - 1 / options.learning.n_folds)),
-        "probabilities_to_predict": data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
-        "megabytes_of_features": round(data.x.nbytes / 1e6),
     }
     frames = {"labels": _label_table(data, rows), "models": models, "pairs": pairs}
     return chosen, found, frames | {"settings": settings, "order": order_tests}
@@ -293,10 +279,10 @@ def _label_table(data: PreferenceData, rows: Rows) -> pd.DataFrame:
             table = table.reindex(table.index.union(votes.index, sort=False)).fillna("not read").rename_axis("label")
         table["votes"] = votes.reindex(table.index, fill_value=0)
     else:
-        of_category = dict(zip(data.categories, data.vote_y.sum(axis=0), strict=True))
+        of_category = dict(zip(data.categories, data.cells.n_votes @ data.cells.y, strict=True))
         of_category["the model that wins"] = data.n_votes - of_category.get("tie", 0)
         table["votes"] = [round(of_category.get(meaning, 0)) for meaning in table["read_as"]]
-    return table.assign(share=table["votes"] / (rows.labelled.sum() if rows.derived is None else data.n_votes))
+    return table.assign(share=table["votes"] / (rows.number(rows.labelled) if rows.derived is None else data.n_votes))
 
 
 def _models_and_pairs(
@@ -322,10 +308,6 @@ def _models_and_pairs(
             "shown_second": counts[k, j],
             "votes": (votes + votes.T)[j, k],
             "share_first": counts[j, k] / both[j, k],
-            "p_balanced": [
-                scipy.stats.binomtest(first, n).pvalue if n else np.nan
-                for first, n in zip(counts[j, k].tolist(), both[j, k].tolist(), strict=True)
-            ],
             "win_share": wins[j, k] / both[j, k],
             "compared": compared.edges[j, k],
         }

@@ -15,7 +15,7 @@ from ..exceptions import OptionError, listed
 from ..fit.direct_fits import FEWEST_PROMPTS
 from ..functionals import BradleyTerry
 from ..inference.ranks import leads_needed, multiple_for_all, smallest_gap
-from ..plotting.heat_maps import heat_map
+from ..plotting.charts import heat_map
 from ..report.first_place import POWER
 from ..report.fit_summary import choose_models, chosen_names
 from ..report.phrases import counted

@@ -1,7 +1,7 @@
 """Sizes, colours, markers, names and titles that all pictures share; matplotlib is imported when a picture is drawn.
 
-A picture grows with its number of models. Rows become lower, then they are folded into columns, and names become
-smaller, then only every second or third is written. Nothing is told by hue alone: series differ in marker and line
+A picture grows with its number of models. Rows become lower, and names become smaller, then only every second or third
+is written. Nothing is told by hue alone: series differ in marker and line
 style, too, and the classes of a colour map (:func:`signed_colours`) differ in lightness.
 """
 
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from ..data.preferences import FloatArray, IntArray
 from ..exceptions import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
 
 Colour: TypeAlias = str | tuple[float, ...]
-TableOfRows = TypeVar("TableOfRows", pd.DataFrame, FloatArray)
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
@@ -44,9 +40,8 @@ _PALETTE = ("#00497A", "#E69F00", "#009E73", "#B04A7B", "#56B4E9", "#8C2D04", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
 _LINE_STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 
-# Rows of one column of a picture, inches of a row, and columns of one figure.
-_MOST_ROWS, _FOLDED_ROWS, _MOST_COLUMNS = 60, 50, 8
-_ROW, _LOWEST_ROW = 0.32, 0.19
+# Inches of a row, and of all rows of a picture.
+_ROW, _LOWEST_ROW, _TALLEST = 0.32, 0.19, 40.0
 # Height of a line of text, and width of a letter, as multiples of the size of the text.
 LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
 _LONGEST_NAME = 60
@@ -131,73 +126,24 @@ def new_figure(height: float, width: float = 7.5) -> Figure:
     return plt.figure(figsize=(width, height), layout="constrained")
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumns:
-    """The columns of axes of a picture that has one row per name, from the top down and then to the right.
+def row_axes(
+    ax: Axes | None, n_rows: int, what: str, *, width: float = 7.5, row: float | None = None
+) -> tuple[Axes, float]:
+    """Return axes for a picture with a row of so many inches per name, and the points from one row to the next.
 
-    pitch: Points from one row to the next; in axes of the caller, as large as the axes are now.
+    Without ``row``, rows are lower where there are many.
     """
-
-    axes: tuple[Axes, ...]
-    slices: tuple[slice, ...]
-    pitch: float
-
-    @property
-    def marker_size(self) -> float:
-        """Size of a marker that does not touch those of the next rows, in points."""
-        return float(np.clip(0.3 * self.pitch, 2.5, 6.0))
-
-    def parts(self, rows: TableOfRows) -> Iterator[tuple[Axes, TableOfRows, IntArray]]:
-        """Yield the axes of each column with its part of the rows, and the places of these, the first one on top."""
-        for axes, part in zip(self.axes, self.slices, strict=True):
-            yield axes, rows[part], np.arange(len(rows[part]))[::-1]
-
-    def titled(self, title: str) -> Axes:
-        """Write the title above all columns and their label once below them, and return the first axes.
-
-        In a narrow column, a long label would reach into the next one.
-        """
-        if len(self.axes) == 1:
-            return write_title(self.axes[0], title)
-        figure, label = self.axes[0].figure, self.axes[0].get_xlabel()
-        figure.suptitle(title, fontsize=TITLE_SIZE + 2)
-        if label:
-            figure.supxlabel(label, fontsize=TEXT_SIZE)
-            for axes in self.axes:
-                axes.set_xlabel("")
-        return self.axes[0]
-
-
-def row_columns(
-    ax: Axes | None,
-    n_rows: int,
-    what: str,
-    *,
-    width: float = 7.5,
-    row: float | None = None,
-    most_rows: int = _MOST_ROWS,
-) -> RowColumns:
-    """Return axes for a picture with a row per name, folded into columns of a new figure where there are many rows.
-
-    Rows in the caller's axes are not folded.
-    """
-    n_columns = 1 if n_rows <= most_rows else int(np.ceil(n_rows / (most_rows * _FOLDED_ROWS / _MOST_ROWS)))
-    per_column = int(np.ceil(n_rows / n_columns))
-    if n_columns > _MOST_COLUMNS:
-        raise too_many(what, most_rows * _MOST_COLUMNS * _FOLDED_ROWS // _MOST_ROWS)
+    row = round(float(np.clip(_ROW - 0.00375 * (n_rows - 12), _LOWEST_ROW, _ROW)), 3) if row is None else row
+    if n_rows * row > _TALLEST:
+        raise too_many(what, int(_TALLEST / row))
     if ax is not None:
-        return RowColumns((ax,), (slice(0, n_rows),), axes_points(ax)[1] / (n_rows + 0.4))
-    row = row_height(per_column) if row is None else row
-    column_width = width if n_columns == 1 else 0.62 * width
-    figure = new_figure(1.2 + row * per_column, column_width * n_columns)
-    axes = figure.subplots(1, n_columns, sharex=True, squeeze=False)[0]
-    slices = tuple(slice(c * per_column, min((c + 1) * per_column, n_rows)) for c in range(n_columns))
-    return RowColumns(tuple(axes), slices, 72 * row)
+        return ax, axes_points(ax)[1] / (n_rows + 0.4)
+    return new_axes(None, 1.2 + row * n_rows, width), 72 * row
 
 
-def row_height(n_rows: int) -> float:
-    """Return the height of a row in inches: lower where there are many rows."""
-    return round(float(np.clip(_ROW - 0.00375 * (n_rows - 12), _LOWEST_ROW, _ROW)), 3)
+def marker_size(pitch: float) -> float:
+    """Return the size of a marker that does not touch those of the next rows, in points."""
+    return float(np.clip(0.3 * pitch, 2.5, 6.0))
 
 
 def too_many(what: str, most: int, advice: str = "choose some with models= or top=") -> OptionError:

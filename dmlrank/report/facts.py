@@ -27,7 +27,6 @@ race: {apart} are told apart.
 race: {race.what_would_decide[0]}
 race: | {race.what_would_decide[1]}
 race: | {race.all_pairs_at_once}
-test: | {race.smallest_lead}
 always: {rests_on_people}
 = Why there are no intervals
 -intervals: These are estimates without intervals: {e.why_no_intervals}.

@@ -11,7 +11,7 @@ from ..data.columns import similar_names
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.vote_columns import FEW_CLUSTERS
 from ..fit.estimates import Estimates
-from ..inference.ranks import FirstPlace, rank_bounds, smallest_gap
+from ..inference.ranks import FirstPlace, rank_bounds
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from .phrases import SummaryLevel, counted, enumerated, models_with_few_votes, some_of
 
@@ -196,24 +196,6 @@ class Race:
             else ""
         )
 
-    @property
-    def smallest_lead(self) -> str:
-        """Say which true lead over the best rival the test of first place would find, now and with more prompts."""
-        results, first = self.results, self.first
-        error = float(first.std_error[first.rival])
-        if first.decided or results.looks or results.description.prompts == "fixed" or not error > 0:
-            return ""
-        unit, number, remark = independent_units(results)
-        digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
-        least = smallest_gap(error, first.critical, POWER)
-        present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
-        test = "test of first place" if first.is_single else "test of all pairs"
-        return (
-            f"The smallest true lead of {self.leader} over {self.rival} that the {test} would find with power "
-            f"{POWER:.2f} is {present} with these {number:,} {unit}, {doubled} with {number:,} more and {tenfold} with "
-            f"{9 * number:,} more{', with pairs drawn as so far' * (results.counts == 'vote')}.{remark}"
-        )
-
 
 def headline(results: Estimates, level: SummaryLevel) -> str:
     """Return who is first by the rank sets of the table, in a sentence; empty without tests."""
@@ -299,7 +281,7 @@ def data_wanted(results: Estimates, times: float) -> str:
     d = results.description
     if d.prompts == "fixed" or results.looks:
         return ""
-    unit, number, _ = independent_units(results)
+    unit, number = independent_units(results)
     if _are_too_few(results):
         return f"{number} {unit} are too few to say how many would decide it"
     if times > _MOST_TIMES:
@@ -323,16 +305,14 @@ def _are_too_few(results: Estimates) -> bool:
     return not results.are_means and independent_units(results)[1] <= FEW_CLUSTERS
 
 
-def independent_units(results: Estimates) -> tuple[str, int, str]:
-    """Return what the precision grows with, its number, and a remark where a second kind of cluster grows, too."""
+def independent_units(results: Estimates) -> tuple[str, int]:
+    """Return what the precision grows with, and its number; of two kinds of clusters those that are fewer."""
     d, n_clusters = results.description, results.covariance.n_clusters
     if not d.clusters:
         rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
-        return "prompts" if d.context else rows, d.n_contexts, ""
-    fewest, remark = int(np.argmin(n_clusters)), ""
-    if len(d.clusters) > 1:
-        remark = f" The number of values of the column {d.clusters[1 - fewest]!r} is assumed to grow in proportion."
-    return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest], remark
+        return "prompts" if d.context else rows, d.n_contexts
+    fewest = int(np.argmin(n_clusters))
+    return f"values of the column {d.clusters[fewest]!r}", n_clusters[fewest]
 
 
 def mean_of_one(results: Estimates, level: SummaryLevel) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,23 +10,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_type
-from .._utils.tasks_and_threads import warn
 from ..data.arrays import kind_of_time
 from ..data.columns import check_identity, check_unicode
-from ..data.derived_pairs import DerivedPairs, Runs
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula, terms_of
-from ..data.frames import column_names, require_columns, take_columns
+from ..data.frames import require_columns
 from ..data.graph import Graph
-from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray
 from ..data.read_votes import with_columns
 from ..estimation.joint_influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
-from ..functionals import PassAtK
 from .requirements import joined_names
 
 # Largest number of groups that by() allows.
@@ -216,88 +212,23 @@ def context_table(state: FitState, columns: Sequence[str], what: str) -> pd.Data
     return data.context_table(columns)
 
 
-def values_of_runs(state: FitState, models: Sequence[str], column: str) -> Runs:
-    """Return a further column of a table of scores for the runs of some models on the prompts of the fit."""
-    source = state.source.data
-    if not isinstance(source, DerivedPairs) or source.rows is None:
-        raise OptionError(
-            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
-            f"model'); for votes, give a number for each model: pareto({{'{models[0]}': 0.5, ...}})"
-        )
-    is_used = np.zeros(len(source.values), dtype=bool)
-    is_used[state.data.row_index[state.data.first_row]] = True
-    return further_runs(source, column).only(is_used).of_items(np.array([source.models.index(name) for name in models]))
-
-
-def costs_of_runs(state: FitState, models: Sequence[str], column: str) -> FloatArray:
-    """Return mean costs of the runs of a model on a prompt, (n, K); those of k runs where the score is that of k runs.
-
-    Runs that failed or were lost count with what they cost. A run without a recorded cost is left out, which is said.
-    """
-    runs, functional = values_of_runs(state, models, column), state.options.functional
-    costs, n_unknown = runs.table().mean, int(runs.n_missing.sum())
-    n_missing = np.isnan(costs).sum(axis=0)
-    if n_missing[j := int(n_missing.argmax())]:
-        raise MissingDataError(
-            f"column {column!r} has no value for {models[j]!r} on {n_missing[j]:,} of {len(costs):,} prompts; every "
-            f"model needs a cost on every prompt, also where its runs failed or were lost: fit with missing='common', "
-            f"or give pareto() a number for each model"
-        )
-    if n_unknown:
-        warn(
-            f"{n_unknown:,} of {n_unknown + len(runs.value):,} runs have no {column}: mean costs are those of the runs "
-            f"whose cost was recorded, also of failed and lost ones"
-        )
-    return costs * functional.k if isinstance(functional, PassAtK) else costs
-
-
-def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
-    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
-    if state.estimator is not MEANS:
-        if newdata is None:
-            given = context_table(state, [column], "costs of a plan")[column]
-        else:
-            require_columns([column], column_names(newdata), "newdata")
-            given = take_columns(newdata, [column])[column]
-        costs = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float)
-        if np.isnan(costs).any():
-            wrong = given[np.isnan(costs)].iloc[0]
-            raise DataError(f"costs of a plan: column {column!r} holds {wrong!r}; every prompt needs a number")
-        return np.asarray(costs)
-    known = [name for name in models if name in state.data.items]
-    values = np.full((state.data.n_contexts, len(models)), np.nan)
-    values[:, : len(known)] = values_of_runs(state, known, column).table().mean
-    is_there = np.isfinite(values)
-    n_there = is_there.sum(axis=1, keepdims=True)
-    total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
-    if not n_there.all():
-        raise MissingDataError(
-            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
-            f"a run there is not known: fill the gaps, or give costs= as numbers"
-        )
-    # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
-    mean = total / n_there
-    of_model = np.where(is_there, values, 0.0).sum(axis=0)
-    elsewhere = (is_there * mean).sum(axis=0)
-    ratio = np.divide(of_model, elsewhere, out=np.ones(len(models)), where=elsewhere > 0)
-    return np.where(is_there, values, mean * ratio)
-
-
 def check_function_of_features(
-    state: FitState, columns: Sequence[str], values: FloatArray, *, masks: Collection[str] = ()
+    state: FitState, columns: Sequence[str], values: FloatArray, *, are_booleans: bool = False
 ) -> None:
     """Raise unless the values, (n, P), are a function of the fit's features.
 
     Values that differ between contexts with equal features are no function of the features. Otherwise the columns are
     accepted if the fit's formula uses them, or if most contexts share their features with another context, because the
-    data could then have shown a difference.
+    data could then have shown a difference. Columns of booleans may also be functions of one column of the formula.
     """
     if state.estimator is MEANS:
         return  # means in groups are means of what was observed, and need no learner that knows the groups
     features = parse_formula(state.source.formula).features
     used = set(names_in(features).values)
-    known_masks = _shown_in_a_column(state, {name: values[:, columns.index(name)] for name in masks}, used)
-    unknown = [name for name in columns if (name not in used or name in masks) and name not in known_masks]
+    unknown = [name for name in columns if name not in used]
+    if are_booleans:
+        known = _shown_in_a_column(state, {name: values[:, columns.index(name)] for name in unknown}, used)
+        unknown = [name for name in unknown if name not in known]
     x = state.data.x
     code = value_codes(x)
     first = np.unique(code, return_index=True)[1]
@@ -305,102 +236,70 @@ def check_function_of_features(
     is_unique = np.bincount(code)[code] == 1
     if same and (not unknown or is_unique.mean() < 0.5):
         return
-    named = listed(unknown or columns)
+    named = unknown or list(columns)
     reason = (
-        f"prompts with the same features differ in {named}"
+        f"prompts with the same features differ in {listed(named)}"
         if not same
-        else f"the fit's features are {features!r}, and nothing shows that {named} is a function of them"
+        else f"the fit's features are {features!r}, and nothing shows that {listed(named)} is a function of them"
     )
-    remedy = f"Add {named} to the formula"
-    unknown_columns = [name for name in unknown or columns if name not in masks]
-    if len(unknown_columns) < len(unknown or columns):
-        remedy = f"Make {named} columns of booleans of the data and add them to the formula"
-    if not unknown_columns:
-        raise OptionError(f"by(): {reason}. {_WHY_FEATURES} {remedy}")
-    table = context_table(state, unknown_columns, "by()")
-    quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in unknown_columns}
-    terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in unknown_columns]
+    table = context_table(state, named, "by()")
+    quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in named}
+    terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in named]
     raise OptionError(
-        f"by(): {reason}. {_WHY_FEATURES} {remedy}: "
+        f"by(): {reason}. {_WHY_FEATURES} Add {listed(named)} to the formula: "
         f"'... ~ {'' if features == '1' else features + ' + '}{' + '.join(terms)} | ...'"
     )
 
 
-def _shown_in_a_column(state: FitState, masks: Mapping[str, FloatArray], used: set[str]) -> set[str]:
-    """Return the masks, (n,) each, that the data show to be functions of one column of the formula."""
-    shown_masks = {name for name, value in masks.items() if np.ptp(value) == 0}
-    for column_name in sorted(used & set(state.data.columns.available)) if len(shown_masks) < len(masks) else ():
+def _shown_in_a_column(state: FitState, booleans: Mapping[str, FloatArray], used: set[str]) -> set[str]:
+    """Return the columns of booleans, (n,) each, that the data show to be functions of one column of the formula."""
+    shown_columns = {name for name, value in booleans.items() if np.ptp(value) == 0}
+    for column_name in sorted(used & set(state.data.columns.available)) if len(shown_columns) < len(booleans) else ():
         column = context_table(state, [column_name], "by()")[column_name]
         is_number = column.dtype.kind in "fiu"
         code, level = pd.factorize(column, sort=is_number)
         if (code < 0).any():
             continue
         count, is_repeated = np.bincount(code), 2 * len(level) < len(code)
-        for name in masks.keys() - shown_masks:
-            share = np.bincount(code, masks[name]) / count
+        for name in booleans.keys() - shown_columns:
+            share = np.bincount(code, booleans[name]) / count
             is_interval = is_number and np.count_nonzero(np.diff(share)) <= 2
             if np.isin(share, (0, 1)).all() and (is_repeated or is_interval):
-                shown_masks.add(name)
-    return shown_masks
+                shown_columns.add(name)
+    return shown_columns
 
 
-# Name of the variable that groups given by masks or columns of booleans have in titles and in the names of results.
+# Name of the variable that groups in columns of booleans have in titles and in the names of results.
 VARIABLE = "tag"
 # Words that stand for booleans in text columns.
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
 _FEWEST_LABELLED = 2
 
 
-def read_overlapping_groups(state: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
+def read_overlapping_groups(state: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts that may overlap; those without enough labels are left out, with the reason."""
-    check_type("by", groups, Mapping | list | tuple, "columns, or a mapping of names to columns of booleans or masks")
-    entries = list(groups)
-    if not entries:
-        raise OptionError("by() got no group; name columns of booleans, or pass a mapping of names to columns or masks")
-    if len(entries) > _MOST_GROUPS:
-        raise OptionError(f"by() got {len(entries)} groups; allowed: up to {_MOST_GROUPS} at a time")
-    wrong = [shown(name) for name in entries if not isinstance(name, str) or not name]
-    if wrong:
-        raise OptionTypeError(f"by(): names of groups have to be non-empty texts, and these are not: {listed(wrong)}")
-    named = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
-    members = np.stack([_mask(state, name, value) for name, value in named.items()])
-    labels = [value if isinstance(value, str) else name for name, value in named.items()]
-    masks = {name for name, value in named.items() if not isinstance(value, str)}
-    check_function_of_features(state, labels, members.T.astype(float), masks=masks)
-    reasons = [_why_left_out(state, inside) for inside in members]
-    kept = [g for g, reason in enumerate(reasons) if not reason]
-    left_out = tuple((name, reason) for name, reason in zip(named, reasons, strict=True) if reason)
-    if not kept:
+    check_type("by", columns, list | tuple, "names of columns, or one list of columns of booleans")
+    if not columns:
+        raise OptionError("by() got no group; name columns of booleans")
+    if len(columns) > _MOST_GROUPS:
+        raise OptionError(f"by() got {len(columns)} groups; allowed: up to {_MOST_GROUPS} at a time")
+    if wrong := [shown(name) for name in columns if not isinstance(name, str) or not name]:
+        raise OptionTypeError(f"by(): names of columns are non-empty texts, and these are not: {listed(wrong)}")
+    table = context_table(state, columns, "by()")
+    members = np.stack([_as_booleans(table[name], name) for name in columns])
+    check_function_of_features(state, columns, members.T.astype(float), are_booleans=True)
+    reasons = {name: _why_left_out(state, inside) for name, inside in zip(columns, members, strict=True)}
+    names = tuple(name for name, reason in reasons.items() if not reason)
+    left_out = tuple((name, reason) for name, reason in reasons.items() if reason)
+    if not names:
         texts = "; ".join(f"{name!r}: {reason}" for name, reason in left_out)
         raise DataError(f"by(): no group has enough labels ({texts}); use larger groups, or collect more labels")
-    names = tuple(name for name, reason in zip(named, reasons, strict=True) if not reason)
+    kept = [not reason for reason in reasons.values()]
     return ContextGroups(VARIABLE, names, tuple((name,) for name in names), members[kept], left_out)
 
 
-def _mask(state: FitState, name: str, value: object) -> NDArray[np.bool_]:
-    """Return which contexts belong to a group, (n,)."""
-    if isinstance(value, str):
-        return _as_booleans(context_table(state, [value], "by()")[value], value)
-    data = state.data
-    try:
-        mask = np.asarray(value)
-    except (TypeError, ValueError):
-        mask = np.empty(0, dtype=object)
-    if mask.ndim != 1 or len(mask) not in (data.n_rows, data.n_contexts):
-        raise OptionTypeError(
-            f"by(): group {name!r} is a {type(value).__name__} of shape {mask.shape}; allowed: the name of a column of "
-            f"booleans, or a mask with one boolean per row of the data ({data.n_rows:,}) or per prompt "
-            f"({data.n_contexts:,}, in order of first appearance)"
-        )
-    if len(mask) == data.n_contexts != data.n_rows:
-        return _as_booleans(pd.Series(mask), name)
-    used = pd.Series(mask[data.row_index])
-    in_row = _as_booleans(used, name)
-    return data.one_per_context(in_row, f"by(): the mask of {name!r}")
-
-
 def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
-    """Return a column or mask as booleans."""
+    """Return a column as booleans."""
     if values.isna().any():
         raise MissingDataError(
             f"by(): {name!r} is missing in {int(values.isna().sum())} prompts; fill the gaps with False or True"

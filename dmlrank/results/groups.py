@@ -28,7 +28,7 @@ from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family, MaxT
 from ..inference.wald import WaldTestResults, f_law_of_groups, wald_test
-from ..plotting.intervals import grouped_forest_plot
+from ..plotting.charts import grouped_forest_plot
 from ..plotting.theme import level_words, models_words
 from ..report.fact_words import score_head
 from ..report.first_place import headline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -56,7 +56,7 @@ def scores_of_prompts(estimates: Estimates, steps: FitState, newdata: object) ->
 
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.
-GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
+GroupColumns: TypeAlias = str | Sequence[str]
 
 
 def scores_by_group(
@@ -72,8 +72,7 @@ def scores_by_group(
     else:
         raise OptionError(
             "by() got several arguments, and not all of them are names of columns; allowed: names of columns, whose "
-            "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one "
-            "list of columns of booleans"
+            "combinations of values are the groups; or one list of columns of booleans"
         )
     if n_missing := int((groups.members @ (steps.influence.weight > 0) == 0).sum()):
         raise OptionError(

@@ -21,6 +21,7 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.linear_map import in_unit
+from ..fit.method import with_single_votes
 from ..fit.state import FitState
 from ..inference.covariance import (
     Covariance,
@@ -97,7 +98,9 @@ def are_of_one_data_set(first: FitState, other: FitState) -> bool:
     a, b = first.data, other.data
     if len(a.context_ids) != len(b.context_ids) or not (a.context_ids == b.context_ids).all():
         return False
-    cells = ((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y"))
+    cells = (
+        (getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y", "n_votes")
+    )
     rows = [getattr(state.source.data, "rows", None) for state in (first, other)]
     # Criteria are columns of one table.
     if isinstance(rows[0], pd.DataFrame) and isinstance(rows[1], pd.DataFrame) and rows[0].equals(rows[1]):
@@ -202,7 +205,7 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
                 f"{name!r} was stored without its data, and covariances between results of the same prompts need "
                 f"the data; {advice}"
             ), ""
-        steps.append(result.steps)
+        steps.append(with_single_votes(result.steps, "the covariance between results"))
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
         return f"{shared}; {advice}" if independent is None else shared, ""

@@ -1,48 +1,37 @@
-"""Score against cost: which models are shown to be dominated, which to be on the front, and which are open."""
+"""Score against cost: which models are shown to be best at their cost, or worse and not cheaper than others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_type, real_number
-from .._utils.tasks_and_threads import collected_warnings, one_thread
+from .._utils.tasks_and_threads import one_thread
 from ..data.arrays import BoolArray, FloatArray
-from ..estimation.influence import Influence
-from ..estimation.joint_influence import side_by_side
 from ..exceptions import OptionError, listed, shown
-from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
-from ..fit.fit_covariance import clustered_covariance, covariance_of
-from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..functionals import PassAtK
 from ..inference.bootstrap_and_max_t import differences
-from ..inference.covariance import Covariance, cluster_sums, match_blocks
-from ..inference.score_limits import UNBOUNDED, CombinedMeans
-from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
-from ..plotting.front_chart import front_chart
+from ..inference.simultaneous import AllLooks, MaxT, compare_differences
+from ..plotting.charts import BEST, STATUSES, UNDECIDED, WORSE, front_chart
 from ..report.fact_words import score_head
 from ..report.fit_summary import rows_to_show, score_digits
 from ..report.phrases import counted, first_of, functional_unit
 from ..tables.display_text import decimals, fixed_text
 from ..tables.summary_table import Summary
-from .context_variables import costs_of_runs
 from .requirements import ModelTable, require_steps
-from .run_table import doubt_of_skew
+from .run_table import random_costs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Names of models in a sentence, and models of which a page's picture has all names.
 _NAMED, _ALL_NAMED = 3, 15
-# Statuses as a page says them.
-_STATUS = {"front": "best at its cost", "open": "undecided at its cost", "dominated": "worse and not cheaper"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,9 +49,9 @@ class Pareto(ModelTable):
         the models that are shown to dominate it, and ``sentence``, the status in words. ``score_low``, ``score_high``,
         ``cost_low`` and ``cost_high`` are simultaneous intervals of all scores and costs. The status is
 
-        - ``"dominated"``: some model is shown to be better in both,
-        - ``"front"``: against every other model the score is shown to be better, or the cost smaller,
-        - ``"open"``: neither is shown.
+        - ``"worse and not cheaper"``: some model is shown to be better in both,
+        - ``"best at its cost"``: against every other model the score is shown to be better, or the cost smaller,
+        - ``"undecided at its cost"``: neither is shown.
     tests : DataFrame
         A row per pair of models and quantity (``score``, and ``cost`` where it is random) with the simultaneous
         interval of the difference ``first - second``.
@@ -147,25 +136,21 @@ class Pareto(ModelTable):
             texts = []
             for (x, low, high), places in zip((costs[:, j], factor * scores[:, j]), digits, strict=True):
                 texts += [number_text(x, places), *([interval_text(low, high, places)] if np.isfinite(low) else [])]
-            rows.append((name, *texts, _STATUS[status], sentence.removeprefix(f"{name}: ")))
+            rows.append((name, *texts, status, sentence.removeprefix(f"{name}: ")))
         ends = [(f"{100 * (1 - self.alpha):g} % interval", 1)]
         of_cost = ends * bool(np.isfinite(costs[1]).all())
         columns = ((self.cost, 1), *of_cost, (score_head(shown), 1), *ends, ("status", 1), ("what is shown", 1))
         table = Summary("Score against cost", (), columns, tuple(rows), (), text_columns=())
         picture = scatter_svg(
             self.models,
-            list(self.table["status"]),
+            [status.split()[0] for status in self.table["status"]],
             costs,
             factor * scores,
             named=len(rows) <= _ALL_NAMED,
             label=f"Scores over costs of {len(rows)} models; the table below has the numbers.",
         )
-        return (
-            f"Score against cost: {score_head(shown)} and {self.cost}",
-            picture,
-            table,
-            self.sentence().partition(". ")[2],
-        )
+        title, text = f"Score against cost: {score_head(shown)} and {self.cost}", self.sentence().partition(". ")[2]
+        return title, picture, table, text
 
     def is_of(self, estimates: Estimates) -> bool:
         """Return whether the analysis has the scores of these estimates, in their unit."""
@@ -174,10 +159,9 @@ class Pareto(ModelTable):
 
     @property
     def _counts(self) -> str:
-        """How many models have each status; that of a model not on the front may be unknown."""
+        """How many models have each status, which may be unknown."""
         counts = self.table["status"].value_counts()
-        shown = [f"{status} {counts.get(status, 0)}" for status in ("front", "open", "dominated")]
-        return f"shown on the {', '.join(shown)}"
+        return ", ".join(f"{status} {counts.get(status, 0)}" for status in STATUSES[::-1])
 
     def __repr__(self) -> str:
         return f"<Pareto: {counted(len(self.table), 'model')}, {self._counts}>"
@@ -199,7 +183,7 @@ def score_against_cost(
     covariance, values, (first, second) = e.covariance, e.estimate, np.triu_indices(n_models, 1)
     if isinstance(cost, str):
         state = require_steps(e, state, "pareto() with a column")
-        costs, size, covariance, doubt = _random_costs(e, state, cost)
+        costs, size, covariance, doubt = random_costs(e, state, cost)
         of_runs = f" of {state.options.functional.k} runs" if isinstance(state.options.functional, PassAtK) else ""
         name = f"{cost}{name[4:]}" + f"{of_runs} per prompt" * (size is not None)
     else:
@@ -211,13 +195,19 @@ def score_against_cost(
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")
     tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)
-    is_better, not_dearer, is_cheaper = _shown_relations(tests, costs, e.sign, are_random=size is not None)
+    # At [k, j]: whether model k is shown to be better than j, and to be cheaper.
+    above = np.zeros((2 * n_models, 2 * n_models), dtype=bool)
+    above[tests.first, tests.second], above[tests.second, tests.first] = tests.conf_low > 0, tests.conf_high < 0
+    is_better, is_cheaper = above[:n_models, :n_models], above[n_models:, n_models:].T
+    is_better, not_dearer = is_better if e.sign > 0 else is_better.T, is_cheaper
+    if size is None:
+        not_dearer, is_cheaper = costs[:, None] <= costs, costs[:, None] < costs
     dominates, is_ahead = is_better & not_dearer, is_better | is_cheaper | np.eye(n_models, dtype=bool)
     low, high = covariance.law(values, covariance.std_errors).limits(simultaneous.critical(alpha))
     limits = {"score_low": low[:n_models], "score_high": high[:n_models], "cost_low": np.nan, "cost_high": np.nan}
     if size is not None:
         limits |= {"cost_low": low[n_models:] * size, "cost_high": high[n_models:] * size}
-    status = np.where(dominates.any(axis=0), "dominated", np.where(is_ahead.all(axis=1), "front", "open"))
+    status = np.where(dominates.any(axis=0), WORSE, np.where(is_ahead.all(axis=1), BEST, UNDECIDED))
     by = [", ".join(e.models[k] for k in np.flatnonzero(column)) for column in dominates.T]
     found = {"model": e.models, "score": e.estimate, "cost": costs, "status": status, "dominated_by": by}
     said = [_sentence(e.models, j, dominates[:, j], is_better, is_cheaper) for j in range(n_models)]
@@ -225,8 +215,12 @@ def score_against_cost(
     is_cost, names = tests.first >= n_models, np.array(e.models, dtype=object)
     sides = {side: names[getattr(tests, side) % n_models] for side in ("first", "second")}
     factor, errors = np.where(is_cost, size or 1.0, 1.0), differences(covariance, tests.first, tests.second).std_error
-    numbers = {"estimate": tests.estimate, "std_error": errors}
-    numbers |= {"conf_low": tests.conf_low, "conf_high": tests.conf_high}
+    numbers = {
+        "estimate": tests.estimate,
+        "std_error": errors,
+        "conf_low": tests.conf_low,
+        "conf_high": tests.conf_high,
+    }
     numbers = {name: factor * of_pairs for name, of_pairs in numbers.items()}
     frame = pd.DataFrame({"quantity": np.where(is_cost, "cost", "score"), **sides, **numbers})
     return Pareto(table.reset_index(drop=True), frame, name, alpha, e, doubt)
@@ -249,24 +243,6 @@ def _sentence(models: Sequence[str], j: int, by: BoolArray, is_better: BoolArray
     return f"{models[j]}: {'; '.join(parts) or 'every other model is shown to be worse or costs more'}."
 
 
-def _shown_relations(tests: PairTests, costs: FloatArray, sign: int, are_random: bool) -> tuple[BoolArray, ...]:
-    """Return whether model k is shown to be better than j, not to cost more, and to be cheaper, (K, K), at [k, j].
-
-    Known costs are compared as they are.
-    """
-    n_models = len(costs)
-    above = np.zeros((2 * n_models, 2 * n_models), dtype=bool)
-    above[tests.first, tests.second] = tests.conf_low > 0
-    above[tests.second, tests.first] = tests.conf_high < 0
-    is_better, is_cheaper = above[:n_models, :n_models], above[n_models:, n_models:].T
-    is_better = is_better if sign > 0 else is_better.T
-    return (
-        (is_better, is_cheaper, is_cheaper)
-        if are_random
-        else (is_better, costs[:, None] <= costs, costs[:, None] < costs)
-    )
-
-
 def _known_costs(models: Sequence[str], cost: Any) -> FloatArray:
     """Return the costs that a user gives by model, (K,); those of further models are not used."""
     given = cost.to_dict() if isinstance(cost, pd.Series) else cost
@@ -279,42 +255,3 @@ def _known_costs(models: Sequence[str], cost: Any) -> FloatArray:
     if wrong:
         raise OptionError(f"cost= of {wrong[0]!r} is {shown(given[wrong[0]])}; a cost is a finite number")
     return np.array(list(numbers.values()), dtype=float)
-
-
-def _random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray, float | None, Covariance, str]:
-    """Return mean costs, (K,), their unit, the joint covariance with scores, (2 K, 2 K), in it, and a doubt.
-
-    The unit is such that costs and scores have errors of one size. Costs are known, with None in its place, where each
-    model costs the same on all prompts, or the prompts of the fit are all there are.
-    """
-    units, of_context = state.units, None if state.units.clusters is None else state.units.clusters.of_context
-    values = costs_of_runs(state, e.models, column)
-    n, weight = len(values), state.influence.weight
-    if state.options.prompts == "fixed" or (values == values[0]).all():
-        return weight @ values / weight.sum(), None, e.covariance, ""
-    sizes = np.median(values.std(axis=0)) / np.sqrt(n), np.median(e.covariance.std_errors)
-    size = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
-    values = values / size
-    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
-    none = np.empty((0, values.shape[1]))
-    with collected_warnings():
-        # The fit has warned of few clusters already.
-        of_costs = covariance_of(state, influence, none)
-        parts = [state.influence.by_context(), influence]
-        parts = parts if units.task is None else [part.within(units.task) for part in parts]
-        gauge = block_diag(state.setup.functional.gauge(state.data.n_items).basis, none)
-        rows = side_by_side([in_unit(parts[0], e.scale), parts[1]])
-        joint = clustered_covariance(rows, gauge, units.clusters, None)
-    matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
-    basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
-    means, df = e.covariance.means, min(e.covariance.df, joint.df)
-    if means is not None:
-        part = limits_of_means(influence, (float(values.min()), float(values.max())), of_context, task=units.task)
-        unbounded = np.full(values.shape[1], UNBOUNDED)
-        costs = CombinedMeans((replace(part, least=-unbounded, most=unbounded),), np.eye(values.shape[1]))
-        # The unseen prompt has a cost of its own, whatever its score is.
-        means = CombinedMeans.side_by_side([means, costs], [np.arange(int(part.n))] * 2)
-    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, means=means)
-    sums = cluster_sums(parts[1], of_context)[0]
-    gaps = np.hstack([sums[:, :j] - sums[:, [j]] for j in range(1, sums.shape[1])])
-    return influence.estimate * size, size, joint, doubt_of_skew(gaps, "differences of costs")

@@ -21,8 +21,14 @@ from ..exceptions import DmlrankError, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
-from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
-from ..plotting.intervals import curve_chart, forest_plot
+from ..plotting.charts import (
+    curve_chart,
+    forest_plot,
+    influence_chart,
+    overlap_chart,
+    reliability_chart,
+    reliability_curve,
+)
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure
 from ..report.fact_words import score_head
 from ..report.fit_summary import chosen_names, rows_to_show

@@ -97,10 +97,9 @@ if TYPE_CHECKING:
     from ..planning.plan import Plan
     from .annotators import AnnotatorReport
     from .fragility import FragilityResults
-    from .grade_report import GradeReport
     from .groups import GroupResults, Projection
     from .heterogeneity import GroupColumns
-    from .judges import JudgeAudit, JudgeReport
+    from .judges import GradeReport, JudgeAudit, JudgeReport
     from .pareto import Pareto
     from .score_tests import Ellipsoid, RestrictionTest, WinProbability, ZTestResults
     from .sensitivity_results import ScoreBounds, SensitivityResults
@@ -172,8 +171,7 @@ class RankResults(Summarised):
 
     @property
     def _fit(self) -> FitState:
-        assert self.steps is not None
-        return self.steps
+        return require_steps(self.estimates, self.steps, "this method")
 
     def _alpha(self, alpha: float | None) -> float:
         return alpha_of(self.estimates, alpha)
@@ -897,15 +895,13 @@ class RankResults(Summarised):
 
         Parameters
         ----------
-        *columns : str, mapping or sequence of str
+        *columns : str or sequence of str
             One or several columns of categories. The groups are the combinations that occur. For groups that may
-            overlap, such as tags: one mapping of names to columns of booleans or masks, such as ``{"math": "is_math",
-            "long": mask}``, or one list of columns of booleans. A mask has one boolean per row of the data, or per
-            prompt in order of first appearance. Each column has to be a feature of the formula, or a function of the
-            features. A column that the formula does not use is accepted only where most prompts share their features
-            with another prompt and such prompts agree in the column; a mask also where it is a set of values, or an
-            interval, of a column that the formula uses. Or one formula ``"~ C(category) + length"``, read by patsy,
-            with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
+            overlap, such as tags: one list of columns of booleans. Each column has to be a feature of the formula, or a
+            function of the features. A column that the formula does not use is accepted only where most prompts share
+            their features with another prompt and such prompts agree in the column; one of booleans also where it is a
+            set of values, or an interval, of a column that the formula uses. Or one formula ``"~ C(category) +
+            length"``, read by patsy, with a constant unless it begins with ``~ 0 +``, whose variables are such columns.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
@@ -986,8 +982,7 @@ class RankResults(Summarised):
 
         Of a table of scores: how well judges explain grades, whom they favour, and what grades are worth beside them.
         """
-        from .grade_report import GradeReport
-        from .judges import JudgeReport
+        from .judges import GradeReport, JudgeReport
 
         if self.estimates.grades is not None:
             return GradeReport(self.estimates)
@@ -1191,7 +1186,7 @@ class RankResults(Summarised):
 
     @Needs(models=_ORDER, intervals=True)
     def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None, *, unit: str = "") -> Pareto:
-        """Set scores against costs: which models are dominated, which are on the front, and which are open.
+        """Set scores against costs: which models are best at their cost, and which are worse and not cheaper.
 
         Parameters
         ----------
@@ -1232,8 +1227,8 @@ class RankResults(Summarised):
         >>> tokens = rng.gamma(4, np.array([100, 20, 60])[model])
         >>> table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "score": score})
         >>> res = dr.dml_rank("score ~ 1 | model", table.assign(tokens=tokens), context="task", rng=0)
-        >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
-        [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
+        >>> res.pareto("tokens").table[["model", "status"]].to_numpy().tolist()
+        [['b', 'best at its cost'], ['c', 'undecided at its cost'], ['a', 'best at its cost']]
         """
         from .pareto import score_against_cost
 
@@ -1333,7 +1328,7 @@ class RankResults(Summarised):
         """
         from ..planning.criteria import Goal, Limits
         from ..planning.from_fit import design_fit
-        from .context_variables import costs_in_column
+        from .run_table import costs_in_column
 
         if isinstance(costs, str):
             models = [*self.models, *([] if candidate is None else [candidate])]
@@ -1744,7 +1739,7 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
-        from ..storage.json_format import to_text
+        from ..fit.json_format import to_text
 
         return text_or_file(path, to_text(self.estimates))
 
@@ -1801,13 +1796,14 @@ class RankResults(Summarised):
         >>> res.update(data=dr.datasets.simulate_arena(n=2500, rng=0)).nobs
         2500
         """
-        steps, changes = self._fit, in_full(changes)
+        steps, changes = self.steps, in_full(changes)
+        assert steps is not None
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         options, source = steps.options.changed(changes), steps.source
         if data is not None:
             rows = read_scores(source.formula, data, context=options.context, run=options.run)
-            source = replace(source, data=rows)
+            source = replace(source, data=rows, copies=None)
         options = options_for(source.data, options, changes)
         with computing_with(options.n_jobs):
             other = fit(options, source, steps if data is None else None)

@@ -237,7 +237,7 @@ class PairwiseResults(ModelTable):
         UnknownModelError
             If a model is not among those that are compared.
         """
-        from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX
+        from ..plotting.charts import BEST_IN_MATRIX, MOST_IN_MATRIX
 
         if self.against is None and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
             top = BEST_IN_MATRIX
@@ -256,7 +256,7 @@ class PairwiseResults(ModelTable):
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences from one model in the frame with their intervals."""
-        from ..plotting.intervals import forest_plot
+        from ..plotting.charts import forest_plot
         from ..plotting.theme import level_words, literal
 
         if self.side == "equivalence":
@@ -280,7 +280,7 @@ class PairwiseResults(ModelTable):
 
     def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences in the frame between the chosen models as a matrix."""
-        from ..plotting.heat_maps import difference_matrix
+        from ..plotting.charts import difference_matrix
 
         rejected = (frame["p_adjusted"] <= self.alpha).to_numpy()
         n_models, place = len(chosen), {name: position for position, name in enumerate(chosen)}
@@ -402,7 +402,7 @@ class RankSets(ModelTable):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure otherwise, with several columns where there are more than 60 models.
+            Where to draw; a new figure otherwise.
         models : sequence of str, optional
             Models in the picture; all when None. Ranks and sets are always those among all models.
         top : int, optional
@@ -418,7 +418,7 @@ class RankSets(ModelTable):
         OptionError
             If a model is named twice, or there are too many models for a picture.
         """
-        from ..plotting.rank_charts import rank_set_chart
+        from ..plotting.charts import rank_set_chart
         from ..plotting.theme import models_words
 
         chosen = chosen_names(self.models, models, top)

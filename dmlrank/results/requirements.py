@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from .._utils.declared_types import checked
 from ..exceptions import DataNotStoredError, DmlrankError, NoIntervalError, OptionError, listed
 from ..fit.estimates import Estimates
+from ..fit.method import with_single_votes
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
 from ..tables.summary_table import Summarised, Summary
@@ -147,8 +148,8 @@ class Needs:
             )
         if self.intervals:
             require_intervals(e, name)
-        if self.data:
-            require_steps(e, result.steps, name)
+        if self.data and result.steps is None:
+            raise not_stored(e, name)
 
 
 class Method:
@@ -190,15 +191,20 @@ def require_intervals(estimates: Estimates, method: str) -> None:
 
 
 def require_steps(estimates: Estimates, state: FitState | None, method: str) -> FitState:
-    """Return the state of the fit, for a method that needs data or learners."""
-    if state is not None:
-        return state
+    """Return the state of the fit, with votes one by one, for a method that needs data or learners."""
+    if state is None:
+        raise not_stored(estimates, method)
+    return with_single_votes(state, method)
+
+
+def not_stored(estimates: Estimates, method: str) -> DataNotStoredError:
+    """Return the error of a method that needs data or learners, of a result without them."""
     if estimates.part:
-        raise DataNotStoredError(
+        return DataNotStoredError(
             f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
             f"({estimates.part}) has none; use the result of the whole fit"
         )
-    raise DataNotStoredError(
+    return DataNotStoredError(
         f"{method} needs the data and learners of the fit, and this result was stored without them: JSON and pickles "
         f"hold the numbers alone; fit again"
     )

@@ -1,27 +1,34 @@
-"""What repeated runs and their costs tell: curves of pass@k and pass^k over k, and costs per success."""
+"""What repeated runs and their costs tell: curves of pass@k and pass^k over k, costs per success, costs in a column."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import block_diag
 
 from .._utils.argument_checks import check_whole, place_of
-from .._utils.tasks_and_threads import one_thread, warn
-from ..data.derived_pairs import DerivedPairs
+from .._utils.tasks_and_threads import collected_warnings, one_thread, warn
+from ..data.derived_pairs import DerivedPairs, Runs
+from ..data.frames import column_names, require_columns, take_columns
+from ..data.pairs_from_scores import further_runs
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
+from ..estimation.joint_influence import side_by_side
 from ..exceptions import DataError, IntervalWarning, MissingDataError, OptionError, check_choice, listed
 from ..fit.direct_fits import limits_of_means
 from ..fit.estimates import Estimates
-from ..fit.fit_covariance import make_covariance
+from ..fit.estimators import MEANS
+from ..fit.fit_covariance import clustered_covariance, covariance_of, make_covariance
+from ..fit.linear_map import in_unit
 from ..fit.state import FitState
 from ..functionals import PassAtK, PassHatK
-from ..inference.covariance import cluster_sums
-from ..inference.score_limits import CombinedMeans
+from ..inference.covariance import Covariance, cluster_sums, match_blocks
+from ..inference.score_limits import UNBOUNDED, CombinedMeans
 from ..inference.simultaneous import MaxT
-from .context_variables import costs_of_runs
+from .context_variables import context_table
 
 
 @one_thread()
@@ -96,6 +103,112 @@ def table_per_success(e: Estimates, steps: FitState, column: str, against: str |
     first = {"score": score, "cost": cost, "per_success": ratio} if against is None else {"ratio": ratio}
     limits = {"std_error": of_ratios.std_errors, "lower": low, "upper": high}
     return pd.DataFrame(first | limits, index=names)
+
+
+def values_of_runs(state: FitState, models: Sequence[str], column: str) -> Runs:
+    """Return a further column of a table of scores for the runs of some models on the prompts of the fit."""
+    source = state.source.data
+    if not isinstance(source, DerivedPairs) or source.rows is None:
+        raise OptionError(
+            f"{column!r} names a column by prompt and model, which a table of scores has (formula 'score ~ 1 | "
+            f"model'); for votes, give a number for each model: pareto({{'{models[0]}': 0.5, ...}})"
+        )
+    is_used = np.zeros(len(source.values), dtype=bool)
+    is_used[state.data.row_index[state.data.first_row]] = True
+    return further_runs(source, column).only(is_used).of_items(np.array([source.models.index(name) for name in models]))
+
+
+def costs_of_runs(state: FitState, models: Sequence[str], column: str) -> FloatArray:
+    """Return mean costs of the runs of a model on a prompt, (n, K); those of k runs where the score is that of k runs.
+
+    Runs that failed or were lost count with what they cost. A run without a recorded cost is left out, which is said.
+    """
+    runs, functional = values_of_runs(state, models, column), state.options.functional
+    costs, n_unknown = runs.table().mean, int(runs.n_missing.sum())
+    n_missing = np.isnan(costs).sum(axis=0)
+    if n_missing[j := int(n_missing.argmax())]:
+        raise MissingDataError(
+            f"column {column!r} has no value for {models[j]!r} on {n_missing[j]:,} of {len(costs):,} prompts; every "
+            f"model needs a cost on every prompt, also where its runs failed or were lost: fit with missing='common', "
+            f"or give pareto() a number for each model"
+        )
+    if n_unknown:
+        warn(
+            f"{n_unknown:,} of {n_unknown + len(runs.value):,} runs have no {column}: mean costs are those of the runs "
+            f"whose cost was recorded, also of failed and lost ones"
+        )
+    return costs * functional.k if isinstance(functional, PassAtK) else costs
+
+
+def costs_in_column(state: FitState, models: Sequence[str], column: str, newdata: object) -> FloatArray:
+    """Return the costs of a plan from a column: (n,) by prompt for votes, (n, K) by prompt and model for scores."""
+    if state.estimator is not MEANS:
+        if newdata is None:
+            given = context_table(state, [column], "costs of a plan")[column]
+        else:
+            require_columns([column], column_names(newdata), "newdata")
+            given = take_columns(newdata, [column])[column]
+        costs = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float)
+        if np.isnan(costs).any():
+            wrong = given[np.isnan(costs)].iloc[0]
+            raise DataError(f"costs of a plan: column {column!r} holds {wrong!r}; every prompt needs a number")
+        return np.asarray(costs)
+    known = [name for name in models if name in state.data.items]
+    values = np.full((state.data.n_contexts, len(models)), np.nan)
+    values[:, : len(known)] = values_of_runs(state, known, column).table().mean
+    is_there = np.isfinite(values)
+    n_there = is_there.sum(axis=1, keepdims=True)
+    total = np.where(is_there, values, 0.0).sum(axis=1, keepdims=True)
+    if not n_there.all():
+        raise MissingDataError(
+            f"column {column!r} has no value on {int((n_there == 0).sum()):,} of {len(values):,} prompts; the cost of "
+            f"a run there is not known: fill the gaps, or give costs= as numbers"
+        )
+    # A run without a cost has the mean of the others on the prompt, times the model's cost elsewhere relative to it.
+    mean = total / n_there
+    of_model = np.where(is_there, values, 0.0).sum(axis=0)
+    elsewhere = (is_there * mean).sum(axis=0)
+    ratio = np.divide(of_model, elsewhere, out=np.ones(len(models)), where=elsewhere > 0)
+    return np.where(is_there, values, mean * ratio)
+
+
+def random_costs(e: Estimates, state: FitState, column: str) -> tuple[FloatArray, float | None, Covariance, str]:
+    """Return mean costs, (K,), their unit, the joint covariance with scores, (2 K, 2 K), in it, and a doubt.
+
+    The unit is such that costs and scores have errors of one size. Costs are known, with None in its place, where each
+    model costs the same on all prompts, or the prompts of the fit are all there are.
+    """
+    units, of_context = state.units, None if state.units.clusters is None else state.units.clusters.of_context
+    values = costs_of_runs(state, e.models, column)
+    n, weight = len(values), state.influence.weight
+    if state.options.prompts == "fixed" or (values == values[0]).all():
+        return weight @ values / weight.sum(), None, e.covariance, ""
+    sizes = np.median(values.std(axis=0)) / np.sqrt(n), np.median(e.covariance.std_errors)
+    size = float(sizes[0] / sizes[1]) if min(sizes) > 0 else 1.0
+    values = values / size
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
+    none = np.empty((0, values.shape[1]))
+    with collected_warnings():
+        # The fit has warned of few clusters already.
+        of_costs = covariance_of(state, influence, none)
+        parts = [state.influence.by_context(), influence]
+        parts = parts if units.task is None else [part.within(units.task) for part in parts]
+        gauge = block_diag(state.setup.functional.gauge(state.data.n_items).basis, none)
+        rows = side_by_side([in_unit(parts[0], e.scale), parts[1]])
+        joint = clustered_covariance(rows, gauge, units.clusters, None)
+    matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
+    basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
+    means, df = e.covariance.means, min(e.covariance.df, joint.df)
+    if means is not None:
+        part = limits_of_means(influence, (float(values.min()), float(values.max())), of_context, task=units.task)
+        unbounded = np.full(values.shape[1], UNBOUNDED)
+        costs = CombinedMeans((replace(part, least=-unbounded, most=unbounded),), np.eye(values.shape[1]))
+        # The unseen prompt has a cost of its own, whatever its score is.
+        means = CombinedMeans.side_by_side([means, costs], [np.arange(int(part.n))] * 2)
+    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, df=df, means=means)
+    sums = cluster_sums(parts[1], of_context)[0]
+    gaps = np.hstack([sums[:, :j] - sums[:, [j]] for j in range(1, sums.shape[1])])
+    return influence.estimate * size, size, joint, doubt_of_skew(gaps, "differences of costs")
 
 
 def fieller_limits(

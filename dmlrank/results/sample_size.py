@@ -26,7 +26,7 @@ def table_of_sizes(
         raise OptionError("sample_size() is about differences of models on further prompts, and this result has none")
     given = None if difference is None else np.full(len(first.others), check_positive(difference, "difference"))
     lead = first.difference if given is None else given
-    unit, n_units, _ = independent_units(e)
+    unit, n_units = independent_units(e)
     errors, leader = first.std_error, e.models[first.leader]
     times = [multiple_needed(*pair, first.critical, power) for pair in zip(lead, errors, strict=True)]
     frame = pd.DataFrame(

@@ -27,7 +27,7 @@ from ..report.fit_summary import choose_models
 from ..report.phrases import functional_unit
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
-from .requirements import ModelTable, TitledTable, named_estimates, require_intervals, require_steps
+from .requirements import ModelTable, TitledTable, named_estimates, not_stored, require_intervals
 
 if TYPE_CHECKING:
     pass
@@ -310,18 +310,15 @@ def win_probability_of(
         raise GraphError(_why_no_share(estimates, state, j, k))
     if estimates.estimated_by.why_no_intervals:
         require_intervals(estimates, "win_probability")
-    fit_steps = require_steps(estimates, state, "win_probability")
-    if (
-        fit_steps.likelihood is None
-        and isinstance(fit_steps.options.propensity, str)
-        and unlabelled_pairs(fit_steps.data)[j, k]
-    ):
-        order = " in both display orders" if fit_steps.data.ordered else ""
+    if state is None:
+        raise not_stored(estimates, "win_probability")
+    if state.likelihood is None and isinstance(state.options.propensity, str) and unlabelled_pairs(state.data)[j, k]:
+        order = " in both display orders" if state.data.ordered else ""
         raise NoIntervalError(
             f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
-    share, covariance = pair_win_probability(fit_steps, j, k)
+    share, covariance = pair_win_probability(state, j, k)
     return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
 
 

@@ -1,4 +1,4 @@
-"""Sensitivity of a result: what is refused, default hypotheses, the analyses and their results."""
+"""Sensitivity of a result to who votes and to missing scores: hypotheses, analyses, tables and sentences."""
 
 from __future__ import annotations
 
@@ -20,22 +20,19 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import make_covariance
 from ..fit.judges_of_scores import modelled_shares
 from ..fit.state import FitState
+from ..fit.tipping_points import BoundEvaluation, distances, extend_to_tipping_points, tipping_gammas
 from ..functionals.linear_scores import PassAtK
 from ..inference.simultaneous import MaxT, Simultaneous
-from ..report.phrases import functional_unit
-from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
-from ..sensitivity.tipping_points import (
-    BoundEvaluation,
-    SensitivityNumbers,
-    distances,
-    extend_to_tipping_points,
-    tipping_gammas,
-)
-from ..tables.display_text import decimals
+from ..report.phrases import counted, functional_unit, percentage
+from ..tables.display_text import decimals, fewest_decimals
 from ..tables.summary_table import Summary
 from .requirements import TitledTable, require_intervals
 
 _SIDES = ("lower", "upper", "conf_lower", "conf_upper")
+_GAMMA = (
+    "given the label that a voter would give, the odds of voting lie between 1/gamma and gamma times the odds given "
+    "the prompt and the pair alone. gamma = 1 is the assumption of the fit."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -47,8 +44,27 @@ class SensitivityResults(TitledTable):
 
     Attributes
     ----------
-    numbers : SensitivityNumbers
-        All numbers of the analysis.
+    result_frame : DataFrame
+        Bounds, a row per hypothesis and gamma: ``hypothesis gamma lower upper conf_lower conf_upper``. The interval
+        covers both bounds, simultaneously over the hypotheses, at each gamma.
+    tipping : DataFrame
+        Tipping points, a row per hypothesis: at ``gamma_estimate`` the bound reaches the hypothetical value, at
+        ``gamma_interval`` its confidence limit does: 1 if the interval of the estimate contains the value, inf if it is
+        not reached at gamma = 100.
+    estimates : Estimates
+        Estimates of the fit.
+    hypothesis : LinearHypothesis
+        The contrasts and their hypothetical values.
+    estimate, std_error : ndarray
+        Estimates of the contrasts and their standard errors, in the unit in which scores are shown.
+    gammas : tuple of float
+        The gammas that the user asked for.
+    n_shown, n_unvoted : int
+        Number of shown battles, and of those without a vote.
+    is_sharp : bool
+        Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
+    is_chosen_by_data : bool
+        Whether the hypotheses are the default: neighbours on the leaderboard.
 
     Examples
     --------
@@ -61,46 +77,127 @@ class SensitivityResults(TitledTable):
     ['hypothesis', 'gamma', 'lower', 'upper', 'conf_lower', 'conf_upper']
     """
 
-    numbers: SensitivityNumbers
-
-    @property
-    def result_frame(self) -> pd.DataFrame:
-        """Bounds, a row per hypothesis and gamma: ``hypothesis gamma lower upper conf_lower conf_upper``.
-
-        The interval covers both bounds, simultaneously over the hypotheses, at each gamma.
-        """
-        return self.numbers.result_frame
-
-    @property
-    def tipping(self) -> pd.DataFrame:
-        """Tipping points, a row per hypothesis: the gammas that change a result.
-
-        At ``gamma_estimate`` the bound reaches the hypothetical value, at ``gamma_interval`` its confidence limit does:
-        1 if the interval of the estimate contains the value, inf if it is not reached at gamma = 100.
-        """
-        return self.numbers.tipping
+    result_frame: pd.DataFrame
+    tipping: pd.DataFrame
+    estimates: Estimates
+    hypothesis: LinearHypothesis
+    estimate: FloatArray
+    std_error: FloatArray
+    gammas: tuple[float, ...]
+    n_shown: int
+    n_unvoted: int
+    is_sharp: bool
+    is_chosen_by_data: bool
 
     def __repr__(self) -> str:
-        gammas = ", ".join(f"{gamma:g}" for gamma in self.numbers.gammas)
+        gammas = ", ".join(f"{gamma:g}" for gamma in self.gammas)
         return f"<SensitivityResults: {len(self.tipping)} contrasts, gamma {gammas}>"
 
     def sentence(self) -> str:
         """Return one sentence: how strongly voting may depend on the label before the first result changes."""
-        return tipping_sentence(self.tipping)
+        decided = self.tipping[self.tipping["gamma_interval"] > 1]
+        if not len(decided):
+            return "None of the contrasts is decided, so that no assumption about who votes can undo a result."
+        name, sign, interval = decided.iloc[int(decided["gamma_interval"].to_numpy(dtype=float).argmin())]
+        if np.isinf(interval):
+            return "All decided contrasts stay decided even if the label changes the odds of voting by a factor of 100."
+        change = (
+            "and its sign does not change up to 100" if np.isinf(sign) else f"and its sign may change at {sign:.2f}"
+        )
+        subject = f"The result that depends most on who votes is {name}: it" if len(self.tipping) > 1 else str(name)
+        factor = f"a factor of {interval:.2f}, and its sign {change}"
+        return f"{subject} is no longer decided if the label changes the odds of voting by {factor}."
+
+    def _at_middle_gamma(self) -> tuple[float, FloatArray, FloatArray, int]:
+        """Return the middle gamma above 1, or the only one, bounds, (J, 4), tipping points, (J, 2), and decimals."""
+        above = [gamma for gamma in self.gammas if gamma > 1]
+        gamma = above[(len(above) - 1) // 2] if above else self.gammas[0]
+        limits = self.result_frame.loc[self.result_frame["gamma"] == gamma, [*_SIDES]].to_numpy(dtype=float)
+        tips = self.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
+        return gamma, limits, tips, decimals(self.std_error, fewest=fewest_decimals(self.estimates.scale.natural))
 
     def _table(self) -> Summary:
-        return sensitivity_summary(self.numbers)
+        gamma, limits, tips, digits = self._at_middle_gamma()
+        rows = []
+        for place, name in enumerate(self.hypothesis.labels):
+            numbers = (f"{number:.{digits}f}" for number in (self.estimate[place], *limits[place]))
+            rows.append((name, *numbers, *map(gamma_text, tips[place])))
+        level = f"{100 * (1 - self.estimates.alpha):g}"
+        pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]")
+        columns = (("estimate", 1), *((pair, 2) for pair in pairs))
+        unvoted = f"{self.n_unvoted:,} of {self.n_shown:,}" if self.n_unvoted else "not in the data"
+        header = (
+            ("Functional:", functional_unit(self.estimates), "Contrasts:", f"{len(rows):,}"),
+            ("Gamma:", ", ".join(f"{g:g}" for g in self.gammas), "Shown without a vote:", unvoted),
+            ("Bounds:", "sharp" if self.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
+        )
+        ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
+        heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI")
+        bounds = (
+            "The bounds are the lowest and the highest value that all shown battles together can have. The tipping "
+            "gamma is the smallest gamma at which the bound reaches the hypothetical value (0 for a difference); the "
+            "column after it is the smallest gamma at which the interval of the bound reaches the value, which is 1.00 "
+            "if the interval of the estimate already contains it."
+        )
+        notes = [f"gamma: {_GAMMA} {bounds}", self.sentence()]
+        if not self.is_sharp:
+            notes.append(
+                "The bounds hold to first order: the derivative of the functional at the estimated preferences says "
+                "whether a pair takes its largest or its smallest possible share. Votes that reach these bounds exist. "
+                "Because the functional is not linear, other votes may lie slightly beyond the bounds."
+            )
+        if self.is_chosen_by_data:
+            notes.append(
+                "The contrasts are neighbours on the leaderboard, which the data have chosen. Their intervals have the "
+                "critical value for all pairs of models."
+            )
+        notes.append(self._shown_battles())
+        table = tuple(rows), tuple(notes), "contrast"
+        return Summary("Sensitivity to Who Votes", header, columns, *table, column_heads=heads)
+
+    def _shown_battles(self) -> str:
+        """Say how many shown battles got no vote, or that the data do not have them."""
+        if self.n_unvoted:
+            share = percentage(self.n_unvoted / self.n_shown)
+            return f"{counted(self.n_unvoted, 'battle')} of {self.n_shown:,} that were shown ({share}) got no vote."
+        return (
+            "The data have no shown battles without a vote (rows with two models and a missing winner). Every pair of "
+            "every prompt therefore counts as shown, and every pair without a vote as one on which people refrained "
+            "from voting, so that the bounds are wide. Keep the battles without a vote in the data for narrower bounds."
+        )
 
     def page_section(self) -> tuple[str, tuple[str, ...]]:
         """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
-        return "If those who vote differ from those who do not", page_paragraphs(self.numbers)
+        (gamma, limits, tips, digits), lines = self._at_middle_gamma(), []
+        for name, estimate, (lower, upper, *_), (sign, interval) in zip(
+            self.hypothesis.labels, self.estimate, limits, tips, strict=True
+        ):
+            decided = (
+                f"Decided up to gamma = {gamma_text(interval)}. Its lower or upper bound changes the sign at "
+                f"{gamma_text(sign)}."
+            )
+            lines.append(
+                f"{name}: {estimate:.{digits}f}, between {lower:.{digits}f} and {upper:.{digits}f} if gamma = "
+                f"{gamma:g}. {decided if interval > 1 else 'Not decided for any gamma.'}"
+            )
+        assumed = (
+            "The scores assume that votes that were not cast are like those that were. Suppose that they are not: "
+        )
+        about = f"{assumed}{_GAMMA} {self._shown_battles()}"
+        return "If those who vote differ from those who do not", (about, self.sentence(), *lines)
 
     def is_of(self, estimates: Estimates) -> bool:
         """Return whether the analysis has the contrasts of these estimates, in their unit."""
-        numbers = self.numbers
-        return numbers.names == tuple(estimates.names) and np.allclose(
-            numbers.hypothesis.matrix @ estimates.estimate, numbers.estimate, rtol=1e-9, atol=1e-9
+        return self.estimates.names == estimates.names and np.allclose(
+            self.hypothesis.matrix @ estimates.estimate, self.estimate, rtol=1e-9, atol=1e-9
         )
+
+
+def gamma_text(gamma: float) -> str:
+    """Return a tipping point as text."""
+    if np.isinf(gamma):
+        return ">100"
+    return f"{gamma:.2f}" if gamma < 10 else f"{gamma:.3g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,22 +313,17 @@ def analyse_sensitivity(
         **{name: getattr(shown_bounds, name)[rows].T.ravel() for name in _SIDES},
     }
     return SensitivityResults(
-        SensitivityNumbers(
-            result_frame=pd.DataFrame(columns),
-            tipping=pd.DataFrame(tipping),
-            names=tuple(estimates.names),
-            hypothesis=contrasts,
-            estimate=scale.factor * estimate + shift,
-            std_error=scale.factor * std_error,
-            gammas=gammas,
-            alpha=alpha,
-            functional=functional_unit(estimates),
-            is_natural=scale.natural,
-            n_shown=len(evaluation.battles),
-            n_unvoted=evaluation.battles.n_unvoted,
-            is_sharp=evaluation.is_sharp,
-            is_chosen_by_data=hypothesis is None,
-        )
+        result_frame=pd.DataFrame(columns),
+        tipping=pd.DataFrame(tipping),
+        estimates=estimates,
+        hypothesis=contrasts,
+        estimate=scale.factor * estimate + shift,
+        std_error=scale.factor * std_error,
+        gammas=gammas,
+        n_shown=len(evaluation.battles),
+        n_unvoted=evaluation.battles.n_unvoted,
+        is_sharp=evaluation.is_sharp,
+        is_chosen_by_data=hypothesis is None,
     )
 
 

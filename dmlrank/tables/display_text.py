@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -25,12 +24,6 @@ _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U
 _RIGHT_TO_LEFT_RUN = re.compile(f"[{_RIGHT_TO_LEFT}](?:[^A-Za-z]*[{_RIGHT_TO_LEFT}])?")
 # These two characters keep the direction of the text between them from the text outside.
 _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
-
-_JOINER, _EMOJI_SELECTOR = "\u200d", "\ufe0f"
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
-_FLAG_LETTERS = range(0x1F1E6, 0x1F200)
-# Vowels and final consonants of Korean syllables that are written letter by letter.
-_HANGUL_PARTS = (range(0x1160, 0x1200), range(0xD7B0, 0xD800))
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -111,10 +104,17 @@ def isolated(text: str) -> str:
 def display_width(text: str) -> int:
     """Return the number of columns that a text takes in a terminal or a fixed-width font.
 
-    Wide characters of East Asia and emoji take two columns, combining marks take none. A sequence of emoji with
-    joiners, a flag and an emoji with a skin tone take two columns together.
+    Wide characters of East Asia and emoji take two columns, combining marks take none. The parts of an emoji that is
+    put together are counted one by one, as many terminals show them.
     """
-    return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    """Return the number of columns of a character: none for combining marks and formats, but the soft hyphen."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad":
+        return 0
+    return 1 + (unicodedata.east_asian_width(character) in "WF")
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
@@ -140,35 +140,12 @@ def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
             # Blanks at the end of a line are dropped.
             line = indent + chunk.lstrip(" ")
         else:
-            for cluster, size in _clusters(chunk):
-                if display_width(line) + size > width:
+            for character in chunk:
+                if display_width(line + character) > width:
                     lines.append(line)
                     line = indent
-                line += cluster
+                line += character
     return [shown.rstrip() for shown in [*lines, line] if shown.strip()]
-
-
-def _clusters(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the parts of a text that are displayed as one sign, with their widths: a letter and its marks, an emoji."""
-    cluster, width, n_flag_letters = "", 0, 0
-    for character in text:
-        code = ord(character)
-        is_flag_letter = code in _FLAG_LETTERS
-        # A mark adds to the character before it: a combining mark, a joiner or another character of no width.
-        is_mark = any(code in part for part in _HANGUL_PARTS) or (
-            unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
-        )
-        joined = is_mark or code in _SKIN_TONES or cluster.endswith(_JOINER)
-        if cluster and not joined and not (is_flag_letter and n_flag_letters == 1):
-            yield cluster, width
-            cluster, width, n_flag_letters = "", 0, 0
-        cluster += character
-        n_flag_letters += is_flag_letter
-        is_wide = is_flag_letter or unicodedata.east_asian_width(character) in "WF"
-        size = 2 if character == _EMOJI_SELECTOR else 0 if is_mark else 1 + is_wide
-        width = max(width, size)
-    if cluster:
-        yield cluster, width
 
 
 # Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them:

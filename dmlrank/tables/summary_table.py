@@ -1,15 +1,25 @@
-"""The class of every table that a result shows: title, cells and notes, apart from text, HTML or LaTeX markup."""
+"""The class of every table that a result shows, as plain text, Markdown, CSV, HTML and LaTeX."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+import html
+import io
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
 
-from .._utils.argument_checks import check_text
+from .._utils.argument_checks import check_text, check_whole
 from .._utils.declared_types import checked
-from .forms import TableContent
+from .display_text import display_width, inert, isolated, not_a_formula, padded, rows_of_csv, wrapped
+
+Heads = list[tuple[str, tuple[int, ...]]]
 
 
-class Summary(TableContent):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """A summary table, which can be written as text, HTML, LaTeX, Markdown and CSV.
 
     Attributes
@@ -48,7 +58,158 @@ class Summary(TableContent):
     <BLANKLINE>
     """
 
-    __slots__ = ()
+    title: str
+    header: tuple[tuple[str, ...], ...]
+    columns: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    row_head: str = "model"
+    name_place: int = 0
+    text_columns: tuple[int, ...] = ()
+    heads_together: int = 1
+    column_heads: tuple[str, ...] = ()
+    numbered: bool = True
+
+    def __post_init__(self) -> None:
+        """Check that every cell has a head: a table would drop the last cells of its rows in silence."""
+        n_cells = 1 + sum(span for _, span in self.columns)
+        assert all(len(row) == n_cells for row in self.rows), f"{self.title!r} has rows without {n_cells} cells"
+
+    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield every head with the places of the columns below it, the first column included."""
+        yield self.row_head if self.name_place else "", (0,)
+        start = 1
+        for head, span in self.columns:
+            yield head, tuple(range(start, start + span))
+            start += span
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
+        check_whole("place", place, 0)
+        return place <= self.name_place or place in self.text_columns
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return labels and values of the lines above the table, one pair after the other."""
+        pairs = [pair for line in self.header for pair in zip(line[::2], line[1::2], strict=True)]
+        return [(label, value) for label, value in pairs if label]
+
+    def as_text(self, width: int | None = None) -> str:
+        """Return the table as plain text.
+
+        Parameters
+        ----------
+        width : int, optional
+            Largest width in characters. Columns that do not fit follow in further panels below. None: as wide as the
+            columns are together.
+        """
+        rows = [tuple(isolated(inert(cell)) for cell in row) for row in self.rows]
+        # A column is as wide as its widest cell, or as its part of the head.
+        n_columns = sum(len(places) for _, places in self.heads())
+        sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
+        for head, places in self.heads():
+            below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
+            sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
+        # The heads that every panel repeats, and the blocks of heads that stay together.
+        all_heads = list(self.heads())
+        leading = [head for head in all_heads if head[1][0] <= self.name_place]
+        starts = range(len(leading), len(all_heads), self.heads_together)
+        blocks = [all_heads[start : start + self.heads_together] for start in starts]
+        lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
+        block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
+        panels = [list(range(len(blocks)))]
+        if width is not None and blocks:
+            panels = _divide_columns(block_widths, width - lead_width)
+        body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
+        header = [tuple(isolated(inert(text)) for text in line) for line in self.header]
+        pairs = [line for line in header if len(line) > 2]
+        sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
+        total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
+        left, right = total - _GAP - sides[1], sides[1]
+        label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
+        lines = [padded(isolated(inert(self.title)), total, "^").rstrip(), "=" * total]
+        for label, value, *second in header:
+            if second:
+                first = label + padded(value, left - display_width(label), ">")
+                lines.append(f"{first}  {second[0]}{padded(second[1], right - display_width(second[0]), '>')}".rstrip())
+            else:
+                lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
+        lines += ["=" * total] * bool(header)
+        for number, panel in enumerate(panels):
+            shown = leading + [head for place in panel for head in blocks[place]]
+            lines += ["-" * total] * (number > 0) + _panel_lines(self, rows, shown, sizes, total)
+        lines.append("=" * total)
+        for number, note in enumerate(self.notes, start=1):
+            mark, indent = (f"[{number}] ", "    ") if self.numbered else ("", "")
+            lines += wrapped(isolated(mark + inert(note)), total, indent)
+        return "\n".join(lines)
+
+    def as_html(self) -> str:
+        """Return the table as HTML with a style of its own; names are escaped.
+
+        The style applies to this table alone. Its colours are those of the page, light or dark.
+        """
+        sides = [
+            ' class="l"' if self.is_text(place) else "" for place in range(sum(span for _, span in self.columns) + 1)
+        ]
+        heads = ""
+        for head, places in self.heads():
+            span = f' colspan="{len(places)}"' if len(places) > 1 else ""
+            heads += f'<th scope="col"{span}{sides[places[0]]}>{escaped(head)}</th>' if head else "<th></th>"
+        rows = ""
+        for row in self.rows:
+            # The cell with the row's name is the head of the row.
+            cells = ""
+            for place, cell in enumerate(row):
+                tag, scope = ("th", ' scope="row"') if place == self.name_place else ("td", "")
+                cells += f"<{tag}{scope}{sides[place]}>{escaped(cell)}</{tag}>"
+            rows += f"<tr>{cells}</tr>\n"
+        # Sentences take the whole width of the table.
+        kind = ' class="w"' if any(len(line) == 2 for line in self.header) else ""
+        pairs = "".join(
+            f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in self.facts()
+        )
+        outer, item = ("ol", "li") if self.numbered else ("div", "p")
+        notes = "".join(f"<{item}>{escaped(note)}</{item}>\n" for note in self.notes)
+        title = escaped(self.title)
+        return (
+            f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE}\n</style>\n<p class="t">{title}</p>\n'
+            + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
+            + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
+            f"<thead>\n<tr>{heads}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+            + (f'<{outer} class="n">\n{notes}</{outer}>\n' if notes else "")
+            + "</div>"
+        )
+
+    def as_markdown(self) -> str:
+        """Return the table as GitHub-flavoured Markdown."""
+        heads = ["" if place == 0 and not self.name_place else head for place, head in enumerate(_flat_heads(self))]
+        lines = [f"**{_markdown(self.title)}**", ""]
+        if self.header:
+            lines += ["| | | | |", "|:--|:--|:--|:--|"]
+            lines += ["| " + " | ".join(map(_markdown, (*line, "", "")[:4])) + " |" for line in self.header]
+            lines.append("")
+        aligned = "".join("|:--" if self.is_text(place) else "|--:" for place in range(len(heads)))
+        lines += ["| " + " | ".join(map(_markdown, heads)) + " |", f"{aligned}|"]
+        lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in self.rows]
+        # Two blanks end a line within a paragraph.
+        notes = (
+            (f"{number}. " if self.numbered else "", _markdown(note)) for number, note in enumerate(self.notes, start=1)
+        )
+        lines += ["", *(f"{mark}{note}{'' if mark else '  '}" for mark, note in notes)]
+        return "\n".join(lines) + "\n"
+
+    def as_csv(self) -> str:
+        """Return the rows of the table as CSV, with the heads in the first line.
+
+        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
+        apostrophe is put before it.
+        """
+        out = io.StringIO(newline="")
+        writer = csv.writer(out)
+        heads = [self.row_head, *_flat_heads(self)[1:]]
+        writer.writerow([not_a_formula(head) for head in heads])
+        writer.writerows([not_a_formula(cell) for cell in row] for row in self.rows)
+        return rows_of_csv(out.getvalue())
 
     def __str__(self) -> str:
         return self.as_text()
@@ -58,9 +219,6 @@ class Summary(TableContent):
 
     def _repr_html_(self) -> str:
         return self.as_html()
-
-    def _repr_latex_(self) -> None:
-        """Return nothing, because notebooks show LaTeX only where it is a formula."""
 
     def with_title(self, title: str | None) -> Summary:
         """Return the table under another title, or as it is where the title is None."""
@@ -87,9 +245,38 @@ class Summary(TableContent):
         label : str, optional
             Name for ``\ref``, such as ``"tab:scores"``.
         """
-        from .latex import latex_table
-
-        return latex_table(self, longtable=longtable, label=label)
+        alignment, cells, rules = "", [], []
+        for head, places in self.heads():
+            for place in places:
+                is_long = place in self.text_columns and any(len(row[place]) > _LONG_TEXT for row in self.rows)
+                alignment += r"p{0.5\linewidth}" if is_long else "l" if self.is_text(place) else "r"
+            cells.append(latex_text(head))
+            if len(places) > 1:
+                cells[-1] = rf"\multicolumn{{{len(places)}}}{{c}}{{{cells[-1]}}}"
+                rules.append(rf"\cmidrule(lr){{{places[0] + 1}-{places[-1] + 1}}}")
+        heads = [r"\toprule", " & ".join(cells) + r" \\", *rules, r"\midrule"]
+        rows = []
+        for row in self.rows:
+            texts = [latex_number(cell) for cell in row]
+            texts[self.name_place] = latex_text(row[self.name_place])
+            rows.append(" & ".join(texts) + r" \\")
+        caption = rf"\caption{{{latex_text(self.title)}}}" + (rf"\label{{{label}}}" if label else "")
+        marks = [f"[{number}] " if self.numbered else "" for number in range(1, len(self.notes) + 1)]
+        notes = [f"{name} {value}" for name, value in self.facts()]
+        notes += [mark + note for mark, note in zip(marks, self.notes, strict=True)]
+        below = [r"{\raggedright\setlength{\parindent}{0pt}", *(rf"{latex_text(note)}\par" for note in notes), "}"]
+        columns = rf"{{@{{}}{alignment}@{{}}}}"
+        if len(rows) > _PAGE_ROWS if longtable is None else longtable:
+            long = [r"\endfirsthead", *heads, r"\endhead", r"\bottomrule", r"\endfoot", *rows, r"\end{longtable}"]
+            lines = [r"\begingroup\small", rf"\begin{{longtable}}{columns}", rf"{caption} \\", *heads, *long]
+            lines += [*below, r"\endgroup"]
+        else:
+            lines = [r"\begin{table}", r"\centering\small", caption, rf"\begin{{tabular}}{columns}", *heads, *rows]
+            lines += [r"\bottomrule", r"\end{tabular}\par\smallskip", *below, r"\end{table}"]
+        comment = r"% Needs \usepackage{booktabs,longtable}."
+        if any("\\Umathchar" in line for line in lines):
+            comment += " Some names need XeLaTeX or LuaLaTeX; pdfLaTeX prints code points instead."
+        return "\n".join([comment, *lines]) + "\n"
 
 
 class Summarised:
@@ -109,3 +296,124 @@ class Summarised:
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+
+def _flat_heads(table: Summary) -> list[str]:
+    """Return one head per column: ``column_heads``, or from a head over two columns "... lower" and "... upper"."""
+    if table.column_heads:
+        return [next(table.heads())[0], *table.column_heads]
+    return [
+        text
+        for head, places in table.heads()
+        for text in ([head] if len(places) == 1 else [f"{head} lower", f"{head} upper"])
+    ]
+
+
+def _divide_columns(widths: Sequence[float], available: float) -> list[list[int]]:
+    """Divide columns over as few panels as possible, with nearly equal numbers of columns."""
+    greedy: list[list[int]] = []
+    for place, width in enumerate(widths):
+        if greedy and sum(widths[other] for other in greedy[-1]) + width <= available:
+            greedy[-1].append(place)
+        else:
+            greedy.append([place])
+    if len(greedy) < 2:
+        return greedy
+    size, n_larger = divmod(len(widths), len(greedy))
+    ends = [(panel + 1) * size + min(panel + 1, n_larger) for panel in range(len(greedy))]
+    equal = [list(range(start, end)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return equal if all(sum(widths[place] for place in panel) <= available for panel in equal) else greedy
+
+
+_MIN_WIDTH = 78
+# Smallest width of the labels of sentences above the columns.
+_LABEL_WIDTH = 20
+_GAP = 2
+
+
+def _panel_lines(table: Summary, rows: list[tuple[str, ...]], heads: Heads, sizes: list[int], total: int) -> list[str]:
+    """Return heads, a rule and rows of a panel."""
+    places = [place for _, group in heads for place in group]
+    extra = (total - sum(sizes[place] + _GAP for place in places)) // max(1, len(places) - 1)
+    widths = {place: sizes[place] + _GAP + extra for place in places[1:]}
+    first = total - sum(widths.values())
+
+    def cell(text: str, width: int, place: int) -> str:
+        """Return a cell with the gap before it, to the left or the right."""
+        return " " * _GAP + padded(text, width - _GAP) if table.is_text(place) else padded(text, width, ">")
+
+    head_line = padded(isolated(inert(heads[0][0])), first)
+    for head, group in heads[1:]:
+        head_line += cell(isolated(inert(head)), sum(widths[place] for place in group), group[0])
+    lines = [head_line.rstrip() if not table.name_place else head_line, "-" * total]
+    for row in rows:
+        cells = [cell(row[place], widths[place], place) for place in places[1:]]
+        lines.append("".join([padded(row[0], first), *cells]).rstrip())
+    return lines
+
+
+def _markdown(text: str) -> str:
+    """Return the text with the characters escaped that Markdown would read as markup."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", isolated(inert(text)))
+
+
+# All rules begin with the class of the table, so that nothing else on a page changes. Colours are those of the page, so
+# that the table is readable on light and dark pages. Only a file that holds nothing but the table follows the colour
+# scheme of the reader's system. Line breaks within rules are removed.
+_STYLE = re.sub(r"(?<=[,;])\n", "", (files(__package__) / "table.css").read_text(encoding="utf-8").strip())
+
+
+def escaped(text: str) -> str:
+    """Return a text without the characters that HTML reads as markup, and without control characters."""
+    return html.escape(isolated(inert(text)))
+
+
+# --- LaTeX ------------------------------------------------------------------------------------------------------------
+
+# A table with more rows breaks over pages.
+_PAGE_ROWS = 40
+# A column of text with a longer cell is set as paragraphs.
+_LONG_TEXT = 40
+_ESCAPES = r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} \textbar{} {\char34}"
+_ESCAPED = dict(zip('\\~^<>|"', _ESCAPES.split(), strict=True)) | {sign: "\\" + sign for sign in "&%$#_{}"}
+# Signs beyond ASCII with a command that every LaTeX has.
+_SIGNS = r"~ -- --- ` ' `` '' \ldots{} $-$ $\times$ $\cdot$ $\pm$ $^\circ$ $\le$ $\ge$"
+_GREEK = r"$\alpha$ $\beta$ $\gamma$ $\delta$ $\epsilon$ $\theta$ $\lambda$ $\mu$ $\pi$ $\rho$ $\sigma$ $\tau$ $\omega$"
+_COMMANDS = dict(zip("\u00a0–—‘’“”…−×·±°≤≥αβγδεθλμπρστω", f"{_SIGNS} {_GREEK}".split(), strict=True))
+# The accented and special letters of Latin-1 and Latin Extended-A that LaTeX's default font encoding has.
+_LETTERS = (
+    "\u00a1-\u00aa\u00ac-\u00ba\u00bc-\u00cf\u00d1-\u00dd\u00df-\u00ef\u00f1-\u00fd\u00ff-\u0103\u0106-\u010f"
+    "\u0112-\u0117\u011a-\u0125\u0128-\u012d\u0130-\u0137\u0139-\u013e\u0141-\u0148\u014c-\u0165\u0168-\u0171"
+    "\u0174-\u017e"
+)
+_TYPESET = f"[\x00-\x7f{_LETTERS}{''.join(_COMMANDS)}]"
+# One run of characters that pdfLaTeX can typeset, or one run of others.
+_RUNS = re.compile(f"({_TYPESET}+)|((?:(?!{_TYPESET}).)+)", flags=re.DOTALL)
+
+
+def latex_text(text: str) -> str:
+    r"""Return a text with the characters escaped that LaTeX would read as commands.
+
+    Characters that pdfLaTeX cannot typeset, such as Chinese, stay as they are for XeLaTeX and LuaLaTeX. In pdfLaTeX
+    their code points appear instead, so that the document compiles.
+    """
+    parts = []
+    for typeset, other in _RUNS.findall(unicodedata.normalize("NFC", inert(text))):
+        if other:
+            points = r"\allowbreak{}".join(f"U+{ord(character):04X}" for character in other)
+            parts.append(rf"{{\ifdefined\Umathchar {other}\else {points}\fi}}")
+        escaped = "".join(_ESCAPED.get(character, character) for character in typeset)
+        # Without braces, LaTeX would read a bracket or star at the start of a row as an option of the line break before
+        # it, and it would join neighbours to one sign, such as two hyphens to a dash.
+        apart = re.sub(r"[\[\]*]|(?<=-)-|(?<=[!?])`|(?<=[`'])[`']", r"{\g<0>}", escaped)
+        parts.append("".join(_COMMANDS.get(character, character) for character in apart))
+    return "".join(parts)
+
+
+def latex_number(text: str) -> str:
+    """Return a cell of numbers: a minus sign for a hyphen before a number, a dash between two ranks."""
+    if re.fullmatch(r"\d+-\d+", text):
+        return text.replace("-", "--")
+    signed = re.sub(r"(?<![\w.-])(?:\{-\}|-)(?=[\d.]|inf)", "$-$", latex_text(text))
+    # LaTeX would make the blank after a rank wider, as at the end of a sentence.
+    return signed.replace(". ", ".\\ ")

@@ -113,6 +113,7 @@ def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
             "model_a": np.array(list("abc"))[first],
             "model_b": np.array(list("abc"))[second],
             "winner": rng.choice(["model_a", "model_b", "tie"], 1200),
+            **{name: part[prompt] == name for name in ("few", "u", "v")},
         }
     )
     results = dr.dml_rank(
@@ -129,7 +130,7 @@ def test_a_group_whose_crossed_clusters_fail_does_not_change_the_others():
     assert np.linalg.eigvalsh(groups.cov_params()).min() > -1e-12
     assert not results.estimates.covariance.note
     for name, fails in {"few": True, "u": False, "v": False}.items():
-        alone = results.by({name: part == name})
+        alone = results.by([name])
         assert bool(alone.joint.covariance.note) == fails
         np.testing.assert_allclose(groups.bse[name], alone.bse[name], rtol=1e-9)
     np.testing.assert_allclose(results.by("~ 0 + C(part)").bse.to_numpy(), groups.bse.T.to_numpy(), rtol=1e-8)

@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, chisquare
+from scipy.stats import chisquare
 
 import dmlrank as dr
 from dmlrank.exceptions import ColumnError, FormulaError, OptionError, OptionTypeError, OutcomeError
@@ -47,8 +47,6 @@ def test_counts_are_those_of_a_fit(frame, found, rank):
     assert list(found.models.index) == fit.models
     assert {*found.pairs.index[found.pairs["compared"]]} == compared(fit)
     assert (number(found, "rows"), number(found, "rows_with_missing_values")) == (len(frame), 0)
-    assert number(found, "comparisons_to_learn_from") == round(d.n_comparisons * 4 / 5)
-    assert number(found, "probabilities_to_predict") == fit.nobs * 4 * 3 * 4
 
 
 def test_labels_with_their_meaning_and_votes(frame, found):
@@ -76,7 +74,6 @@ def test_pairs_against_a_count_by_hand(frame, found):
         assert (pair.shown_first, pair.shown_second) == (len(one), len(other))
         assert pair.contexts == len(one) + len(other)
         assert pair.win_share == pytest.approx((one.sum() + (1 - other).sum()) / pair.contexts)
-        assert pair.p_balanced == pytest.approx(binomtest(len(one), pair.contexts).pvalue)
         both = {pair.first, pair.second}
         assert pair.votes == sum({a, b} == both for a, b in labelled[["model_a", "model_b"]].to_numpy())
     assert found.models["votes"].sum() == 2 * number(found, "votes")
@@ -220,7 +217,7 @@ def test_nothing_is_trained_on_the_data(frame, monkeypatch):
 
     for name in ("train", "cv"):
         monkeypatch.setattr(lightgbm, name, refuse)
-    assert dr.check(FORMULA, frame, context="prompt").counts.loc["comparisons_to_learn_from", "number"] > 0
+    assert dr.check(FORMULA, frame, context="prompt").counts.loc["comparisons", "number"] > 0
 
 
 def odd_battles():
@@ -317,7 +314,7 @@ def test_text_and_page_show_the_frames(found):
         for row in frames[name].iloc[:, 0].astype(str):
             assert row.lower().replace("true", "yes").replace("false", "no") in text.lower()
             assert name.capitalize() in page
-    for fact in ("Prompts without a label", "Probabilities to predict"):
+    for fact in ("Prompts without a label", "Comparisons that disagree"):
         assert fact in text
         assert fact in page
     for place, (problem, advice) in enumerate(found.problems[["found", "advice"]].to_numpy(), start=1):
@@ -367,3 +364,12 @@ def test_a_table_of_zeros_and_ones_says_which_margins_can_pass_a_gate():
     )
     grades = dr.check("score ~ 1 | model", table.assign(score=table["score"] / 2), context="task")
     assert not grades.counts.loc["prompts", "note"]
+
+
+def test_one_model_is_checked_like_several():
+    rng = np.random.default_rng(0)
+    answers = pd.DataFrame({"prompt": range(200), "model": "alone", "judge": rng.normal(size=200)})
+    answers["grade"] = (answers["judge"] + rng.normal(size=200)).where(answers.index < 50)
+    found = dr.check("grade ~ 1 | model", answers, context="prompt", judge="judge")
+    assert found.models.loc["alone", ["prompts", "missing"]].tolist() == [50, 150]
+    assert "50 of 200 answers" in found.grades["found"].iloc[0]

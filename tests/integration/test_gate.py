@@ -116,13 +116,13 @@ def test_a_margin_that_no_difference_can_exceed_is_refused(run, table, tmp_path,
         assert run(inputs=(str(path),), margin=f"{0.99 * factor}")[0] == 0
     code, said = run(margin="2")
     assert code == 1
-    assert "such as 0.02 for 2 % of this range" in said.err
+    assert "0.01 is 1 % of this range" in said.err
     dr.dml_rank(FORMULA, table.assign(accuracy=1 + 4 * table["accuracy"]), context="prompt").to_json(path)
     assert run(inputs=(str(path),), margin="3.9")[0] == 0
     code, said = run(inputs=(str(path),), margin="4")
     assert code == 1
     assert "between 1 and 5, so that" in said.err
-    assert "such as 0.16 for 4 % of this range" in said.err
+    assert "0.04 is 1 % of this range" in said.err
     # Win shares lie between 0 and 1, and log-odds have no limits.
     for functional, expected in (("borda", 1), ("bt", 0)):
         assert run("--functional", functional, margin="8")[0] == expected, functional

@@ -14,7 +14,6 @@ PARTS = {
     "topic": lambda d: [_dummy(d["topic"], level) for level in ("math", "poems")],
     "C(place)": lambda d: [_dummy(d["place"], level) for level in (1.0, 2.0)],
     "e": lambda d: [d["e"].str[0], d["e"].str[1]],
-    "center(x)": lambda d: [d["x"] - d["x"].mean()],
     "np.exp(x)": lambda d: [np.exp(d["x"])],
     "x:code": lambda d: [d["x"] * d["code"]],
     "np.isnan(x)": lambda d: [d["x"].isna()],
@@ -47,9 +46,6 @@ def test_missing_features_are_nan_to_the_learner(battles, rank, features):
     columns = pd.concat(
         [part.astype(float) for part in PARTS[features](battles.astype({"place": float, "code": float}))], axis=1
     )
-    if features == "center(x)":
-        prompts = battles.drop_duplicates("prompt")
-        columns = battles[["x"]] - prompts["x"].mean()
     ready = battles.assign(features=columns.to_numpy().tolist())
     found = rank(battles, f"winner ~ {features} | model_a + model_b", missing="keep", **QUICK)
     expected = rank(ready, "winner ~ features | model_a + model_b", missing="keep", **QUICK)
@@ -85,3 +81,8 @@ def test_new_prompts_may_miss_what_the_fit_may(battles, rank):
     holes = complete.assign(x=[np.nan, *complete["x"][1:]], topic=[None, None, *complete["topic"][2:]])
     with pytest.raises(dr.exceptions.MissingDataError, match="topic"):
         dropped.predict(holes)
+
+
+def test_transforms_of_patsy_that_know_no_missing_value_are_refused(battles, rank):
+    with pytest.raises(dr.exceptions.MissingDataError, match="leave the function out"):
+        rank(battles, "winner ~ center(x) | model_a + model_b", missing="keep", **QUICK)

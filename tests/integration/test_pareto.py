@@ -24,6 +24,7 @@ from dmlrank.options import in_objects
 from ..support import table_of_costs
 
 FORMULA = "score ~ 1 | model"
+BEST, UNDECIDED, WORSE = "best at its cost", "undecided at its cost", "worse and not cheaper"
 
 
 @pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
@@ -77,7 +78,7 @@ def brute_force(found, costs=None):
             if score_low > 0 and cheaper:
                 by.append(k)
             ahead &= score_high < 0 or dearer
-        statuses[j] = ("dominated" if by else "front" if ahead else "open", set(by))
+        statuses[j] = (WORSE if by else BEST if ahead else UNDECIDED, set(by))
     return statuses
 
 
@@ -121,7 +122,7 @@ def test_a_cost_that_is_the_score_itself_depends_on_it_fully():
     """A model is then never dominated, and the critical value is that of the scores alone, up to the error of draws."""
     res = fit(a_table(2).assign(tokens=lambda t: 5 * t["score"]))
     found = res.pareto("tokens")
-    assert "dominated" not in set(found.table["status"])
+    assert WORSE not in set(found.table["status"])
     frames = found.tests, res.rescale(50.0).pareto("tokens").tests, res.t_test_pairwise().result_frame
     wide = [(t["conf_high"] - t["conf_low"]).iloc[0] / t["std_error"].iloc[0] for t in frames]
     assert wide[:2] == pytest.approx([wide[2]] * 2, abs=0.1)
@@ -163,7 +164,7 @@ def test_units_order_and_runs_change_nothing():
     assert list(lowest.t_test_pairwise().models) == alike.tolist()
     errors = lowest.pareto("tokens").table
     assert errors[["model", "status", "dominated_by"]].equals(found[["model", "status", "dominated_by"]])
-    assert "dominated" in set(found["status"])
+    assert WORSE in set(found["status"])
 
 
 @pytest.mark.filterwarnings("ignore:fixed prompts:dmlrank.exceptions.DmlrankWarning")
@@ -189,7 +190,7 @@ def test_common_prompts_votes_looks_and_further_rows(arena_result):
     updated = fit(table[:2400]).update(data=table).pareto("tokens")
     pd.testing.assert_frame_equal(updated.table, fit(table).pareto("tokens").table)
     costs = {name: float(len(name)) for name in arena_result.models}
-    assert set(arena_result.pareto(costs).table["status"]) <= {"front", "open", "dominated"}
+    assert set(arena_result.pareto(costs).table["status"]) <= {BEST, UNDECIDED, WORSE}
     looks = fit(pd.concat([a_table(5, n=700)])).sequential(900).pareto("tokens")
     assert "at all looks" in looks.sentence()
     assert brute_force(looks) == {
@@ -203,11 +204,11 @@ def test_what_is_shown(tmp_path, capsys):
     res = fit(table)
     found = res.pareto("tokens")
     counts = found.table["status"].value_counts()
-    said = f"hown on the front {counts['front']}, open {counts.get('open', 0)}, dominated {counts['dominated']}"
+    said = ", ".join(f"{status} {counts.get(status, 0)}" for status in (BEST, UNDECIDED, WORSE))
     assert said in repr(found)
-    assert f"S{said}. With 95 %" in " ".join(str(found).split())
+    assert f"{said.capitalize()}. With 95 %" in " ".join(str(found).split())
     axes = found.plot()
-    assert {text.get_text().split()[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
+    assert {text.get_text().split(" (")[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
     assert found.summary(top=2).rows[0][0] in res.params.nlargest(2).index
     for models in (found.models[::-1], None):
         assert [row[0] for row in found.summary(models=models).rows] == (models or found.models)

@@ -11,6 +11,7 @@ import pytest
 from patsy import EvalEnvironment
 
 import dmlrank as dr
+from dmlrank.data.formula.features import text
 from dmlrank.data.frames import array_in_file, column_names, take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, StorageError
@@ -92,7 +93,7 @@ def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, tabl
 def test_features_are_in_a_file_in_single_precision(folder, table):
     formula = "winner ~ u + v:C(category) + np.log(length + 1) + cr(u, df=3) + text(prompt, 3) | model_a + model_b"
     pytest.importorskip("sklearn")
-    environment = EvalEnvironment([{"np": np, **_transforms()}])
+    environment = EvalEnvironment([{"np": np, "text": text}])
     in_memory, in_file = (
         preferences_of(take_rows(formula, data, environment, OPTIONS_OF_DATA)) for data in (table, folder)
     )
@@ -111,12 +112,6 @@ def test_a_full_disk_is_said(monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(StorageError, match=r"0\.4 GB cannot be written.*No space left.*TMPDIR"):
         array_in_file((1_000_000, 100))
-
-
-def _transforms():
-    from dmlrank.data.formula.features import MISSING_ALLOWED, text
-
-    return {"text": text, **MISSING_ALLOWED}
 
 
 @pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])

@@ -19,8 +19,8 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
 )
+from dmlrank.fit.tipping_points import BoundEvaluation
 from dmlrank.options import in_objects
-from dmlrank.sensitivity.tipping_points import BoundEvaluation
 
 from ..support import needs
 
@@ -150,7 +150,7 @@ def test_a_page_has_a_section_on_votes_not_cast(res, sensitivity):
     assert "If those who vote" not in res.report()
     lines = sensitivity.page_section()[1]
     assert lines[2].startswith("ant - dog: ")
-    assert f"of {sensitivity.numbers.n_shown:,} were shown" in lines[0]
+    assert f"of {sensitivity.n_shown:,} that were shown" in lines[0]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_rank_changes_hold_jointly(fitted):
 
 
 def test_groups_have_slopes_of_their_own(battles):
-    grouped = battles.assign(part=np.where(battles["x0"] > 0.5, "late", "early"))
+    grouped = battles.assign(part=np.where(battles["x0"] > 0.5, "late", "early"), all=True, late=battles["x0"] > 0.5)
     fitted = dr.dml_rank(FORMULA.replace("|", "+ C(part) |"), grouped, **in_objects({"adjust": ADJUST, **OPTIONS}))
     groups = fitted.by("part")
     assert list(groups.slopes["group"].unique()) == groups.groups
@@ -86,7 +86,7 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(late.style.params, groups.slopes.query("group == 'late'")["estimate"])
     np.testing.assert_allclose(late.style.table["equal"], late.params[late.style.table.index])
     np.testing.assert_allclose(late.style.table["equal_se"], late.bse[late.style.table.index], rtol=1e-6)
-    every = fitted.by({"all": np.ones(len(battles), bool), "late": (battles["x0"] > 0.5).to_numpy()})
+    every = fitted.by(["all", "late"])
     np.testing.assert_allclose(every["all"].params, fitted.params, rtol=1e-9)
     np.testing.assert_allclose(every["all"].style.params, fitted.style.params, rtol=1e-9)
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -135,115 +133,34 @@ text = stateful_transform(Text)
 text.__doc__ = Text.__doc__
 
 
-class MissingAllowed:
-    """A stateful transform of patsy, of class ``kind``, that learns from present values and keeps missing ones.
-
-    The transforms of patsy itself, such as ``center(x)``, return NaN in every row if a single value is missing.
-    """
-
-    def __init__(self, kind: Callable[[], Any]) -> None:
-        self._transform = kind()
-        self._has_learned = False
-
-    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
-        """Learn from the present values of a chunk."""
-        is_present, present = _complete_rows(x)
-        if is_present is None or is_present.any():
-            self._has_learned = True
-            self._transform.memorize_chunk(present, *args, **kwargs)
-
-    def memorize_finish(self) -> None:
-        """Finish learning, if there was a value to learn from."""
-        if self._has_learned:
-            self._transform.memorize_finish()
-
-    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
-        """Return the transform of the present values, and NaN in the other rows."""
-        is_present, present = _complete_rows(x)
-        if is_present is not None and not (is_present.any() and self._has_learned):
-            return np.full(len(is_present), np.nan)
-        transformed: Variable | pd.DataFrame = self._transform.transform(present, *args, **kwargs)
-        if is_present is None:
-            return transformed
-        values = np.full((len(is_present), *np.shape(transformed)[1:]), np.nan)
-        values[is_present] = np.asarray(transformed)
-        return values
+# Names that every formula knows.
+FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__}, "np": np, "text": text}
 
 
-def _complete_rows(x: PatsyValue) -> tuple[NDArray[np.bool_] | None, PatsyValue]:
-    """Return which rows have no missing number, (n,), and these rows; None and ``x`` where no number is missing."""
-    try:
-        missing = np.isnan(np.asarray(x, dtype=float))
-    except (TypeError, ValueError):
-        return None, x
-    if not (missing.ndim and missing.any()):
-        return None, x
-    is_present = ~missing.reshape(len(missing), -1).any(axis=1)
-    return is_present, (x if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x))[is_present]
-
-
-# Transforms of patsy by name, extended to allow missing values.
-MISSING_ALLOWED = {
-    name: stateful_transform(partial(MissingAllowed, getattr(patsy, name).__patsy_stateful_transform__))
-    for name in ("center", "standardize", "scale", "bs", "cr", "cc")
-}
-
-
-# Names that every formula knows beside patsy's functions; they replace functions of patsy that refuse missing values.
-FURTHER_NAMES = MappingProxyType({"np": np, "text": text, **MISSING_ALLOWED})
-FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__}, **FURTHER_NAMES}
-
-
-def resolve_functions(features: str, environment: Environment) -> Environment:
+def resolve_functions(features: str, columns: Collection[str], environment: Environment) -> Environment:
     """Return the environment of a formula in which every name that the features call is a function.
 
     A function of the caller goes before a function of patsy of the same name, as in patsy. A variable of the caller
-    that cannot be called, or a variable ``np`` without the attribute that the features use, is passed over.
+    that cannot be called is passed over. Patsy looks among the columns first, so that none may have the name.
     """
-    namespace, names, replaced = environment.namespace, names_in(features), {}
-    for name in names.calls:
-        if name in namespace and not callable(namespace[name]):
-            function = FORMULA_NAMES.get(name, getattr(builtins, name, None))
-            if function is None:
-                raise FormulaError(
-                    f"the features {features!r} call {name!r}, which is {shown(namespace[name])} where the formula is "
-                    f"written, and no function; rename the variable, or pass env={{{name!r}: function}}"
-                )
-            replaced[name] = function
-        elif name not in namespace and name not in FORMULA_NAMES and not hasattr(builtins, name):
-            advice = equivalent(name) or f"{nearest(name, FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"
+    namespace, replaced = environment.namespace, {}
+    for name in names_in(features).calls:
+        known = FORMULA_NAMES.get(name, getattr(builtins, name, None))
+        function = namespace[name] if callable(namespace.get(name)) else known
+        if function is None:
+            found = f"is {shown(namespace[name])}" if name in namespace else "is not known"
+            advice = equivalent(name) or nearest(name, FORMULA_NAMES, cutoff=0.8)
             raise FormulaError(
-                f"the features {features!r} call {name!r}, which is not known where the formula is written{advice}"
+                f"the features {features!r} call {name!r}, which {found} where the formula is written{advice}; pass "
+                f"env={{{name!r}: function}}"
             )
-    of_numpy = [name.split(".")[1] for name in names.attributes if name.startswith("np.")]
-    if not all(hasattr(namespace.get("np", np), attribute) for attribute in of_numpy):
-        replaced["np"] = np
-    return Environment([replaced, namespace], environment.flags) if replaced else environment
-
-
-def check_called_names(features: str, columns: Collection[str], environment: Environment) -> str:
-    """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first.
-
-    Return which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do.
-    """
-    names, namespace, hiding = names_in(features), environment.namespace, []
-    for name in names.calls:
-        function = namespace.get(name, FORMULA_NAMES.get(name))
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
             raise FormulaError(
                 f"the features {features!r} call {name}(), and the column {name!r} hides it; rename the column"
             )
-        if name in FORMULA_NAMES and name in namespace and function is not FORMULA_NAMES[name]:
-            hiding.append(name)
-    if "np" in columns and any(name.startswith("np.") for name in names.attributes):
-        raise FormulaError(f"the features {features!r} use numpy, and the column 'np' hides numpy; rename the column")
-    if not hiding:
-        return ""
-    return (
-        f"; {hiding[0]}() is here the function of this name where the formula is written, which hides that of patsy: "
-        f"rename your {hiding[0]}"
-    )
+        replaced[name] = function
+    return Environment([replaced, namespace], environment.flags)
 
 
 class NumericTerm(NamedTuple):
@@ -415,7 +332,7 @@ class FeatureMap:
 
 
 def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth: int) -> Environment:
-    """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms."""
+    """Return the namespace in which functions and arrays of a formula are looked up."""
     if isinstance(env, Mapping):
         namespace = Environment([dict(env)])
     elif isinstance(env, EvalEnvironment):
@@ -433,7 +350,7 @@ def caller_environment(env: int | Mapping[str, Any] | Environment | None, depth:
         raise OptionTypeError(
             f"env is a {type(env).__name__}; allowed: a mapping, the number of callers above, a patsy EvalEnvironment"
         )
-    return namespace.with_outer_namespace(dict(FURTHER_NAMES))
+    return namespace.with_outer_namespace({"np": np, "text": text})
 
 
 def locate_names(
@@ -468,7 +385,6 @@ def locate_names(
                 f"{'known where the formula is written' if value is None else expected}{nearest(name, available)} "
                 f"(columns: {listed(available)})"
             )
-    resolve_functions(features, environment)
     return FeatureNames(tuple(columns), tuple(arrays))
 
 
@@ -491,9 +407,8 @@ def fit_features(
                     f"categories; text({name}, 100) makes numbers of texts"
                 )
         model = ModelDesc([], coded_terms)
-        environment = resolve_functions(features, environment)
-        hint = check_called_names(features, data, environment)
-        with _errors_of_formula(features, FormulaError, advice=hint):
+        environment = resolve_functions(features, data, environment)
+        with _errors_of_formula(features, FormulaError):
             info = patsy.incr_dbuilder(model, lambda: iter([data]), environment, NA_action=_KeepRows())
     names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
@@ -572,8 +487,8 @@ def _patsy_data(factors: Iterable[EvalFactor], columns: Mapping[str, Variable]) 
 
 
 @contextmanager
-def _errors_of_formula(features: str, kind: type[DmlrankError], advice: str = "") -> Iterator[None]:
-    """Raise errors of patsy, and of functions in the formula, as errors of this kind, with the advice at their end."""
+def _errors_of_formula(features: str, kind: type[DmlrankError]) -> Iterator[None]:
+    """Raise errors of patsy, and of functions in the formula, as errors of this kind."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -582,13 +497,13 @@ def _errors_of_formula(features: str, kind: type[DmlrankError], advice: str = ""
     except PatsyError as error:
         if isinstance(error.__cause__, DmlrankError):
             raise error.__cause__ from None
-        raise kind(f"the features {features!r} cannot be computed: {error.message}{advice}") from None
+        raise kind(f"the features {features!r} cannot be computed: {error.message}") from None
     except (MemoryError, Warning):
         raise
     except Exception as error:
         # Functions of the caller may raise any error.
         why = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
-        raise kind(f"the features {features!r} cannot be computed: {why}{advice}") from None
+        raise kind(f"the features {features!r} cannot be computed: {why}") from None
 
 
 def _coded_matrix(

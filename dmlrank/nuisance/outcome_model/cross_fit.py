@@ -91,7 +91,7 @@ def main_effects(counts: FloatArray) -> FloatArray:
     value, p = penalised_likelihood(effects, pairs, penalty)
     for _ in range(_MAX_STEPS):
         gradient, hessian = likelihood_derivatives(effects, pairs, p, penalty)
-        step = cho_solve(cho_factor(hessian, overwrite_a=True), gradient)
+        step = cho_solve(cho_factor(hessian.T, overwrite_a=True, check_finite=False), gradient)
         size, (new_value, p) = 1.0, penalised_likelihood(effects + step, pairs, penalty)
         while new_value < value and size > 1e-6:
             size /= 2
@@ -120,23 +120,33 @@ def likelihood_derivatives(
     effects: FloatArray, pairs: PairVotes, p: FloatArray, penalty: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradient and the negative Hessian of the penalised log-likelihood in effects (C + K (C - 1),)."""
-    (m, n_categories), size, n_votes = p.shape, len(effects), pairs.votes.sum(axis=1)
-    residual, gradient, hessian = pairs.votes - n_votes[:, None] * p, -penalty * effects, np.diag(penalty)
+    first, second, n_categories, n_votes = pairs.first, pairs.second, p.shape[1], pairs.votes.sum(axis=1)
+    n_items, unit = (len(effects) - n_categories) // (n_categories - 1), np.eye(n_categories)
+    residual, gradient, hessian = (pairs.votes - n_votes[:, None] * p).T, -penalty * effects, np.diag(penalty)
     # The votes of a pair are multinomial; here is their covariance, (C, C, m).
-    covariance = n_votes * p.T * (np.eye(n_categories)[:, :, None] - p.T[:, None])
-    # Places of the constants and of the effects of the first and the second item, (e, m), and what each adds to the
-    # scores of the categories, (e, C).
-    constants, unit = np.arange(n_categories)[:, None], np.eye(n_categories)
-    start = n_categories + (size - n_categories) // (n_categories - 1) * np.arange(n_categories - 1)[:, None]
-    parts = [(np.broadcast_to(constants, (n_categories, m)), unit)]
-    for item, sign in ((pairs.first, 1), (pairs.second, -1)):
-        parts.append((start + item, np.vstack([sign * (unit[0] - unit[1]), unit[2:]])))
-    for place, added in parts:
-        np.add.at(gradient, place.ravel(), (added @ residual.T).ravel())
-        of_place = np.einsum("cdm,bd->bcm", covariance, added)
-        for other, of_other in parts:
-            entries = (size * other[:, None] + place).ravel()
-            np.add.at(hessian.reshape(-1), entries, np.einsum("ac,bcm->abm", of_other, of_place).ravel())
+    covariance = n_votes * p.T * (unit[:, :, None] - p.T[:, None])
+    # What the effects of the first and of the second item add to the scores of the categories, (C - 1, C).
+    of_first, of_second = (np.vstack([sign * (unit[0] - unit[1]), unit[2:]]) for sign in (1, -1))
+    with_first, with_second = (np.tensordot(added, covariance, 1) for added in (of_first, of_second))
+
+    def by_item(at_first: FloatArray, at_second: FloatArray) -> FloatArray:
+        """Add up rows of numbers, (e, m), of the first and of the second item of each pair, (e, K)."""
+        both = zip(at_first, at_second, strict=True)
+        return np.stack([np.bincount(first, a, n_items) + np.bincount(second, b, n_items) for a, b in both])
+
+    gradient[:n_categories] += residual.sum(axis=1)
+    gradient[n_categories:] += by_item(of_first @ residual, of_second @ residual).ravel()
+    hessian[:n_categories, :n_categories] += covariance.sum(axis=2)
+    for c in range(n_categories):
+        hessian[c, n_categories:] = by_item(with_first[:, c], with_second[:, c]).ravel()
+    hessian[n_categories:, :n_categories] = hessian[:n_categories, n_categories:].T
+    blocks, items = (n_categories - 1, n_items) * 2, np.arange(n_items)
+    of_items = hessian[n_categories:, n_categories:].reshape(blocks)
+    for e, (at_first, at_second) in enumerate(zip(with_first, with_second, strict=True)):
+        of_items[e, items, :, items] += by_item(of_first @ at_first, of_second @ at_second).T
+        crossed = (of_second @ at_first).T
+        of_items[e, first, :, second] += crossed
+        of_items[:, second, e, first] += crossed.T
     return gradient, hessian
 
 
@@ -312,7 +322,7 @@ def fit_pilot(data: PreferenceData, apart: BoolArray | None = None) -> ConstantM
 
     Labels of models apart, (K,), are not used for pairs of the others.
     """
-    counts = _vote_counts(data, np.zeros(data.n_contexts, np.intp), 1)[0]
+    counts = _vote_counts(data, np.zeros(len(data.x), np.intp), 1)[0]
     pilot = _pilot(counts, data)
     if apart is not None:
         core = np.ix_(~apart, ~apart)

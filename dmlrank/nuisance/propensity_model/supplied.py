@@ -268,7 +268,7 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     pair = cells.first * n_items + cells.second
     weight = 1 / propensity.cells
     n_labels, total, total_square = (
-        np.bincount(pair, w, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
+        np.bincount(pair, w * cells.count, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
     )
     labelled = np.flatnonzero(n_labels)
     observed = total[labelled] ** 2 / total_square[labelled]
@@ -290,7 +290,9 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     rate = np.zeros(n_items**2)
     rate[labelled] = observed / total[labelled]
     by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
-    variance_of_sum = float(by_unit.var() * len(by_unit))
+    deviation = by_unit - np.average(by_unit, weights=data.copies)
+    n_units = len(by_unit) if data.copies is None else data.n_contexts
+    variance_of_sum = float(np.average(np.square(deviation), weights=data.copies) * n_units)
     # Above 1 if labels come in clusters: the variance of their number, relative to that of independent labels.
     overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
     if is_reliable.all() and table is not None:

@@ -84,7 +84,7 @@ def scatter_svg(
 ) -> str:
     """Draw scores over costs with the intervals of both, each (3, K): number, lower and upper limit; NaN for none.
 
-    ``kinds`` are classes of the style sheet. Names stand beside all points, or only those of the kind "front".
+    ``kinds`` are classes of the style sheet. Names stand beside all points, or only those of the kind "best".
     """
     positive = cost[np.isfinite(cost)]
     across = Axis.of(
@@ -112,7 +112,7 @@ def scatter_svg(
         dot = f'<circle cx="{across.at(x)}" cy="{height(y):.0f}" r="5"/>'
         side = " class=left" * (float(across.at(x)[:-1]) > 75)
         text = f'<text x="{across.at(x)}" y="{height(y) - 8:.0f}"{side}>{html.escape(inert(name))}</text>'
-        points += f'<g class="{kind}">{lines}{dot}{text if named or kind == "front" else ""}</g>'
+        points += f'<g class="{kind}">{lines}{dot}{text if named or kind == "best" else ""}</g>'
     return (
         f'<svg class="scatter" role="img" aria-label="{html.escape(label)}" width="100%" height="{bottom + _BOTTOM}">'
         f'<g class="grid">{grid}</g>{points}</svg>'

@@ -196,7 +196,7 @@ def test_the_functions_sample_from_the_classes(function, kind):
         (Ties, {"tie_level": np.nan}, OptionError),
         (Ties, {"tie_wave": "0.4"}, OptionTypeError),
         (Ties, {"selection_strength": -0.1}, OptionError),
-        (Arena, {"coefficients": 0.5}, OptionTypeError),
+        (Arena, {"coefficients": 0.5}, OptionError),
         (Arena, {"no_vote": 1.0}, OptionError),
         (Arena, {"n_judges": 0}, OptionError),
         (Arena, {"interaction": -1.0}, OptionError),

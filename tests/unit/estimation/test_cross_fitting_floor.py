@@ -38,17 +38,17 @@ def test_it_has_the_smallest_log_loss_of_its_grid(n_categories, overconfidence):
             losses[level] -= sum(
                 votes * share * np.log(value / sum(raised)) for share, value in zip(y, raised, strict=True)
             )
-    assert select_floor(HeldOutLabels.by_cell(predicted, cells)) == min(losses, key=losses.get)
+    assert select_floor(HeldOutLabels(predicted, cells)) == min(losses, key=losses.get)
 
 
 def test_predictions_more_extreme_than_the_truth_raise_it():
     mu, cells = draw(1, 3, n=3000)
-    assert select_floor(HeldOutLabels.by_cell(mu, cells)) <= 0.005
+    assert select_floor(HeldOutLabels(mu, cells)) <= 0.005
     too_sure = mu**3 / (mu**3).sum(axis=1, keepdims=True)
-    assert select_floor(HeldOutLabels.by_cell(too_sure, cells)) >= 0.02
+    assert select_floor(HeldOutLabels(too_sure, cells)) >= 0.02
 
 
 @pytest.mark.parametrize(("n_categories", "largest"), [(2, 0.1), (3, 0.1), (4, 0.1), (5, 0.07)])
 def test_floors_leave_room_for_the_other_categories(n_categories, largest):
     wrong = np.tile(np.r_[1.0, np.zeros(n_categories - 1)], (50, 1))
-    assert select_floor(HeldOutLabels.by_cell(np.roll(wrong, 1, axis=1), cells_of(wrong))) == largest
+    assert select_floor(HeldOutLabels(np.roll(wrong, 1, axis=1), cells_of(wrong))) == largest

@@ -28,7 +28,7 @@ DOUBTS = (
 
 
 def calibration_slope(mu, cells):
-    return calibration(HeldOutLabels.by_cell(mu, cells))[0]
+    return calibration(HeldOutLabels(mu, cells))[0]
 
 
 def influence_of(phi):
@@ -108,7 +108,7 @@ def test_probabilities_of_zero_have_a_finite_slope():
 def test_the_spread_of_mu_is_that_of_its_log_within_cells():
     rng = np.random.default_rng(10)
     mu = rng.dirichlet(np.ones(3), size=80)
-    _, spread = calibration(HeldOutLabels.by_cell(mu, cells_of(np.eye(3)[rng.integers(3, size=80)])))
+    _, spread = calibration(HeldOutLabels(mu, cells_of(np.eye(3)[rng.integers(3, size=80)])))
     log_mu = np.log(mu) - np.log(mu).mean(axis=1, keepdims=True)
     assert spread == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
 

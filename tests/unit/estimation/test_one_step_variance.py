@@ -189,7 +189,7 @@ def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data
     delta[at] = (cells.y - mu[at]) / propensity[:, None]
     twin = (
         variance_correction(
-            score, mu, delta, pair_variance_scale(HeldOutLabels.by_cell(mu[at], cells), propensity, data), weight
+            score, mu, delta, pair_variance_scale(HeldOutLabels(mu[at], cells), propensity, data), weight
         )
         / n
     )
@@ -224,7 +224,7 @@ def test_variance_scale_of_pairs_in_loops(make_data, draw_mu, ordered):
         spread += sum((cells.y[cell] - mu[cell]) ** 2)
         full += 1 - sum(mu[cell] ** 2)
     expected *= min(spread / full, 1) * (1 if ordered else 4)
-    np.testing.assert_allclose(pair_variance_scale(HeldOutLabels.by_cell(mu, cells), propensity, data), expected)
+    np.testing.assert_allclose(pair_variance_scale(HeldOutLabels(mu, cells), propensity, data), expected)
     if not ordered:
         assert not np.tril(expected).any()
 
@@ -236,7 +236,7 @@ def test_means_of_votes_spread_less(make_data):
     even = np.full((200, 2), 0.5)
     single = make_data(np.arange(200), np.zeros(200), np.ones(200), np.arange(200) % 2, n_items=2, n_categories=2)
     ratio = (
-        pair_variance_scale(HeldOutLabels.by_cell(even, data.cells), np.ones(200), data)[0, 1]
-        / pair_variance_scale(HeldOutLabels.by_cell(even, single.cells), np.ones(200), single)[0, 1]
+        pair_variance_scale(HeldOutLabels(even, data.cells), np.ones(200), data)[0, 1]
+        / pair_variance_scale(HeldOutLabels(even, single.cells), np.ones(200), single)[0, 1]
     )
     assert ratio == pytest.approx(0.25, abs=0.05)

@@ -131,20 +131,6 @@ def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
         assert int(said) == round(100 / (1 + np.exp(-row[column])))
     assert (first, second) == (row["first"], row["second"])
     assert float(p) == pytest.approx(result.t_test(f"{first} - {second}").pvalue, abs=6e-4)
-    claim = (
-        r"The smallest true lead of \S+ over \S+ that the test of first place would find with power 0\.80 is ([\d.]+) "
-        r"with these ([\d,]+) prompts, ([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more, "
-        r"with pairs drawn as so far\."
-    )
-    first_gap, n_prompts, second_gap, doubling, third_gap, tenfold = (
-        float(number.replace(",", "")) for number in re.search(claim, text).groups()
-    )
-    assert (n_prompts, doubling, tenfold) == (result.nobs, result.nobs, 9 * result.nobs)
-    # The test of first place, whose p-value stands above, and not the test of all pairs.
-    smallest = (1.9600 + 0.8416) * row["std_error"]
-    assert [first_gap, second_gap, third_gap] == pytest.approx(
-        [smallest, smallest / np.sqrt(2), smallest / np.sqrt(10)], abs=2e-3
-    )
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])
@@ -173,7 +159,6 @@ def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
     assert re.search(r"First place is decided: \S+ is first \(test of first place: P = [\d.]+\)", text)
     assert "would decide it" not in text
-    assert "smallest true lead" not in text
 
 
 def test_a_decision_beside_pairs_that_are_not_separated_is_explained():

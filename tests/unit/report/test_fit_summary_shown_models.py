@@ -42,13 +42,12 @@ def tables(result, battles):
         "projection": learned.by("~ C(category)"),
         "comparison": dr.compare(result, result.update(functional="borda")),
         "plan": result.design(100),
-        "check": dr.check(FORMULA, battles),
         "differences": result.t_test_pairwise(against="gpt-4"),
     }
     return {name: (owner, [row[0] for row in owner.summary().rows]) for name, owner in results.items()}
 
 
-KINDS = ["fit", "groups", "projection", "comparison", "plan", "check", "differences"]
+KINDS = ["fit", "groups", "projection", "comparison", "plan", "differences"]
 
 
 def without_pairs(rows):

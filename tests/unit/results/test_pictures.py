@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
-from dmlrank.plotting.diagnostic_charts import reliability_curve
+from dmlrank.plotting.charts import reliability_curve
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -9,8 +9,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.tables.display_text import not_a_formula
-from dmlrank.tables.latex import latex_number
-from dmlrank.tables.summary_table import Summary
+from dmlrank.tables.summary_table import Summary, latex_number
 
 NASTY = (
     "100% <b>&amp;",

@@ -21,7 +21,6 @@ QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2},
         ("standardize(length)", "standardize"),
         ("bs(length, df=4)", "bs"),
         ("text(topic, 1)", "text"),
-        ("np.log(length)", "np"),
         ("I(abs(length))", "abs"),
     ],
 )
@@ -34,10 +33,8 @@ def test_a_variable_of_the_caller_does_not_hide_a_function(read, votes, features
 
 
 def test_a_variable_in_the_notebook_does_not_hide_a_function(many_votes):
-    C = np = 3.0  # noqa: F841 - names that the formula reads
-    res = dr.dml_rank(
-        "winner ~ C(topic) + np.exp(length) | a + b", many_votes, **in_objects({"context": "question", **QUICK})
-    )
+    C = 3.0  # noqa: F841 - a name that the formula reads
+    res = dr.dml_rank("winner ~ C(topic) + length | a + b", many_votes, **in_objects({"context": "question", **QUICK}))
     assert res.nobs == 60
 
 
@@ -56,10 +53,7 @@ def test_an_array_with_the_name_of_a_function_is_still_a_feature(read, votes):
     ("features", "columns", "env", "fragments"),
     [
         ("C(C)", {"topic": "C"}, {}, ["C()", "column 'C'", "hides", "rename"]),
-        ("np.log(length) + C(np)", {"topic": "np"}, {}, ["column 'np'", "hides numpy", "rename"]),
-        ("double(length)", {}, {"double": 2.0}, ["'double'", "2.0", "no function", "rename"]),
-        ("bs(length, df=4)", {}, {"bs": lambda x: x}, ["hides that of patsy", "rename your bs"]),
-        ("C(topic) + C(length)", {}, {"C": str.upper}, ["hides that of patsy", "rename your C"]),
+        ("double(length)", {}, {"double": 2.0}, ["'double'", "2.0", "env="]),
     ],
 )
 def test_a_function_that_is_hidden_is_named(read, votes, features, columns, env, fragments):

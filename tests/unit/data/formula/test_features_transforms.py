@@ -4,10 +4,9 @@ import sys
 
 import numpy as np
 import pandas as pd
-import patsy
 import pytest
 
-from dmlrank.data.formula.features import MISSING_ALLOWED, Text
+from dmlrank.data.formula.features import Text
 from dmlrank.exceptions import DataError, MissingExtraError
 
 from ....support import optional
@@ -105,35 +104,3 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     with pytest.raises(MissingExtraError):
         fitted(["sort"], 1)
-
-
-TRANSFORMS = ["center(x)", "standardize(x)", "scale(x, ddof=1)", "bs(x, df=4)", "cr(x, df=4)", "cc(x, df=4)"]
-
-
-def design(code, x, ours, info=None):
-    """A transform's columns, by patsy's own or by ours, learned from x or, with ``info``, before."""
-    namespace = patsy.EvalEnvironment([MISSING_ALLOWED if ours else {}])
-    keep = patsy.NAAction(NA_types=[])
-    info = info or patsy.incr_dbuilder("0 + " + code, lambda: iter([{"x": x}]), namespace, NA_action=keep)
-    return np.asarray(patsy.build_design_matrices([info], {"x": x}, NA_action=keep)[0]), info
-
-
-@pytest.mark.parametrize("code", TRANSFORMS)
-@pytest.mark.parametrize("kind", [np.asarray, pd.Series])
-def test_transforms_learn_from_known_values_alone(code, kind):
-    x = np.random.default_rng(0).normal(size=60)
-    whole, info = design(code, kind(x), ours=True)
-    np.testing.assert_array_equal(whole, design(code, kind(x), ours=False)[0])
-    holes = np.where(np.arange(60) % 7 == 3, np.nan, x)
-    known = ~np.isnan(holes)
-    found, _ = design(code, kind(holes), ours=True)
-    np.testing.assert_array_equal(found[known], design(code, kind(holes[known]), ours=False)[0])
-    assert np.isnan(found[~known]).all()
-    again, _ = design(code, kind(holes), ours=True, info=info)
-    np.testing.assert_array_equal(again[known], whole[known])
-    assert np.isnan(design(code, kind(np.full(3, np.nan)), ours=True)[0]).all()
-
-
-def test_vectors_are_centred_by_their_whole_rows():
-    x = np.array([[1.0, 2.0], [np.nan, 5.0], [3.0, 8.0]])
-    np.testing.assert_array_equal(design("center(x)", x, ours=True)[0], [[-1, -3], [np.nan, np.nan], [1, 3]])

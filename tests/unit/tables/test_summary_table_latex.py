@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from dmlrank.tables.latex import latex_text
-from dmlrank.tables.summary_table import Summary
+from dmlrank.tables.summary_table import Summary, latex_text
 
 PACKAGES = "\\usepackage{booktabs,longtable}"
 DOCUMENT = f"\\documentclass{{article}}\n{PACKAGES}\n\\begin{{document}}\n%s\n\\end{{document}}\n"

@@ -11,53 +11,18 @@ import scipy
 
 from .._utils.tasks_and_threads import collected_warnings
 from ..data.formula.parse import parse_formula
-from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import ShownBattles, read_shown_battles
 from ..estimation.cross_fitting import CrossFittedMu
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, CorrectionRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
-from ..fit.fit_covariance import make_covariance
-from ..fit.stages import Draw, FirstStages, RepetitionSeed
-from ..fit.state import FitState, Repetition
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
 from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SensitivityNumbers:
-    """The numbers of a sensitivity analysis of J contrasts, in the unit in which scores are shown.
-
-    result_frame, tipping: As :class:`.sensitivity_results.SensitivityResults` describes them.
-    names: Names of the scores, in the order of the contrasts' coefficients.
-    hypothesis: The contrasts and their hypothetical values.
-    estimate, std_error (J,): Estimates of the contrasts and their standard errors.
-    gammas: The gammas that the user asked for.
-    alpha: One minus the joint confidence level.
-    functional: The functional and the unit of the scores.
-    is_natural: Whether the scores are in the functional's own unit.
-    n_shown, n_unvoted: Number of shown battles, and of those without a vote.
-    is_sharp: Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
-    is_chosen_by_data: Whether the hypotheses are the default: neighbours on the leaderboard.
-    """
-
-    result_frame: pd.DataFrame
-    tipping: pd.DataFrame
-    names: tuple[str, ...]
-    hypothesis: LinearHypothesis
-    estimate: FloatArray
-    std_error: FloatArray
-    gammas: tuple[float, ...]
-    alpha: float
-    functional: str
-    is_natural: bool
-    n_shown: int
-    n_unvoted: int
-    is_sharp: bool
-    is_chosen_by_data: bool
-
+from .fit_covariance import make_covariance
+from .stages import Draw, FirstStages, RepetitionSeed
+from .state import FitState, Repetition
 
 # --- the voting stage -------------------------------------------------------------------------------------------------
 

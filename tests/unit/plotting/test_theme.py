@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError
-from dmlrank.plotting.heat_maps import difference_matrix
-from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
+from dmlrank.plotting.charts import difference_matrix, forest_plot, grouped_forest_plot
 from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
@@ -38,8 +37,8 @@ def intervals(number):
     return pd.DataFrame({"estimate": -place, "low": -place - 2, "high": -place + 1}, index=names(number))
 
 
-def forest(number, ax=None, label="score: bt"):
-    return forest_plot(intervals(number), 0.0, label=label, title="title", ax=ax)
+def forest(number, ax=None):
+    return forest_plot(intervals(number), 0.0, label="score: bt", title="title", ax=ax)
 
 
 def groups(number, ax=None, of=("coding", "maths", "roleplay", "writing")):
@@ -79,16 +78,6 @@ def test_names_do_not_overlap_where_models_are_many(draw, number):
     check_names_do_not_overlap(draw(number))
 
 
-def test_columns_side_by_side_share_one_label():
-    label = "score minus score of ember-1-instruct-2024-08-05: borda (mean win share)"
-    axes = forest(200, label=label)
-    figure = axes.figure
-    assert len(figure.axes) > 2
-    assert figure.get_supxlabel() == label
-    assert {part.get_xlabel() for part in figure.axes} == {""}
-    assert forest(20).get_xlabel() == "score: bt"
-
-
 @pytest.mark.parametrize("number", [2, 3, 5])
 def test_the_square_of_few_models_fills_its_picture(number):
     axes = matrix(number)
@@ -97,19 +86,14 @@ def test_the_square_of_few_models_fills_its_picture(number):
     assert width > 0.5 * axes.figure.bbox.width
 
 
-def test_many_rows_are_folded_into_columns_that_show_every_model_once():
+def test_many_rows_show_every_model_once():
     axes = forest(200)
-    parts = [part for part in axes.figure.axes if part.containers]
-    assert len(parts) == 4
-    drawn = [label.get_text() for part in parts for label in part.get_yticklabels()]
-    assert drawn == short_names(names(200))
-    centres = [line for part in parts for line in part.containers[0][0].get_xdata()]
-    np.testing.assert_array_equal(centres, -np.arange(200.0))
-    assert all(part.get_xlim() == axes.get_xlim() for part in parts)
+    assert [label.get_text() for label in axes.get_yticklabels()] == short_names(names(200))
+    np.testing.assert_array_equal(axes.containers[0][0].get_xdata(), -np.arange(200.0))
 
 
-@pytest.mark.parametrize("number", [3, 20])
-def test_few_rows_stand_in_one_column(number):
+@pytest.mark.parametrize("number", [3, 20, 200])
+def test_rows_stand_in_one_column(number):
     axes = forest(number)
     assert axes.figure.axes == [axes]
     assert axes.get_title() == "title"

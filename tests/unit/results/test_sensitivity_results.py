@@ -2,7 +2,7 @@
 
 import pytest
 
-from dmlrank.sensitivity.sensitivity_summary import gamma_text
+from dmlrank.results.sensitivity_results import gamma_text
 
 
 @pytest.mark.parametrize(("gamma", "text"), [(1.0, "1.00"), (2.345, "2.35"), (12.34, "12.3"), (float("inf"), ">100")])

@@ -1,1 +1,0 @@
-"""Results in files: JSON without data or code."""
