@@ -515,8 +515,7 @@ class Functional(ABC):
             return self.label_variances(mu) * np.maximum(squared_lengths, 0)
         total, scale = np.zeros(mu.shape[:3]), symmetric_metric(metric, self.value(mu[:1]).shape[1])
         for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(mu[:, j, k])
-            total[:, j, k] = np.einsum("nca,ab,neb,nce->n", jacobian, scale, jacobian, covariance, optimize=True)
+            total[:, j, k] = np.einsum("nab,ab->n", self.label_covariances(mu, j, k), scale)
         return np.maximum(total, 0.0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
@@ -544,8 +543,7 @@ class Functional(ABC):
         total, label_mean = np.zeros((n_scores, n_scores)), mu if labels is None else labels
         amount = np.broadcast_to(amount, mu.shape[:3])
         for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(label_mean[:, j, k])
-            total += np.einsum("n,nca,neb,nce->ab", amount[:, j, k], jacobian, jacobian, covariance, optimize=True)
+            total += np.tensordot(amount[:, j, k], self.label_covariances(mu, j, k, label_mean), 1)
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def accumulate_at(
@@ -683,14 +681,30 @@ class Functional(ABC):
         """Return the edge weights, (K, K), zero off the graph."""
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
-    def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
-        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
+    def label_covariances(self, mu: FloatArray, j: int, k: int, labels: FloatArray | None = None) -> FloatArray:
+        """Return what a label of one ordered pair contributes to the covariance of the scores, J V J'.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities, see :meth:`value`.
+        j, k : int
+            The model shown first, and the one shown second.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (n, d, d)
+            The covariances, which :meth:`information` and :meth:`accumulate` are about.
+        """
         columns = []
         for category in range(mu.shape[-1] - 1):
             unit = np.zeros_like(mu)
             unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
             columns.append(self.derivative(mu, unit))
-        return np.stack(columns, axis=1)
+        jacobian, covariance = np.stack(columns, axis=1), _label_covariance((mu if labels is None else labels)[:, j, k])
+        return np.asarray(np.einsum("nca,neb,nce->nab", jacobian, jacobian, covariance, optimize=True))
 
 
 def central_differences(

@@ -122,14 +122,14 @@ def test_the_plan_is_optimal_for_all_labels_together(result, criterion, own):
     newdata = None if own else votes(400, 0.1, 9)[["question_id"]]
     plan = result.design(400, criterion=criterion, newdata=newdata)
     assert plan.kkt_residual < 1e-4
-    specification, rng = plan.specification, np.random.default_rng(0)
+    goal, rng = plan.goal, np.random.default_rng(0)
 
     def objective(labelling):
-        return specification.objective(specification.sigma(labelling))
+        return goal.objective(goal.sigma(labelling, plan.problem.between))
 
-    best = objective(specification.problem.labelling_covariance(plan.propensities[:]))
+    best = objective(plan.problem.labelling_covariance(plan.propensities[:]))
     assert best == pytest.approx(plan.objective, rel=1e-9)
     for _ in range(10):
         other = plan.propensities[:] * np.exp(0.3 * rng.normal(size=plan.propensities[:].shape[1]))
-        other = np.clip(other * plan.expected_cost / specification.problem.expected_cost(other), 1e-6, 1)
-        assert objective(specification.problem.labelling_covariance(other)) > best
+        other = np.clip(other * plan.expected_cost / plan.problem.expected_cost(other), 1e-6, 1)
+        assert objective(plan.problem.labelling_covariance(other)) > best
