@@ -136,11 +136,6 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
     return Folds(fold_of_unit[units.unit], units.unit, n_folds)
 
 
-# Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
-# _SPARE_ENTRIES plus _ENTRIES_PER_CONTEXT times the number of contexts; larger sets of codes are sorted.
-_SPARE_ENTRIES, _ENTRIES_PER_CONTEXT = 1_000_000, 4
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class IdenticalContexts:
     """Kinds of contexts in the same fold with the same label on the same ordered pair.
@@ -195,7 +190,7 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=len(data.x))
     code, n_codes = _label_codes(data, n_cells)
-    kind, context_of_kind = _rank_codes(fold * n_codes + code, (int(fold.max()) + 1) * n_codes)
+    _, context_of_kind, kind = np.unique(fold * n_codes + code, return_index=True, return_inverse=True)
     # The cells of the representative contexts follow each other in the order of the kinds.
     first_cell, n_kind_cells = np.cumsum(n_cells) - n_cells, n_cells[context_of_kind]
     cell_kind = np.repeat(np.arange(len(context_of_kind)), n_kind_cells)
@@ -233,19 +228,6 @@ def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int
     single = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
     code[single] += 1 + np.arange(len(single))
     return code, n_cell_codes + 1 + len(single)
-
-
-def _rank_codes(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
-    """Return the rank of each code among the k distinct ones, (n,), and the index of one context for each, (k,)."""
-    if n_codes > _ENTRIES_PER_CONTEXT * len(code) + _SPARE_ENTRIES:
-        _, context, rank = np.unique(code, return_index=True, return_inverse=True)
-        return rank.reshape(-1), context
-    context_of_code = np.full(n_codes, -1)
-    context_of_code[code] = np.arange(len(code))
-    present = np.flatnonzero(context_of_code >= 0)
-    rank_of_code = np.empty(n_codes, np.intp)
-    rank_of_code[present] = np.arange(len(present))
-    return rank_of_code[code], context_of_code[present]
 
 
 def select_floor(labels: HeldOutLabels) -> float:
@@ -544,31 +526,13 @@ class HeldOutLabels:
         probabilities of the cells that their own labels have not entered, where they are known already.
         """
         constant = mu_by_fold(mu)
-        if constant is None or constant.folds.n_folds == 1:
-            if held_out is None:
-                held_out = mu.at(data.cells) if constant is None else constant.held_out(data.cells)
-            if constant is not None and may_save_half(data):
-                kinds = constant.identical_contexts(data)
-                if all(map(kinds.is_constant_within_kinds, held_out.T)):
-                    return cls(held_out[kinds.representative], kinds.cells)
-            return cls(held_out, data.cells)
-        cells, fold = data.cells, constant.folds.fold[data.cells.context]
-        if may_save_half(data):
+        if held_out is None:
+            held_out = mu.at(data.cells) if constant is None else constant.held_out(data.cells)
+        if constant is not None and may_save_half(data):
             kinds = constant.identical_contexts(data)
-            cells, fold = kinds.cells, kinds.fold[kinds.cell_kind]
-        # The labels of each fold and ordered pair become one.
-        code = (fold * data.n_items + cells.first) * data.n_items + cells.second
-        n_codes = (int(fold.max()) + 1) * data.n_items**2
-        votes_by_code = np.bincount(code, cells.n_votes, n_codes)
-        present = np.flatnonzero(votes_by_code)
-        cell_of_code = np.empty(n_codes, np.intp)
-        cell_of_code[code] = np.arange(len(code))
-        total = votes_by_code[present]
-        y = np.stack([np.bincount(code, cells.n_votes * share, n_codes)[present] for share in cells.y.T], axis=1)
-        copies = np.bincount(code, cells.copies, n_codes)[present].astype(np.intp)
-        merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
-        merged = replace(merged, copies=copies)
-        return cls(mu.at(merged), merged)
+            if all(map(kinds.is_constant_within_kinds, held_out.T)):
+                return cls(held_out[kinds.representative], kinds.cells)
+        return cls(held_out, data.cells)
 
 
 def _predict_rows(predict: Callable[[FloatArray], T], x: FloatArray, rows: IntArray) -> T:

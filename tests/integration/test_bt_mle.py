@@ -131,3 +131,111 @@ def test_extreme_scores_converge():
     scores = fitted.coefficients[:, 0]
     p = expit(np.subtract.outer(scores, scores))
     np.testing.assert_allclose((won - (won + won.T) * p).sum(axis=1), 0, atol=1e-7)
+
+
+def test_models_apart_leave_the_scores_of_the_others_with_the_sum_zero(single, rank):
+    is_rare = (single[["model_a", "model_b"]] == single["model_a"].iloc[0]).any(axis=1)
+    few = pd.concat([single[~is_rare], single[is_rare & single["winner"].notna()].iloc[:20]])
+    result = rank(few, FORMULA, apart=40, **MLE)
+    rare = single["model_a"].iloc[0]
+    whole = rank(few, FORMULA, **MLE).params
+    np.testing.assert_allclose(result.params, whole - whole.drop(rare).mean(), atol=1e-10)
+    assert result.params.drop(rare).sum() == pytest.approx(0, abs=1e-10)
+
+
+def test_votes_of_unanimous_pairs_on_one_prompt_are_one_label(rank):
+    pairs = [("a", "b", "model_a")] * 12 + [("b", "c", w) for w in ("model_a", "model_b") * 10]
+    pairs += [("a", "c", w) for w in ("model_a", "model_a", "model_b") * 8]
+    once = pd.DataFrame(pairs, columns=["model_a", "model_b", "winner"]).assign(prompt=range(len(pairs)))
+    thrice = once.loc[once.index.repeat(3)].reset_index(drop=True)
+    results = [rank(votes, FORMULA, context="prompt", **MLE) for votes in (once, thrice)]
+    assert [result.diagnostics.pairs_without_variation for result in results] == [1, 1]
+    np.testing.assert_allclose(*[result.params for result in results], atol=1e-9)
+    np.testing.assert_allclose(*[result.bse for result in results], rtol=1e-9)
+    # So are those of a cluster.
+    by_cluster = {"cov_type": "cluster", "cov_kwds": {"groups": "prompt"}}
+    results = [rank(votes, FORMULA, **by_cluster, **MLE) for votes in (once, thrice)]
+    np.testing.assert_allclose(*[result.bse for result in results], rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def with_order():
+    """Votes in both orders with an advantage of the first model, a pair without variation, and uneven orders."""
+    rng = np.random.default_rng(3)
+    strength = {"a": 0.5, "b": 0.0, "c": -0.4, "d": 0.2}
+    pairs = [("a", "b")] * 90 + [("b", "a")] * 20 + [("b", "c")] * 60 + [("c", "a")] * 70 + [("d", "c")] * 60
+    pairs += [("d", "b")] * 40 + [("b", "d")] * 30
+    rows = [
+        (first, second, "model_a" if rng.random() < expit(strength[first] - strength[second] + 0.5) else "model_b")
+        for first, second in pairs
+    ]
+    rows += [("d", "a", "model_a")] * 9
+    return frame(*rows).assign(prompt=range(len(rows)))
+
+
+def glm_with_order(votes, models):
+    """Scores and order effect with their HC0 covariance by statsmodels."""
+    codes = [votes[name].map({model: place for place, model in enumerate(models)}) for name in ("model_a", "model_b")]
+    rows = np.eye(len(models))[codes[0]] - np.eye(len(models))[codes[1]]
+    sum_zero = np.vstack([np.eye(len(models) - 1), -np.ones(len(models) - 1)])
+    design = np.column_stack([rows @ sum_zero, np.ones(len(votes))])
+    won = (votes["winner"] == "model_a").to_numpy(float)
+    fitted = sm.GLM(won, design, family=sm.families.Binomial()).fit(tol=1e-14, maxiter=100, cov_type="HC0")
+    both = np.zeros((len(models) + 1, len(models)))
+    both[:-1, :-1], both[-1, -1] = sum_zero, 1
+    return both @ fitted.params, both @ fitted.cov_params() @ both.T, -fitted.llf / len(votes)
+
+
+def test_an_effect_of_order_its_error_and_win_shares_are_those_of_a_logistic_regression(with_order, rank):
+    votes = with_order[:-9]
+    result = rank(votes, FORMULA, position_bias=True, **MLE)
+    effects, covariance, log_loss = glm_with_order(votes, result.models)
+    assert_same(result, effects[:-1], covariance[:-1, :-1])
+    found = result.diagnostics
+    np.testing.assert_allclose(
+        [found.order_effect, found.order_effect_error, found.log_loss],
+        [effects[-1], np.sqrt(covariance[-1, -1]), log_loss],
+        rtol=1e-8,
+    )
+    # A win share is the mean over both orders, and so are the shares beside the scores.
+    p = np.array([expit(effects[:-1, None] - effects[:-1] + order) for order in (effects[-1], -effects[-1])])
+    derivative = np.zeros(len(effects))
+    slope = p[:, 0, 1] * (1 - p[:, 0, 1])
+    derivative[[0, 1, -1]] = slope.mean(), -slope.mean(), (slope[0] - slope[1]) / 2
+    share = result.win_probability("a", "b")
+    assert share.estimate == pytest.approx(p[:, 0, 1].mean(), abs=1e-9)
+    assert share.std_error == pytest.approx(np.sqrt(derivative @ covariance @ derivative), rel=1e-7)
+    edges = result.graph.edges
+    expected = np.where(edges, p.mean(axis=0), 0).sum(axis=1) / edges.sum(axis=1)
+    np.testing.assert_allclose(result.estimates.shares, expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+def test_order_is_said_to_be_ignored_only_where_it_is(with_order):
+    said = [
+        [str(w) for w in dr.dml_rank(FORMULA, with_order, rng=0, estimator="bt_mle", **order).diagnostics.warnings]
+        for order in ({}, {"position_bias": True})
+    ]
+    assert [any("in one display order only" in one for one in warnings) for warnings in said] == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+@pytest.mark.parametrize("order", [{}, {"position_bias": True}])
+def test_names_do_not_change_what_is_added_for_pairs_without_variation(with_order, rank, order):
+    names = dict(zip("abcd", "zxwy", strict=True))
+    renamed = with_order.replace({"model_a": names, "model_b": names})
+    result, other = (rank(votes, FORMULA, **order, **MLE) for votes in (with_order, renamed))
+    assert result.diagnostics.pairs_without_variation == other.diagnostics.pairs_without_variation == 1
+    np.testing.assert_allclose(other.bse[list(names.values())], result.bse[list(names)], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+def test_few_prompts_are_no_doubt_where_clusters_are_independent(rank):
+    votes = frame(*[("a", "b", "model_a")] * 11, ("a", "b", "model_b")).assign(who=[*"kkllmmnnoopp"])
+    given = {"estimator": "bt_mle", "rng": 0}
+    alone, by_who = (
+        " ".join(dr.dml_rank(FORMULA, votes, **given, **clusters).diagnostics.warnings)
+        for clusters in ({}, {"cov_type": "cluster", "cov_kwds": {"groups": "who"}})
+    )
+    assert "few prompts determine" in alone
+    assert "few prompts determine" not in by_who

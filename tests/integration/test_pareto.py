@@ -24,6 +24,7 @@ from dmlrank.options import in_objects
 from ..support import table_of_costs
 
 FORMULA = "score ~ 1 | model"
+CLUSTERS = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}}
 BEST, UNDECIDED, WORSE = "best at its cost", "undecided at its cost", "worse and not cheaper"
 
 
@@ -346,3 +347,40 @@ def test_scores_that_are_mostly_missing_have_the_quantiles_of_the_fit():
     # Six differences at once need wider intervals than three of them.
     width = [(tests["conf_high"] - tests["conf_low"])[:3].to_numpy() for tests in (known, random)]
     assert (width[1] > width[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore:fixed prompts:dmlrank.exceptions.DmlrankWarning")
+def test_known_costs_are_of_weighted_prompts_and_ties_of_cost_are_not_said_to_cost_more():
+    table = a_table(4).assign(w=lambda t: 1.0 + t["prompt"] % 3)
+    fixed = fit(table, functional="borda", prompts="fixed", weights="w").pareto("tokens").table.set_index("model")
+    mean = {name: np.average(rows["tokens"], weights=rows["w"]) for name, rows in table.groupby("model")}
+    np.testing.assert_allclose(fixed["cost"], [mean[name] for name in fixed.index])
+    rng = np.random.default_rng(0)
+    prompt, model = (places.ravel() for places in np.indices((200, 3)))
+    score = (rng.random(600) < np.array([0.9, 0.7, 0.3])[model]).astype(float)
+    clear = fit(pd.DataFrame({"prompt": prompt, "model": np.array(list("abc"))[model], "score": score}))
+    said = clear.pareto({"a": 1, "b": 2, "c": 2}).table.set_index("model")["sentence"]
+    assert said["c"] == "c: is not cheaper than a, b and is shown to be worse."
+    assert said["b"] == "b: costs more than a and is shown to be worse."
+
+
+@pytest.mark.filterwarnings("ignore:few prompts:dmlrank.exceptions.IntervalWarning")
+def test_costs_have_two_figures_of_their_error():
+    prompt, model = (places.ravel() for places in np.indices((12, 2)))
+    score = np.random.default_rng(1).random(24)
+    table = pd.DataFrame({"prompt": prompt, "model": np.array(list("ab"))[model], "score": score})
+    found = fit(table.assign(tokens=np.where(prompt % 6 == 0, 1.0, 2.0) + 0.001 * score)).pareto("tokens")
+    size = (found.table["cost_high"] - found.table["cost_low"]).min() / 4
+    assert 0.1 < size < 0.3
+    assert f" {found.table['cost'].iloc[0]:.2f} " in str(found.summary())
+
+
+@pytest.mark.filterwarnings("ignore:there are only:dmlrank.exceptions.IntervalWarning")
+def test_a_view_of_all_looks_has_the_intervals_of_its_tests_of_pairs():
+    view = fit(a_table(2, n=60).assign(suite=lambda t: t["prompt"] // 3), **CLUSTERS).sequential(20, start=10)
+    tests = view.pareto(dict.fromkeys(view.models, 1.0)).tests.set_index(["first", "second"])
+    for row in view.t_test_pairwise().result_frame.itertuples():
+        ends = (row.conf_low, row.conf_high)
+        other = (row.first, row.second) if (row.first, row.second) in tests.index else (row.second, row.first)
+        mine = tests.loc[other, ["conf_low", "conf_high"]].to_numpy(dtype=float)
+        np.testing.assert_allclose(mine if other == (row.first, row.second) else -mine[::-1], ends, rtol=1e-9)

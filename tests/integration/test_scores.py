@@ -807,3 +807,57 @@ def test_bounds_are_those_that_are_given():
         fit(table, bounds=(7, 10))
     with pytest.raises(OptionError, match="bounds="):
         fit(table, bounds=(10, 1))
+
+
+def test_runs_of_weighted_prompts_and_of_the_lowest_score_first():
+    rng = np.random.default_rng(5)
+    task, model, run = (a.ravel() for a in np.indices((90, 4, 3)))
+    table = pd.DataFrame({"task": task, "model": np.array(list("abcd"))[model], "run": run})
+    table["accuracy"] = rng.normal(size=(90, 4))[task, model] + 0.3 * model + rng.normal(size=len(task)) * (1 + model)
+    plain = fit(table)
+    mirrored = fit(table.assign(accuracy=-table["accuracy"]), lower_is_better=True)
+    np.testing.assert_allclose(mirrored.diagnostics.gain_of_runs, plain.diagnostics.gain_of_runs, rtol=1e-9)
+    # A weighted mean has the squares of the weights in the part of runs, as in the whole variance.
+    res = fit(table.assign(w=1.0 + (task % 3) ** 2), weights="w")
+    sizes, weight = res.sample_size().iloc[:-1], 1.0 + (np.arange(90) % 3) ** 2
+    within = table.groupby(["task", "model"])["accuracy"].var().unstack().to_numpy()
+    part = dict(zip("abcd", np.square(weight / weight.sum()) @ within / 3, strict=True))
+    expected = [sum(part[name] for name in pair.split(" - ")) for pair in sizes.index]
+    np.testing.assert_allclose(sizes["share_runs"] * sizes["std_error"] ** 2, expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+def test_an_unseen_cluster_has_one_other_prompt():
+    def lowest(n, size):
+        task, model = (a.ravel() for a in np.indices((n * size, 2)))
+        names = np.array(["a", "b"])[model]
+        table = pd.DataFrame({"task": task, "model": names, "accuracy": 1.0, "suite": task // size})
+        options = {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}} if size > 1 else {}
+        return fit(table, **options).conf_int(method="none")["lower"].iloc[0]
+
+    # Of 40 suites of four prompts without a failure, a quarter of the allowance of 40 prompts is left.
+    np.testing.assert_allclose(1 - lowest(40, 4), (1 - lowest(40, 1)) / 4, rtol=0.05)
+
+
+def test_drawn_at_random_means_the_share_of_each_model():
+    rng = np.random.default_rng(6)
+    task, model = (a.ravel() for a in np.indices((200, 3)))
+    is_there = rng.random(600) < np.array([1.0, 0.8, 0.4])[model]
+    table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "accuracy": rng.random(600)})[is_there]
+    found = fit(table, propensity="marginal").diagnostics
+    assert found.min_propensity == pytest.approx(is_there[model == 2].mean())
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+def test_the_latest_clusters_are_left_out_and_predicted():
+    rng = np.random.default_rng(7)
+    task, model = (a.ravel() for a in np.indices((240, 3)))
+    suite = task // 6
+    table = pd.DataFrame({"task": task, "suite": suite, "model": np.array(list("abc"))[model]})
+    table["accuracy"] = rng.normal(size=240)[task] + 0.2 * rng.normal(size=720) + ((model == 2) & (suite >= 34))
+    table = table[(model < 2) | (suite >= 10)]
+    res = fit(table, missing="model", cov_type="cluster", cov_kwds={"groups": "suite"})
+    found = res.sensitivity("a - c").placebo.loc["c"]
+    # In the latest sixth of all clusters, of those on which it was run a fifth, the model is better by one.
+    assert found["clusters"] == 6
+    assert found["lower"] > 0.5

@@ -114,7 +114,6 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     return total
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("position_bias", [True, False])
 def test_the_change_is_the_sum_over_all_pairs_of_labels(monkeypatch, position_bias):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
@@ -132,7 +131,6 @@ def satisfied(mu):
     return ((mu[..., 0] + 0.8 * ties) ** 3 + 0.5 * np.swapaxes(mu[..., 1] + ties, 1, 2) ** 2).sum(axis=2)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("position_bias", [True, False])
 @pytest.mark.parametrize("functional", ["rank_centrality", satisfied])
 def test_of_any_functional_it_is_the_sum_over_pairs_of_labels_of_ten_groups(monkeypatch, functional, position_bias):
@@ -152,7 +150,6 @@ def test_of_any_functional_it_is_the_sum_over_pairs_of_labels_of_ten_groups(monk
     assert np.abs(expected).max() > 1e-4
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("size", [lambda i: i // 2, lambda i: np.maximum(i - 6, 0) // 2])
 def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch, size):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
@@ -243,6 +240,34 @@ def test_heavy_users_do_not_make_it_smaller(functional):
     frame["twin"] = frame["user"]
     by_both = bias(cov_type="cluster", cov_kwds={"groups": ["user", "twin"]})
     np.testing.assert_allclose(by_both, by_user, rtol=1e-6)
+
+
+def change_of(result):
+    return result.params - result.update(second_order=False).params
+
+
+def test_labels_count_by_the_weight_of_their_prompt_and_the_share_of_their_voter():
+    frame = battles(700)
+    weight = frame["prompt"].str[1:].astype(int) % 4
+    flipped = frame["winner"].map({"model_a": "model_b", "model_b": "model_a"})
+    other = frame.assign(winner=frame["winner"].where(weight > 0, flipped))
+    changes = [change_of(fit(votes.assign(w=weight), weights="w")) for votes in (frame, other)]
+    np.testing.assert_allclose(*changes, atol=1e-12)
+    # Voters of one vote each are no further dependence.
+    twice = pd.concat([frame, frame.assign(winner=flipped.where(weight == 1, frame["winner"]))], ignore_index=True)
+    twice["voter"] = [f"v{place}" for place in range(len(twice))]
+    by_voter = fit(twice, cov_type="cluster", cov_kwds={"groups": ["prompt", "voter"]})
+    np.testing.assert_allclose(change_of(by_voter), change_of(fit(twice)), rtol=1e-8)
+
+
+def test_labels_that_are_nearly_all_of_one_unit_show_nothing():
+    user = np.where(np.arange(3000) < 1850, 0, np.arange(3000))
+    frame = battles(3000).assign(user=user)
+    result = fit(frame, n_folds=20, cov_type="cluster", cov_kwds={"groups": "user"})
+    correction, in_fold = result.steps.first.second_order.correction, result.steps.first.mu.folds.fold
+    spread = [np.ptp(correction[in_fold == fold], axis=0).max() for fold in range(20)]
+    # What is spread over all labels alike is theirs, too.
+    assert [fold for fold in range(20) if spread[fold] < 1e-12] == [in_fold[0]]
 
 
 def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):
@@ -337,6 +362,12 @@ def test_a_fold_with_few_labels_has_a_smaller_dictionary_or_none():
 def test_more_noise_than_the_scores_bear_leaves_columns_out(monkeypatch):
     curved = fit(battles(700), functional="rank_centrality")
     assert curved.diagnostics.second_order_treatment == "removed"
+    # The limit is for the root mean square over scores, in standard errors.
+    noise = np.sqrt(np.mean([error**2 for *_, error in curved.diagnostics.second_order_by_model]))
+    for factor, treatment in ((1.2, "removed"), (0.8, "partly removed")):
+        monkeypatch.setattr(module, "_LARGEST_NOISE", factor * noise)
+        found = fit(battles(700), functional="rank_centrality").diagnostics.second_order_treatment
+        assert found == treatment
     monkeypatch.setattr(module, "_LARGEST_NOISE", 0.0)
     fewest = fit(battles(700), functional="rank_centrality")
     assert fewest.diagnostics.second_order_treatment == "partly removed"

@@ -23,8 +23,8 @@ def draw(rng, n=800, n_items=5, rate=0.03, spread=0.5, one_pair=False):
 
 def weigh(supplied, shown, table, unit=None):
     context, first, second = np.nonzero(shown)
-    cells = SimpleNamespace(context=context, first=first, second=second)
-    data = SimpleNamespace(cells=cells, n_items=supplied.shape[1], n_contexts=len(supplied))
+    cells = SimpleNamespace(context=context, first=first, second=second, count=np.ones(len(context)))
+    data = SimpleNamespace(cells=cells, n_items=supplied.shape[1], n_contexts=len(supplied), copies=None)
     propensity = Propensity(
         supplied[context, first, second], "given", pairs=TabulatedPairPropensity(supplied) if table else None
     )
