@@ -57,11 +57,11 @@ def fit_of(setting: Setting, data: Any = None, **options: Any) -> dr.RankResults
 
 def questions(setting: Setting) -> None:
     """Mean preferences and scores, and both by thirty tags that overlap."""
-    frame, tags = draw_battles(setting, np.random.default_rng(0)), {}
-    for number in range(30):
+    frame, tags = draw_battles(setting, np.random.default_rng(0)), [f"tag{number:02d}" for number in range(30)]
+    for number, tag in enumerate(tags):
         column = frame[f"f{number % setting.features}"].to_numpy()
         cut = 0.5 if setting.binary else np.quantile(column, (0.8, 0.1, 0.6)[number // setting.features % 3])
-        tags[f"tag {number:02d}"] = column > cut if number % 2 else column <= cut
+        frame[tag] = column > cut if number % 2 else column <= cut
     fit = fit_of(setting, frame, pairs=dr.Pairs(graph="complete"))
     for average in ("scores", "preferences"):
         result = timed(f"update(average={average!r})", lambda average=average: fit.update(average=average))

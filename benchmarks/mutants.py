@@ -35,7 +35,7 @@ import numpy as np
 TOP = Path(__file__).parents[1]
 LIBRARIES = (
     "numpy", "pandas", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.sparse.csgraph",
-    "patsy", "statsmodels.api", "lightgbm", "narwhals", "threadpoolctl", "sklearn.linear_model", "polars", "pytest",
+    "patsy", "statsmodels.api", "lightgbm", "threadpoolctl", "sklearn.linear_model", "polars", "pytest",
 )  # fmt: skip
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

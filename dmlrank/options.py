@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, cast, get_args
@@ -21,7 +21,6 @@ from ._utils.argument_checks import (
     check_flag,
     check_text,
     check_type,
-    cov_type_of,
     must_be,
     real_number,
     resolve_seed,
@@ -100,20 +99,6 @@ def style_names(formula: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_adjustment(adjust: object) -> object:
-    """Return what ``adjust=`` stands for: a text becomes :class:`EqualStyle`."""
-    if isinstance(adjust, str):
-        if adjust in ("at_zero", "zero"):
-            raise OptionError(
-                f"adjust={adjust!r}: the mean of F(m(x, D = 0)), scores of answers with exactly no style difference, "
-                f"cannot be estimated with an error that decreases like one over the root of the number of votes, "
-                f"because hardly any vote has a continuous difference of exactly zero; use "
-                f"adjust=EqualStyle('~ log_length'), or fit the votes on answers of nearly equal style alone"
-            )
-        return EqualStyle(adjust)
-    return adjust
-
-
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
 Missing = Literal["raise", "drop", "keep", "common", "model"] | float
@@ -177,17 +162,11 @@ def _option(default: object, help: str = "", **known: Any) -> Any:
     return field(default=default, metadata={"option": Option(default, help, **known)})
 
 
-def option_of(field_of_class: Field[Any]) -> Option:
-    """Return what is known of the option that a field of an option class holds."""
-    known: Option = field_of_class.metadata["option"]
-    return known
-
-
 def _check_group(group: Pairs | Learning) -> None:
     """Check the fields of an object that holds options; an error names the object."""
     for each in fields(group):
         try:
-            option_of(each).require(each.name, getattr(group, each.name))
+            each.metadata["option"].require(each.name, getattr(group, each.name))
         except (OptionError, OptionTypeError) as error:
             kind = type(group).__name__
             raise type(error)(f"{kind.lower()}={kind}(...): {error}") from None
@@ -520,7 +499,7 @@ class Options:
     adjust: EqualStyle | None = _option(
         None,
         "scores of answers of equal style: columns of style differences, first answer minus second answer",
-        convert=as_adjustment,
+        convert=lambda adjust: EqualStyle(adjust) if isinstance(adjust, str) else adjust,
         check=must_be(
             lambda value: value is None or isinstance(value, EqualStyle),
             "a formula such as '~ log_length + headers', EqualStyle(...) or None",
@@ -641,7 +620,6 @@ class Options:
         "robust",
         "robust: prompts are independent; cluster: clusters of prompts are",
         words=COV_TYPES,
-        convert=cov_type_of,
     )
     cov_kwds: CovarianceKeywords = _option(None, convert=CovarianceKeywords.of)
     alpha: float = _option(
@@ -748,7 +726,7 @@ class Options:
     def _check(self) -> None:
         """Raise where an option is wrong whatever the data are, or contradicts another option."""
         for each in fields(self):
-            option = option_of(each)
+            option: Option = each.metadata["option"]
             option.require(option.keyword or each.name, getattr(self, each.name))
         learning = self.learning
         replacing = "learning=Learning(mu=...)" if learning.mu is not None else "learner="
@@ -791,7 +769,7 @@ class Options:
 
 
 # The options that are keywords of dml_rank, by the caller's names, and the fields that store them.
-KEYWORDS: dict[str, Option] = {option_of(f).keyword or f.name: option_of(f) for f in fields(Options)}
+KEYWORDS: dict[str, Option] = {f.metadata["option"].keyword or f.name: f.metadata["option"] for f in fields(Options)}
 _FIELDS: dict[str, str] = {name: f.name for name, f in zip(KEYWORDS, fields(Options), strict=True)}
 _GROUPS: dict[str, type] = {"pairs": Pairs, "learning": Learning, "cov_kwds": CovarianceKeywords}
 # Every option by its own name; those of an object stand in its place.
@@ -799,7 +777,7 @@ OPTIONS: dict[str, Option] = {
     name: each
     for keyword, option in KEYWORDS.items()
     for name, each in (
-        {f.name: replace(option_of(f), group=keyword) for f in fields(_GROUPS[keyword])}
+        {f.name: replace(f.metadata["option"], group=keyword) for f in fields(_GROUPS[keyword])}
         if keyword in _GROUPS
         else {keyword: option}
     ).items()

@@ -7,7 +7,7 @@ import pytest
 
 import dmlrank as dr
 
-SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib", "dask", "narwhals", "scipy.stats", "scipy.optimize")
+SLOW = ("lightgbm", "sklearn", "statsmodels", "matplotlib", "dask", "scipy.stats", "scipy.optimize")
 FRAMES = ("scipy", "patsy", "pandas", "numpy", "dmlrank.api", "dmlrank.cli.commands")
 # Rooms and modules of answers that a fit with its summary does not give.
 FURTHER = (

@@ -18,7 +18,7 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGES = {path.relative_to(DOCS).with_suffix("").as_posix(): path for path in DOCS.rglob("*.md")}
 STANDS_FOR = re.compile(r"<!-- the text of this page: (\S+) -->")
 # Objects of a fit that code may look at and that are no results: numbers without methods, and the steps of the fit.
-NOT_RESULTS = {"Estimates", "FitState", "GroupFacts"}
+NOT_RESULTS = {"Estimates", "FitState"}
 
 
 def reference_entries():

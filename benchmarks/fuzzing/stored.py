@@ -28,7 +28,7 @@ def ask_read_result(watch: Watch, read: Any) -> None:
     watch.ask("rescale", lambda: read.rescale("elo"))
     watch.ask("compare", lambda: str(dr.compare(a=read, b=read, independent=True).summary()))
     watch.ask("style", lambda: read.style)
-    watch.ask("judge", lambda: (read.judge, read.judge.table()))
+    watch.ask("judge", lambda: read.judge and read.judge.table())
 
 
 def json_bytes(rng: Generator, watch: Watch, folder: str) -> None:

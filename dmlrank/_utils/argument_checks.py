@@ -36,13 +36,6 @@ _MAX_NAMES_IN_ARRAY = 10
 _SMALLEST_ALPHA = 1e-300
 # No option of the package has a use for larger whole numbers.
 _LARGEST = 2**31 - 1
-# Names of covariances in statsmodels that this package does not have, each with the reason, which is a part of the
-# error.
-_SMALL_SAMPLE = "'robust' is HC0 with prompts as units, and has no correction for small samples"
-_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
-_MODEL = "such a covariance needs a model of the errors, and none is assumed here"
-_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _SMALL_SAMPLE)
-_OTHER_COV_TYPES |= {"HAC": _TIME, "hac-panel": _TIME, "nonrobust": _MODEL}
 
 
 def check_alpha(alpha: object) -> float:
@@ -220,17 +213,6 @@ def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return numbers if numbers is not None and numbers.ndim == ndim else None
-
-
-def cov_type_of(value: object) -> object:
-    """Return "robust" for statsmodels' name "HC0", and any other ``cov_type`` as it is."""
-    if isinstance(value, str) and value == "HC0":
-        return "robust"
-    if isinstance(value, str) and value in _OTHER_COV_TYPES:
-        raise OptionError(
-            f"cov_type={shown(value)} is not available: {_OTHER_COV_TYPES[value]}; allowed: 'robust', 'cluster'"
-        )
-    return value
 
 
 def as_judge(judge: Any) -> Any:

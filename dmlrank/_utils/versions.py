@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from .._version import __version__
 from ..exceptions import ExecutorError
 
-REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "lazy_loader", "narwhals", "threadpoolctl")
+REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "lazy_loader", "threadpoolctl")
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "text": ("scikit-learn",),

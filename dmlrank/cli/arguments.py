@@ -108,10 +108,12 @@ def add_row_options(command: argparse.ArgumentParser) -> None:
     add_option(rows, "top", "show the N models with the highest scores only", "N", type=int)
 
 
-def add_outputs(command: argparse.ArgumentParser, out: str = "", title: bool = True, **what: str) -> None:
+def add_outputs(
+    command: argparse.ArgumentParser, out: str = "", title: bool = True, pictures: str = "", **what: str
+) -> None:
     """Add an option for each file that a command can write; ``out`` is the kind of what --out writes."""
     if out:
-        text = f"write the {out} in the format of the ending: {' '.join(ENDINGS[out])}; may be repeated"
+        text = f"write the {out} in the format of the ending: {' '.join(ENDINGS[out])}{pictures}; may be repeated"
         add_option(command, "out", text, "OUT", action="append")
     for name, content in what.items():
         add_option(command, name, f"write {content}", "OUT")

@@ -187,12 +187,13 @@ def _add_design_options(command: argparse.ArgumentParser) -> None:
     words.add_option(command, "top", top, "N", type=int)
     candidate = "of scores: a model without a score that is to be run, by default to compare it with the best one"
     words.add_option(command, "candidate", candidate, "MODEL")
-    words.add_outputs(command, "plan", title=False)
+    words.add_outputs(command, "plan", title=False, pictures=" (a picture: of votes)")
 
 
 def _design(given: argparse.Namespace) -> Said:
     """Fit a file, plan what to label next, and print the plan's summary."""
-    from ..planning.plan_options import Limits, check_positive
+    from ..planning.criteria import Limits
+    from ..planning.plan_options import check_positive
     from ..report.phrases import runs_or_prompts
 
     _check_outputs(given, "plan")
@@ -213,9 +214,6 @@ def _design(given: argparse.Namespace) -> Said:
             f"together: for {100 * given.budget:g} % of 10,000 runs give --budget {10_000 * given.budget:g}"
         )
     results = _fitted(request, given)
-    pictures = [path for path in given.out or () if Path(path).suffix.lower() in files.FIGURES]
-    if pictures and results.estimates.are_means:
-        raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
         _ANY_BUDGET if given.budget is None else given.budget,
         top=given.top,

@@ -10,7 +10,7 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from .arrays import arrow_module, arrow_to_series, plain_column, unequal_vectors
 from .derived_pairs import DerivedPairs
 
 if TYPE_CHECKING:
-    import narwhals as nw
     import pyarrow as pa
 
 
@@ -249,15 +248,25 @@ def _reading(path: str) -> AbstractContextManager[None]:
 
 def column_names(data: Any) -> list[str]:
     """Return the names of the columns of a frame. No row of a DuckDB relation is read."""
-    if _is_dask(data):
-        names = pd.Index([str(name) for name in data.columns])
-    elif is_partitioned(data):
-        names = pd.Index(list(ParquetFiles.at(data).types))
-    elif _is_relation(data):
-        with _querying():
-            names = pd.Index(data.columns)
-    else:
-        names = pd.Index([str(name) for name in _read_eagerly(data).columns])
+    if isinstance(data, DerivedPairs):
+        return column_names(data.table)
+    holds_rows = isinstance(data, pd.DataFrame) or _is_dask(data) or hasattr(data, "__arrow_c_stream__")
+    found: Iterable[object] | None = None
+    if is_partitioned(data) and not _is_dask(data):
+        found = ParquetFiles.at(data).types
+    elif holds_rows or _is_relation(data):
+        of_arrow = type(data).__module__.partition(".")[0] == "pyarrow"
+        with _querying() if _is_relation(data) else nullcontext():
+            found = getattr(data, "column_names" if of_arrow else "columns", None)
+    if found is None:
+        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
+        for method in ("compute", "collect"):
+            hint = f"; .{method}() makes one" if hasattr(data, method) else hint
+        raise FrameTypeError(
+            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas or polars DataFrame, a Dask "
+            f"DataFrame, a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
+        )
+    names = pd.Index([str(name) for name in found])
     if not names.is_unique:
         raise _repeated_names_error(names)
     return list(names)
@@ -307,48 +316,22 @@ def _repeated_names_error(names: pd.Index, what: str = "the frame") -> DataError
     return DataError(f"{what} has several columns named {repeated}; rename or drop all but one of them")
 
 
-def _read_eagerly(data: object) -> pd.DataFrame | nw.DataFrame[Any]:
-    """Return a frame that holds its rows, by narwhals if it is not of pandas; raise an error for anything else."""
-    data = data.table if isinstance(data, DerivedPairs) else data
-    if isinstance(data, pd.DataFrame):
-        if not data.columns.is_unique:
-            raise _repeated_names_error(data.columns)
-        return data
-    # Narwhals takes time to load, and most frames are those of pandas.
-    import narwhals as nw
-    from narwhals.exceptions import DuplicateError
-
-    try:
-        return nw.from_native(data, eager_only=True)
-    except DuplicateError:
-        raise _repeated_names_error(pd.Index(getattr(data, "column_names", []))) from None
-    except TypeError:
-        hint = "; pandas.DataFrame(data) makes one" if isinstance(data, dict | list | np.ndarray) else ""
-        for method in ("compute", "collect"):
-            hint = f"; .{method}() makes one" if hasattr(data, method) else hint
-        raise FrameTypeError(
-            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas or polars DataFrame, a Dask "
-            f"DataFrame, a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
-        ) from None
-
-
-def _eager_columns(data: object, names: Sequence[str]) -> tuple[list[pd.Series], int]:
+def _eager_columns(data: Any, names: Sequence[str]) -> tuple[list[pd.Series], int]:
     """Return columns of a frame that holds its rows as pandas Series, and the number of rows."""
-    frame = _read_eagerly(data)
-    all_names = [str(name) for name in frame.columns]
-    places = [all_names.index(name) for name in names]
+    all_names, frame = column_names(data), data.table if isinstance(data, DerivedPairs) else data
     if isinstance(frame, pd.DataFrame):
-        return [frame.iloc[:, place] for place in places], len(frame)
-    import narwhals as nw
-
-    is_polars = frame.implementation.is_polars()
-    if places and (is_polars or frame.implementation.is_pyarrow()):
-        arrow_module(f"a {frame.implementation.value} frame")
-        columns = [frame[:, place] for place in places]
-        columns = [c.cast(nw.String) if is_polars and c.dtype == nw.Categorical else c for c in columns]
-        return [arrow_to_series(column.to_arrow()) for column in columns], len(frame)
-    table = frame.select(nw.nth(*places)).to_pandas() if places else pd.DataFrame()
-    return [table.iloc[:, place] for place in range(len(places))], len(frame)
+        return [frame.iloc[:, all_names.index(name)] for name in names], len(frame)
+    pa, chosen = arrow_module("a frame that is not of pandas"), frame.select(list(names))
+    if not hasattr(chosen, "to_arrow"):
+        return [arrow_to_series(column) for column in pa.table(chosen).columns], len(frame)
+    # Categories of polars have no order, but those of an Enum.
+    columns = [
+        column.cast(column.type.value_type)
+        if pa.types.is_dictionary(column.type) and not column.type.ordered
+        else column
+        for column in chosen.to_arrow().columns
+    ]
+    return [arrow_to_series(column) for column in columns], len(frame)
 
 
 def _is_relation(data: object) -> bool:

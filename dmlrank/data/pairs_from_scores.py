@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -414,43 +413,16 @@ def _refuse_repeats(
     table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str, run: str | None
 ) -> None:
     """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model; all (rows,)."""
-    place = record.astype(np.int64) * (int(item.max()) + 1) + item
+    names, codes = [*keys, model], pd.DataFrame({"record": record, "item": item})
     if run is not None:
-        rows = pd.DataFrame({"place": place, "run": CodedColumn.of(table[run]).codes})
-        place = np.asarray(rows.groupby(["place", "run"], sort=False).ngroup())
-    values, first, counts = np.unique(place, return_index=True, return_counts=True)
-    if len(values) < len(place):
-        row = table.iloc[int(first[np.argmax(counts > 1)])]
-        record_name = ", ".join(f"{name} {name_of(row[name])!r}" for name in keys)
-        found = f"{record_name} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}"
-        context, number = _telling_apart(table, keys, [model, *([] if run is None else [run])])
-        named = f"context={context if len(context) > 1 else context[0]!r}" if context else ""
-        if run is not None:
-            found += f", {run} {name_of(row[run])!r}; a run has one score"
-            if named:
-                raise DataError(f"{found}. Rows are told apart by {listed(context)}: give {named}")
-            raise DataError(f"{found}: drop the duplicates, or name a column with another value for every run")
-        runs = f"run={number!r}" if number else "run= for the column of runs"
+        names, codes["run"] = [*names, run], CodedColumn.of(table[run]).codes
+    is_repeated = codes.duplicated(keep=False).to_numpy()
+    if is_repeated.any():
+        first = int(np.argmax(is_repeated))
+        row, n_rows = table.iloc[first], int((codes == codes.iloc[first]).all(axis=1).sum())
         raise DataError(
-            f"{found}; one is allowed. For repeated runs of a benchmark, fit the table itself with a formula such as "
-            f"'score ~ 1 | {model}', {named or f'context={keys[0]!r}'} and {runs}; for several graders, name the "
-            f"column that tells them apart, in prompt= or annotator="
+            f"{', '.join(f'{name} {name_of(row[name])!r}' for name in names)} has {n_rows} rows; one is allowed. Drop "
+            f"duplicates; name all columns that identify a prompt (context=), and for repeated runs of a benchmark fit "
+            f"the table itself with a formula such as 'score ~ 1 | {model}' and run= for the column of runs; for "
+            f"several graders, name the column that tells them apart, in prompt= or annotator="
         )
-
-
-def _telling_apart(table: pd.DataFrame, keys: Sequence[str], fixed: Sequence[str]) -> tuple[list[str], str]:
-    """Return the columns of prompts, and that of runs or "", which with ``fixed`` tell all rows apart; none and "".
-
-    Columns of decimals, or with another value in every row, are left out. Prompts have more values than runs.
-    """
-    sizes = {name: table[name].nunique() for name in table.columns if name not in fixed}
-    names = [name for name in sizes if 1 < sizes[name] < len(table) and table[name].dtype.kind != "f"]
-    names.sort(key=sizes.__getitem__)
-    for prompt in names:
-        if not table.duplicated([prompt, *fixed]).any():
-            return [prompt], ""
-    for number, prompt in combinations(names, 2):
-        if not table.duplicated([number, prompt, *fixed]).any():
-            is_part = number in keys or len(fixed) > 1
-            return ([number, prompt], "") if is_part else ([prompt], number)
-    return [], ""

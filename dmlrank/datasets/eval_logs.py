@@ -26,7 +26,6 @@ from .log_files import (
     Entry,
     Record,
     ending,
-    first_keys,
     log_files,
     parsed,
     read_csv,
@@ -337,8 +336,6 @@ def _read_whole(file: Path) -> None:
     elif ending(file) == ".jsonl":
         for _ in read_lines(file):
             pass
-    elif ending(file) == ".json":
-        read_json(file)
 
 
 def _kind_of(file: Path) -> str | None:
@@ -347,19 +344,16 @@ def _kind_of(file: Path) -> str | None:
         return "inspect"
     if file.name.startswith("results_") and ending(file) == ".json" and any(file.parent.glob("samples_*")):
         return None
-    if ending(file) == ".csv" and {"model_a", "model_b"} <= next(iter(read_csv(file)), {}).keys():
-        return "lmarena"
+    if ending(file) == ".csv":
+        return "lmarena" if {"model_a", "model_b"} <= next(iter(read_csv(file)), {}).keys() else ""
     if ending(file) not in LOG_ENDINGS:
         return ""
-    # Long documents and answers may stand before the keys of a record.
-    for n_bytes in (2**16, 2**24):
-        value = first_keys(file, n_bytes)
-        if isinstance(results := value.get("results"), dict) and isinstance(results.get("results"), list):
-            return "promptfoo"
-        for kind, keys in _KEYS.items():
-            if value.keys() >= set(keys):
-                return kind
-    return ""
+    content = read_json(file) if ending(file) == ".json" else read_lines(file)
+    first = next(iter(content), None) if isinstance(content, Iterable) and not isinstance(content, dict) else content
+    keys = first if isinstance(first, dict) else {}
+    if isinstance(results := keys.get("results"), dict) and isinstance(results.get("results"), list):
+        return "promptfoo"
+    return next((kind for kind, known in _KEYS.items() if keys.keys() >= set(known)), "")
 
 
 def _score(value: Any, where: str) -> float:

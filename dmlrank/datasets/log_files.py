@@ -111,8 +111,6 @@ class Entry:
 _LARGEST_RATIO, _LEAST_EXPANDED, _LARGEST_EXPANDED, _LARGEST_LINE = 200, 2**27, 2**29, 2**26
 LOG_ENDINGS = (".eval", ".json", ".jsonl")
 _COMPRESSIONS = (".gz", ".zst")
-# The key of an object, after the comma of the one before.
-_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 # RuntimeError: an encrypted zip file; NotImplementedError: a zip file with another compression.
 # ValueError: a damaged name in a zip file, or csv that cannot be read.
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, struct.error, ValueError)
@@ -157,25 +155,6 @@ def ending(file: Path) -> str:
 def read_json(file: Path) -> Any:
     """Return the value of a JSON file."""
     return parsed(_content(file), file)
-
-
-def first_keys(file: Path, n_bytes: int) -> Record:
-    """Return the keys of the first JSON object in the first bytes of a file, with the values that end there."""
-    with readable(file), _opened(file) as content:
-        start = content.read(n_bytes)
-    text = start.decode("utf-8-sig", errors="ignore").lstrip()
-    found: dict[str, Any] = {}
-    place = text.find("{") + 1 if text.startswith(("{", "[")) else 0
-    while place and (key := _KEY.match(text, place)):
-        name = str(parsed(key[1].encode(), file))
-        found[name] = None
-        try:
-            found[name], place = json.JSONDecoder().raw_decode(text, key.end())
-        except (ValueError, RecursionError) as error:
-            if len(start) < n_bytes:
-                raise DataError(f"{str(file)!r} is no JSON: {error}; leave the file out or mend it") from None
-            break
-    return found
 
 
 def read_csv(file: Path) -> Iterator[Record]:

@@ -424,22 +424,17 @@ class CrossFittedMu:
     def at(self, cells: Cells) -> FloatArray:
         """Return the out-of-fold probabilities of m cells, (m, C), as a read-only array."""
         if cells not in self._cache:
-            probabilities = self._predict_cells(cells)
+            probabilities = np.empty(cells.y.shape)
+            for held_out, model in enumerate(self.models):
+                in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
+                if len(in_fold):
+                    x = self.x[cells.context[in_fold]]
+                    probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
             probabilities.flags.writeable = False
             if len(self._cache) == _MAX_CACHED:
                 self._cache.pop(next(iter(self._cache)))
             self._cache[cells] = probabilities
         return self._cache[cells]
-
-    def _predict_cells(self, cells: Cells) -> FloatArray:
-        """Return the out-of-fold probabilities of m cells, (m, C)."""
-        probabilities = np.empty(cells.y.shape)
-        for held_out, model in enumerate(self.models):
-            in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
-            if len(in_fold):
-                x = self.x[cells.context[in_fold]]
-                probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
-        return probabilities
 
     # --- without features, where all contexts of a fold have the same probabilities -----------------------------------
 

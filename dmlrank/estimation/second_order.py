@@ -157,6 +157,12 @@ def second_order(
             tables.append(clip_and_renormalise(np.concatenate(list(of_rows)), lowest))
         shares.append(np.concatenate([parts[0].shares(table) for table in (of_rows if bt else tables[-1:])]))
     units = units if bt else _groups(data.seed_order[blocks.context], units)
+    directions = np.empty(0)
+    if bt is not None:
+        # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s.
+        # Where order does not matter, both orders of a pair have the same term, and one of them counts twice.
+        of_pairs = 2.0 if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None]
+        directions = of_pairs * bt.label_directions(n_items)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
     estimated = None
     for functions, is_full in dictionaries(data, contexts, shares, len(data.cells) / n_folds):
@@ -170,13 +176,14 @@ def second_order(
         for fold in np.unique(fold_of_entry).tolist():
             mine = [one.only(np.flatnonzero(fold_of_entry == fold)) for one in labels]
             of_entries = [(sign, unit[mine[0].block]) for sign, unit in units]
-            share_of_pairs = 1 - sum(sign * mine[0].share_of_own_pairs(unit) for sign, unit in of_entries)
+            # Pairs of entries of different units, by weight.
+            sizes = ((sign, np.bincount(unit, mine[0].weight * mine[0].share)) for sign, unit in of_entries)
+            share_of_pairs = 1 - sum(sign * float(np.square(size / size.sum()).sum()) for sign, size in sizes)
             if share_of_pairs < _FEWEST_PAIRS:
                 continue
             size = float(mine[0].weight.sum())
             errors = [ErrorOfMu.of(one, known * size, n_items) for one, known in zip(mine, information, strict=True)]
             if bt is not None:
-                directions = _directions(bt, n_items, data.ordered)
                 u, *gradients = errors[0].curvature(mine[0], of_entries, shares[fold], *at, directions)
             else:
                 u, gradients = _curvature(functional, tables[fold], mine, errors, of_entries, *at, ordered=data.ordered)
@@ -333,11 +340,6 @@ class Labels:
         amounts = np.concatenate([amount, self.part.sign * amount, residual * self.log_odds[:, None]], axis=1)
         entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
         return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
-
-    def share_of_own_pairs(self, unit: IntArray) -> float:
-        """Return the share of pairs of entries that are of one unit, by weight; ``unit``, (e,), numbers units."""
-        of_unit = np.bincount(unit, self.weight * self.share)
-        return float(np.square(of_unit / of_unit.sum()).sum())
 
     def values(self, coefficients: FloatArray) -> FloatArray:
         """Return z'b of each entry, (e, d), for coefficients (K q + 1, d)."""
@@ -506,14 +508,6 @@ def _affordable_contexts(functional: Functional, data: PreferenceData, n_folds: 
     n_directions = (data.n_categories - 1) * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
     n_contexts = int(_CHEAP // (4 * n_directions * n_folds * data.n_items**2 * data.n_categories))
     return min(_N_CONTEXTS_OF_OTHERS, n_contexts) if n_contexts >= _FEWEST_CONTEXTS else 0
-
-
-def _directions(functional: BradleyTerry, n_items: int, ordered: bool) -> FloatArray:
-    """Return how far the log-odds of a pair move the scores, (K, K, d)."""
-    directions = functional.label_directions(n_items)
-    # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s. Where
-    # order does not matter, both orders of a pair have the same term, and one of them counts twice.
-    return 2 * directions if ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None] * directions
 
 
 def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray, sign: int) -> FloatArray:

@@ -131,10 +131,10 @@ class UnanimousPairs:
         return len(self.first)
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The unordered pairs, each with the smaller index first."""
-        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        return sorted(set(zip(low.tolist(), high.tolist(), strict=True)))
+    def pairs(self) -> IntArray:
+        """The unordered pairs, (q, 2), each with the smaller index first."""
+        low, high, n_items = np.minimum(self.first, self.second), np.maximum(self.first, self.second), len(self.table)
+        return np.column_stack(np.divmod(np.unique(low * n_items + high), n_items))
 
     def covariance(self, score: Functional, floor: float, *, pooled: bool = True) -> FloatArray:
         """Return the covariance of a score's estimate that the labels of unanimous pairs do not show, (d, d).

@@ -16,7 +16,7 @@ from ..exceptions import DataError, IntervalWarning
 from ..functionals.linear_scores import LinkedScore
 from .compared_pairs import Setup
 from .fit_covariance import make_covariance
-from .state import Inputs, Repetition, StyleFit
+from .state import Inputs, Repetition, StyleEstimates
 
 if TYPE_CHECKING:
     from ..estimation.equal_style import EqualStyleTerms
@@ -65,7 +65,7 @@ def equal_style_terms(
 
 def joint_style_fit(
     inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
-) -> StyleFit:
+) -> StyleEstimates:
     """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes."""
     differences, stacked = inputs.style, list[Influence]()
     assert differences is not None
@@ -112,7 +112,15 @@ def joint_style_fit(
                 f"and features determine it",
                 kind=IntervalWarning,
             )
-    return StyleFit(differences, by_repetition, influence.estimate, covariance)
+    return StyleEstimates(
+        differences.names,
+        differences.deviations,
+        inputs.data.n_votes,
+        estimate=influence.estimate,
+        covariance=covariance,
+        log_loss=float(np.mean([one.stages.log_loss for one in by_repetition])),
+        log_loss_without=float(np.mean([one.stages.log_loss_without for one in by_repetition])),
+    )
 
 
 def stacked_estimates(parts: Sequence[Influence]) -> Influence:

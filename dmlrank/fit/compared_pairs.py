@@ -241,7 +241,14 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     weights_of_pairs = _edge_weights(options.pairs.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
     if apart is not None:
-        bound = set_apart(bound, graph, apart, data)
+        assert isinstance(bound, BradleyTerry | Borda)
+        bound = replace(bound, apart=apart)
+    if apart is not None and isinstance(bound, BradleyTerry):
+        # Their log-odds count by their numbers of labels.
+        counts = data.pair_counts()
+        given = graph.edges.astype(float) if bound.edge_weights is None else bound.edge_weights
+        own = np.where(apart[:, None] | apart, counts + counts.T, given)
+        bound = replace(bound, edge_weights=np.where(graph.edges, own, 0.0))
     counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
     has_few = graph.edges & has_labels & ~has_enough
@@ -264,17 +271,6 @@ def set_up(data: PreferenceData, options: Options, min_labels: int) -> Setup:
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
     return Setup(bound, weights, graph, weighting)
-
-
-def set_apart(functional: Functional, graph: Graph, apart: BoolArray, data: PreferenceData) -> Functional:
-    """Return the functional with models apart, (K,), whose log-odds count by their numbers of labels."""
-    assert isinstance(functional, BradleyTerry | Borda)
-    if isinstance(functional, Borda):
-        return replace(functional, apart=apart)
-    edges, counts = graph.edges, data.pair_counts()
-    given = edges.astype(float) if functional.edge_weights is None else functional.edge_weights
-    weights = np.where(apart[:, None] | apart, counts + counts.T, given)
-    return replace(functional, apart=apart, edge_weights=np.where(edges, weights, 0.0))
 
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, options: Options) -> Setup:

@@ -575,7 +575,12 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
     if np.isfinite(functional.limits).all():
-        covariance = replace(covariance, shares=_win_shares(state))
+        (low, high), df, each = functional.limits, covariance.df, np.ones(len(estimate))
+        is_random = not state.units.clusters and state.units.task is None and options.prompts != "fixed"
+        if df + 1 < FEW_UNITS and is_random:
+            rows = state.influence.by_context()
+            df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
+        covariance = replace(covariance, shares=WinShares(low * each, high * each, df))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
@@ -611,35 +616,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         grades=state.grades,
         extrapolation=state.extrapolation.reason,
         votes=votes,
-        style=style_estimates(state),
-    )
-
-
-def _win_shares(state: FitState) -> WinShares:
-    """Return what limits of win shares need."""
-    low, high = state.setup.functional.limits
-    units, df, each = state.units, state.covariance.df, np.ones(len(state.influence.estimate))
-    if df + 1 < FEW_UNITS and not units.clusters and units.task is None and state.options.prompts != "fixed":
-        rows = state.influence.by_context()
-        df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
-    return WinShares(low * each, high * each, df)
-
-
-def style_estimates(state: FitState) -> StyleEstimates | None:
-    """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style = state.options.adjust, state.style
-    if adjust is None or style is None:
-        return None
-    stages, differences = [terms.stages for terms in style.by_repetition], style.differences
-    return StyleEstimates(
-        adjust.formula,
-        differences.names,
-        differences.deviations,
-        state.data.n_votes,
-        estimate=style.estimate,
-        covariance=style.covariance,
-        log_loss=float(np.mean([one.log_loss for one in stages])),
-        log_loss_without=float(np.mean([one.log_loss_without for one in stages])),
+        style=state.style,
     )
 
 

@@ -111,7 +111,10 @@ def linear_map(
     mapped = partial(targets.of, with_blocks=annotator is not None)
     unanimous_covariance = targets.unanimous_covariance
     if state.likelihood is not None:
-        derivative = state.likelihood.mean_derivative(_mean_z(state, mapped))
+        # The targets of the map of the constant and the scaled features, (P, p + 1).
+        z = state.likelihood.z(state.data.x)
+        of_z = Influence(z, np.empty((0, z.shape[1])), np.empty(0, dtype=np.intp), np.empty(0), of_fit.weight)
+        derivative = state.likelihood.mean_derivative(mapped(of_z).plugin.reshape(-1, z.shape[1]))
         corrections = scale.factor * state.likelihood.corrections(
             derivative, state.data, state.setup.weights.first, edges=state.setup.graph.edges, blocks=units.blocks
         )
@@ -173,14 +176,6 @@ def in_unit(influence: Influence, scale: Scale) -> Influence:
     value, correction, square = scale.of(influence.value), influence.correction, influence.variance_correction
     square = None if square is None else square * scale.factor**2
     return replace(influence, value=value, correction=scale.factor * correction, variance_correction=square)
-
-
-def _mean_z(state: FitState, mapped: Callable[[Influence], JointInfluence]) -> FloatArray:
-    """Return the targets of a map of the constant and the scaled features of a fit by likelihood, (P, p + 1)."""
-    assert state.likelihood is not None
-    z = state.likelihood.z(state.data.x)
-    no_blocks = np.empty((0, z.shape[1])), np.empty(0, dtype=np.intp), np.empty(0)
-    return mapped(Influence(z, *no_blocks, state.influence.by_context().weight)).plugin.reshape(-1, z.shape[1])
 
 
 def _with_corrections(

@@ -116,7 +116,7 @@ from .fit_covariance import (
     warn_of_uneven_orders,
 )
 from .stages import FirstStages, RepetitionSeed, counted, one_by_one, read_units
-from .state import FitState, Inputs, Kept, Repetition, Source, StyleFit
+from .state import FitState, Inputs, Kept, Repetition, Source, StyleEstimates
 
 
 def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
@@ -286,7 +286,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
 
 def estimate_scores(
     stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition]
-) -> tuple[InfluenceFunction, Covariance, Validity, UnanimousPairs | None, StyleFit | None]:
+) -> tuple[InfluenceFunction, Covariance, Validity, UnanimousPairs | None, StyleEstimates | None]:
     """Average the scores over repetitions; estimate their covariance, and the signs that intervals may not hold."""
     data, setup, estimator, fixed = inputs.data, inputs.setup, stages.estimator, stages.options.prompts == "fixed"
     targets = [repetition.target for repetition in repetitions]

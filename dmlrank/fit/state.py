@@ -135,19 +135,6 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StyleFit:
-    """The estimates of a fit at equal style, with one covariance, averaged over repetitions.
-
-    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes.
-    """
-
-    differences: StyleDifferences
-    by_repetition: tuple[EqualStyleTerms, ...]
-    estimate: FloatArray
-    covariance: Covariance
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
@@ -280,7 +267,7 @@ class JudgeFigures:
 class StyleEstimates:
     """What a result keeps of an adjustment for style.
 
-    formula, columns: The style columns as the user wrote them, and their r names.
+    columns: Names of the r style columns.
     deviations (r,): Root mean square of each style difference over the votes.
     estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes, with their joint
         covariance.
@@ -288,7 +275,6 @@ class StyleEstimates:
     n_votes: Number of votes.
     """
 
-    formula: str
     columns: tuple[str, ...]
     deviations: FloatArray
     n_votes: int
@@ -377,7 +363,7 @@ class FitState:
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     unanimous: UnanimousPairs | None = None
-    style: StyleFit | None = None
+    style: StyleEstimates | None = None
     grades: GradeFigures | None = None
 
     @property

@@ -16,7 +16,7 @@ from ..data.arrays import BoolArray
 from ..data.graph import Graph
 from ..data.outcomes import CategoryWeights, exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import GraphError, OptionError, OptionTypeError
+from ..exceptions import GraphError, OptionError, shown
 
 # Largest change of a probability in a finite-difference step, as a share of this probability, where the functional has
 # a logit or a division.
@@ -194,38 +194,31 @@ class Functional(ABC):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_type(
-            f"{self.name}: weights",
-            self.weights,
-            CategoryWeights | None,
-            "CategoryWeights.half(3), for example, or None",
-        )
-        check_type(
-            f"{self.name}: graph", self.graph, Graph | None, "a Graph such as Graph.of([(0, 1)], n_items=2), or None"
-        )
+        for name, kind, example in (
+            ("weights", CategoryWeights, "CategoryWeights.half(3)"),
+            ("graph", Graph, "Graph.of([(0, 1)], n_items=2)"),
+        ):
+            check_type(f"{self.name}: {name}", getattr(self, name), kind | None, f"None, or for example {example}")
         if self.apart is not None:
             apart = np.asarray(self.apart)
             if apart.dtype != bool or apart.ndim != 1:
                 raise OptionError(f"{self.name}: apart is {self.apart!r}; allowed: True or False for each item")
             object.__setattr__(self, "apart", apart)
-        if not self.takes_edge_weights or self.edge_weights is None:
-            return
-        numbers = array_of_numbers(self.edge_weights, 2)
-        if numbers is None:
-            raise OptionTypeError(
-                f"edge_weights is a {type(self.edge_weights).__name__} that holds no rows of numbers; allowed: a "
-                f"square matrix of numbers over the items"
-            )
-        if numbers.shape[0] != numbers.shape[1]:
-            raise OptionError(f"edge_weights has shape {numbers.shape}; allowed: a square matrix over the items")
-        if not (np.isfinite(numbers).all() and (numbers >= 0).all() and np.allclose(numbers, numbers.T)):
-            raise OptionError(
-                "edge_weights has entries that are infinite, missing, negative or different in the two orders of a "
-                "pair; allowed: a symmetric matrix of finite numbers that are not negative"
-            )
-        matrix = (numbers + numbers.T) / 2
-        matrix.setflags(write=False)
-        object.__setattr__(self, "edge_weights", matrix)
+        if self.takes_edge_weights and self.edge_weights is not None:
+            numbers = array_of_numbers(self.edge_weights, 2)
+            if (
+                numbers is None
+                or numbers.shape[0] != numbers.shape[1]
+                or not ((numbers >= 0) & (numbers < np.inf)).all()
+                or not np.allclose(numbers, numbers.T)
+            ):
+                raise OptionError(
+                    f"edge_weights={shown(self.edge_weights)} is not allowed; allowed: a symmetric matrix over the "
+                    f"items of finite numbers that are not negative"
+                )
+            matrix = (numbers + numbers.T) / 2
+            matrix.setflags(write=False)
+            object.__setattr__(self, "edge_weights", matrix)
 
     @property
     def label(self) -> str:
@@ -522,8 +515,7 @@ class Functional(ABC):
             return self.label_variances(mu) * np.maximum(squared_lengths, 0)
         total, scale = np.zeros(mu.shape[:3]), symmetric_metric(metric, self.value(mu[:1]).shape[1])
         for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(mu[:, j, k])
-            total[:, j, k] = np.einsum("nca,ab,neb,nce->n", jacobian, scale, jacobian, covariance, optimize=True)
+            total[:, j, k] = np.einsum("nab,ab->n", self.label_covariances(mu, j, k), scale)
         return np.maximum(total, 0.0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
@@ -551,8 +543,7 @@ class Functional(ABC):
         total, label_mean = np.zeros((n_scores, n_scores)), mu if labels is None else labels
         amount = np.broadcast_to(amount, mu.shape[:3])
         for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(label_mean[:, j, k])
-            total += np.einsum("n,nca,neb,nce->ab", amount[:, j, k], jacobian, jacobian, covariance, optimize=True)
+            total += np.tensordot(amount[:, j, k], self.label_covariances(mu, j, k, label_mean), 1)
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def accumulate_at(
@@ -690,14 +681,30 @@ class Functional(ABC):
         """Return the edge weights, (K, K), zero off the graph."""
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
-    def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
-        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
+    def label_covariances(self, mu: FloatArray, j: int, k: int, labels: FloatArray | None = None) -> FloatArray:
+        """Return what a label of one ordered pair contributes to the covariance of the scores, J V J'.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities, see :meth:`value`.
+        j, k : int
+            The model shown first, and the one shown second.
+        labels : ndarray, shape (n, K, K, C), optional
+            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+
+        Returns
+        -------
+        ndarray, shape (n, d, d)
+            The covariances, which :meth:`information` and :meth:`accumulate` are about.
+        """
         columns = []
         for category in range(mu.shape[-1] - 1):
             unit = np.zeros_like(mu)
             unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
             columns.append(self.derivative(mu, unit))
-        return np.stack(columns, axis=1)
+        jacobian, covariance = np.stack(columns, axis=1), _label_covariance((mu if labels is None else labels)[:, j, k])
+        return np.asarray(np.einsum("nca,neb,nce->nab", jacobian, jacobian, covariance, optimize=True))
 
 
 def central_differences(

@@ -154,18 +154,15 @@ class BradleyTerry(Functional):
     def _moved(self, change: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return how far changes, (r,), of the terms of r pairs move the scores, (r, K)."""
         edges, inverse = _edges_and_inverse(self, n_items)
-        change = change / 4
         if len(first) < n_items**2:
-            derivative, of_second = inverse[first], inverse[second]
-            derivative *= (change * edges[first, second])[:, None]
-            of_second *= (change * edges[second, first])[:, None]
-            derivative -= of_second
+            derivative = inverse[first] * edges[first, second, None]
+            derivative -= inverse[second] * edges[second, first, None]
         else:
             # The differences of two rows are computed once for each pair of items and not for each direction. The
             # table of all pairs has K**3 entries, no more than the result.
             by_pair = 4 * self.label_directions(n_items).reshape(-1, n_items)
             derivative = np.take(by_pair, first * n_items + second, axis=0)
-            derivative *= change[:, None]
+        derivative *= (change / 4)[:, None]
         return derivative
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:

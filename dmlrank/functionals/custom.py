@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, real_array, real_number
+from .._utils.argument_checks import check_flag, must_be, number_in, real_array
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
-from ..exceptions import GraphError, OptionError, OptionTypeError, failing_as, listed, shown
+from ..exceptions import GraphError, OptionError, OptionTypeError, failing_as, listed
 from .base import CategoryWeights, Functional, Gauge, central_differences, checked_graph
 
 _SEED = 20260121
@@ -102,15 +102,11 @@ class Custom(Functional):
     singular_advice = "if this combination is constant whatever the data are, say so with Custom(fixed=...)"
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise OptionTypeError(f"Custom(function=) is a {type(self.function).__name__}; allowed: a function of mu")
-        if self.directional is not None and not callable(self.directional):
-            raise OptionTypeError(
-                f"Custom(directional=) is a {type(self.directional).__name__}; allowed: a function of (mu, delta)"
-            )
-        neutral = 0.0 if self.reference is None else real_number(self.reference)
-        if neutral is None or not np.isfinite(neutral):
-            raise OptionTypeError(f"Custom(reference={shown(self.reference)}); allowed: a finite number, or None")
+        must_be(callable, "a function of mu")("Custom(function=)", self.function)
+        if self.directional is not None:
+            must_be(callable, "a function of (mu, delta), or None")("Custom(directional=)", self.directional)
+        if self.reference is not None:
+            number_in("Custom(reference=)", self.reference, np.isfinite, "allowed: a finite number, or None")
         for name in ("interior", "linear", "mirrored"):
             check_flag(f"Custom({name}=)", getattr(self, name))
         if self.outputs is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -42,6 +42,9 @@ MULTIPLIED = 4_000
 _WIDTH = 4096
 # Number of draws that are processed together, unless each has standard errors of its own.
 _DRAWS_IN_CACHE = 2048
+# Largest number of t statistics of scores with all others that are compared at a time, and largest share of all that
+# are compared in this way.
+_COMPARED, _MOST_COMPARED = 1_000_000, 0.3
 # Largest number of columns of which maxima by row are computed column by column.
 _FEW_COLUMNS = 16
 _SEED = 20260121
@@ -120,7 +123,7 @@ class NormalDraws:
             width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=dtype)
             scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=dtype)
-            yield from _standardised_draws(scores, contrasts, scale)
+            yield from DrawnScores.parts(scores, contrasts, scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +181,7 @@ class MultiplierBootstrap:
             scores = np.zeros((n_scores + 1, size))
             scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / scale
             if len(self.units) > STUDENTISED:
-                yield from _standardised_draws(scores, contrasts, scale)
+                yield from DrawnScores.parts(scores, contrasts, scale)
             else:
                 yield self._studentised_draws(scores, contrasts, multipliers, scale)
 
@@ -257,18 +260,76 @@ def _root(matrix: FloatArray) -> FloatArray:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> Iterator[DrawContrasts]:
-    """Yield functions that compute draws of contrasts, divided by the standard errors, some of the draws each."""
-    inverse = (scale / contrasts.std_error).astype(scores.dtype)
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnScores:
+    """Draws of scores, whose differences are divided by the same standard errors in all draws.
 
-    def draw_contrasts(scores: Draws, selected: IntArray) -> Draws:
-        drawn = scores[contrasts.first[selected]]
-        drawn -= scores[contrasts.second[selected]]
-        drawn *= inverse[selected, None]
+    scores (d + 1, b): The last row is zero.
+    inverse (J,): One over the standard errors of the contrasts, in units of the scores.
+    """
+
+    scores: Draws
+    contrasts: Contrasts
+    inverse: Draws
+
+    @classmethod
+    def parts(cls, scores: Draws, contrasts: Contrasts, scale: float) -> Iterator[DrawnScores]:
+        """Yield draws that are processed together."""
+        inverse = (scale / contrasts.std_error).astype(scores.dtype)
+        for start in range(0, scores.shape[1], _DRAWS_IN_CACHE):
+            yield cls(scores[:, start : start + _DRAWS_IN_CACHE], contrasts, inverse)
+
+    def __call__(self, selected: IntArray) -> Draws:
+        """Return the t statistics of c contrasts, (c, b)."""
+        drawn = self.scores[self.contrasts.first[selected]]
+        drawn -= self.scores[self.contrasts.second[selected]]
+        drawn *= self.inverse[selected, None]
         return drawn
 
-    for start in range(0, scores.shape[1], _DRAWS_IN_CACHE):
-        yield partial(draw_contrasts, scores[:, start : start + _DRAWS_IN_CACHE])
+    def count_exceedances(self, by_size: IntArray, t: FloatArray) -> tuple[FloatArray, Draws]:
+        """Do what :func:`_count_exceedances` does, with the opposites, where there are many contrasts of few scores.
+
+        The largest t statistic among some opposites of a draw is a lower limit of its running maximum, and few
+        contrasts exceed it. With scores s = u sd, the t statistic of j and k is at most the larger of u_j and u_k
+        times (2 sd_j^2 + 2 sd_k^2)^(1/2) / se_jk, by the inequality of Cauchy and Schwarz, whatever the sd are. Only
+        scores of which this bound exceeds the limit are compared with all others.
+        """
+        scores, n_tested = np.ascontiguousarray(self.scores.T), len(by_size)
+        width, size = scores.shape
+        first, second = self.contrasts.first[by_size], self.contrasts.second[by_size]
+        # One over the standard error of each pair, and the place of each direction: 0 for opposites.
+        rate, place = np.zeros((size, size), scores.dtype), np.zeros((size, size), dtype=np.intp)
+        rate[first, second] = rate[second, first] = self.inverse[by_size]
+        place[first, second] = np.arange(1, n_tested + 1)
+        variance = np.maximum(np.square(scores).mean(axis=0), 1e-12)
+        bound = (rate * np.sqrt(2 * (variance[:, None] + variance))).max(axis=1) / np.sqrt(variance) * (1 + 1e-4)
+        bounds, draws, limit = scores * bound, np.arange(width), np.zeros(width, scores.dtype)
+        of_opposites = np.where(place > 0, -rate, rate)
+        for score in (bounds.argmax(axis=1), bounds.argmin(axis=1)):
+            drawn = (scores[draws, score][:, None] - scores) * of_opposites[score]
+            np.maximum(limit, drawn.max(axis=1), out=limit)
+        draw, score = np.divmod(np.flatnonzero(np.abs(bounds) > limit[:, None]), size)
+        if len(draw) * size > _MOST_COMPARED * n_tested * width:
+            return _count_exceedances(self, by_size, t, np.ones(n_tested, dtype=bool), "opposites", _STEP_OF_MANY)
+        found = [(draws, np.zeros(width, np.intp), limit)]
+        step = max(1, _COMPARED // size)
+        for part in (slice(start, start + step) for start in range(0, len(draw), step)):
+            drawn = (scores[draw[part], score[part]][:, None] - scores[draw[part]]) * rate[score[part]]
+            row, other = np.divmod(np.flatnonzero(np.abs(drawn) > limit[draw[part], None]), size)
+            value, one = drawn[row, other], score[part][row]
+            found.append((draw[part][row], np.where(value > 0, place[one, other], place[other, one]), np.abs(value)))
+        # The running maximum of each draw, as steps: from one place to the next.
+        drawn_in, start, value = map(np.concatenate, zip(*found, strict=True))
+        by_value, order = np.argsort(value, kind="stable"), np.lexsort((start, drawn_in))
+        size_of = np.empty_like(by_value)
+        size_of[by_value] = np.arange(len(value))
+        drawn_in, start = drawn_in[order], start[order]
+        running = np.maximum.accumulate(size_of[order] + len(value) * drawn_in) - len(value) * drawn_in
+        maximum, is_last = value[by_value][running], np.append(np.diff(drawn_in) > 0, True)
+        start, stop = np.maximum(start, 1), np.where(is_last, n_tested + 1, np.append(start[1:], 0))
+        stop = np.minimum(stop, 1 + np.searchsorted(t.astype(scores.dtype), maximum, side="right"))
+        begins, ends = (np.bincount(at[stop > start], minlength=n_tested + 2) for at in (start, stop))
+        return np.cumsum(begins - ends)[1:-1].astype(float), maximum[is_last]
 
 
 # Which t statistics of a contrast count: its own, its absolute value, or its own as tested and the opposite one as not.
@@ -308,7 +369,7 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
     n_contrasts = len(contrasts.first)
     is_tested = np.zeros(n_contrasts, dtype=bool)
-    sides: Sides = "absolute" if absolute else "one"
+    sides: Sides = "opposites" if absolute else "one"
     return step_down(draws, contrasts, np.zeros(n_contrasts), sides=sides, is_tested=is_tested)[0][1]
 
 
@@ -436,6 +497,8 @@ def step_down(
     n_threads, step = (current().n_threads, _STEP_OF_MANY) if is_large else (1, _STEP)
 
     def count_in(draw_contrasts: DrawContrasts) -> list[tuple[FloatArray, Draws]]:
+        if is_large and sides == "opposites" and isinstance(draw_contrasts, DrawnScores):
+            return [draw_contrasts.count_exceedances(by_size, t[by_size]) for by_size in sorted_families]
         return [
             _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, sides, step)
             for by_size, is_counted in zip(sorted_families, are_counted, strict=True)

@@ -1,4 +1,4 @@
-r"""The goal of a plan: a criterion, contrasts such as differences among the best models, and what a fit knows.
+r"""The goal of a plan, a criterion, contrasts such as differences of the best models, what a fit knows; its limits.
 
 Sigma is n times the covariance of the scores, and L, (J, K), holds the coefficients of the J contrasts that the plan is
 for. The A criterion is the trace of L Sigma L', the D criterion its log determinant. The *labelling covariance* is the
@@ -31,8 +31,9 @@ from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import number_in
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import HypothesisError, OptionError, check_choice
@@ -43,6 +44,8 @@ from ..report.phrases import some_of
 Targets: TypeAlias = tuple[FloatArray, tuple[str, ...]]
 # Share of the largest eigenvalue below which a direction has no variance.
 ROUNDING = 1e-12
+# With a smaller budget, what labels add to the information is lost in rounding.
+_SMALLEST_BUDGET = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,6 +243,24 @@ class Goal:
         # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
         # noise.
         return of_eigenvalues(symmetric(earlier - self.dependence - between), partial(np.maximum, 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
+
+    budget: float
+    costs: ArrayLike = 1.0
+    min_propensity: float | None = None
+    one_pair: bool = False
+    explore: float = 0.0
+
+    def __post_init__(self) -> None:
+        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
+        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
+        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
+        if (least := self.min_propensity) is not None:
+            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
 
 
 def criterion_rows(kind: str, targets: Targets, gauge: FloatArray) -> FloatArray:

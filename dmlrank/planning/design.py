@@ -23,11 +23,10 @@ from ..functionals import Borda, CategoryWeights, Functional
 from ..functionals.linear_scores import MeanScore
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .criteria import Goal
+from .criteria import Goal, Limits
 from .from_fit import design_table
 from .plan import Plan, specify
 from .plan_options import (
-    Limits,
     mu_array,
     read_category_weights,
     read_graph,

@@ -40,9 +40,9 @@ from ..inference.simultaneous import MaxT, separate
 from ..options import Options
 from ..report.phrases import AS_MET, counted, some_of
 from .cells import Computed, Rows
-from .criteria import Goal, of_eigenvalues
+from .criteria import Goal, Limits, of_eigenvalues
 from .plan import Plan, specify
-from .plan_options import Limits, rows_of_samples, vote_problem
+from .plan_options import rows_of_samples, vote_problem
 from .problem import Tables, VoteProblem
 from .score_plan import ScoreProblem, score_problem
 from .weights_by_counts import labels_before
@@ -157,7 +157,7 @@ def design_fit(
     if by_counts and isinstance(problem.functional, BradleyTerry) and present is not None:
         counts = np.zeros_like(present) if goal.earlier is None else present
         # Where a pair has a label for every prompt, no propensity says what further labels add.
-        smallest = limits.smallest_propensity(problem, limits.budget)
+        smallest = problem.smallest_propensity(limits)
         counts = counts if labels_before(problem, counts).max() + smallest < 1 else None
     doubts = [_OF_ARENA] * is_arena + [_UNMET.format(pairs=some_of(unmet))] * bool(unmet)
     doubts += _doubts(estimates, steps, goal, has_votes=newdata is None, weights_held=by_counts and counts is None)

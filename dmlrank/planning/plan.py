@@ -4,13 +4,13 @@
    probabilities (:mod:`~dmlrank.planning.design`) or from a fit (:mod:`~dmlrank.planning.from_fit`), a ``ScoreProblem``
    from a fit of scores (:mod:`~dmlrank.planning.score_plan`), also of a table of scores.
 2. *The goal*, a criterion for contrasts (:mod:`~dmlrank.planning.criteria`) with what a fit knows, and *the limits*:
-   budget, costs, smallest propensities (:mod:`~dmlrank.planning.plan_options`).
+   budget, costs, smallest propensities (also there; :mod:`~dmlrank.planning.plan_options` checks what is given).
 3. :func:`specify` makes the plan. One pass over the problem gives the scores and their covariance between prompts; the
    goal gets its coefficients, and says how precise scores become. Where the fit weights pairs by counts, weights are
    searched for (:mod:`~dmlrank.planning.weights_by_counts`).
-4. *The solution* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
+4. *The search* (:mod:`~dmlrank.planning.search`): steps, each of which is an allocation of the budget
    (:mod:`~dmlrank.planning.allocation`).
-5. *The plan* shows the solution: predicted precision and budgets (:mod:`~dmlrank.planning.precision`), a summary
+5. *The solution* (:mod:`~dmlrank.planning.precision`) says how precise scores become; the plan shows it, a summary
    (:mod:`~dmlrank.planning.plan_summary`), samples.
 """
 
@@ -37,21 +37,13 @@ from ..inference.ranks import power_of, smallest_gap
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
-from .allocation import propensities_at_multiplier
-from .cells import Computed, Rows, propensity_table
-from .criteria import Goal
-from .plan_options import Limits, check_positive, mu_array
+from .allocation import allocate, propensities_at_multiplier
+from .cells import Computed, Rows, at_rows, propensity_table
+from .criteria import Goal, Limits
+from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
-from .precision import (
-    cheapest_solution,
-    covariance_of,
-    errors_and_widths,
-    pair_test,
-    predicted_precision,
-    regret_of,
-)
+from .precision import Solution
 from .problem import Problem, VoteProblem
-from .search import Solution
 from .weights_by_counts import weighted_by_counts
 
 if TYPE_CHECKING:
@@ -71,7 +63,7 @@ def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     if goal.counts is not None:
         assert isinstance(problem, VoteProblem)
         problem = weighted_by_counts(problem, goal, limits)
-    return Plan.of(problem, goal, limits, limits.budget)
+    return Plan.of(problem, goal, limits)
 
 
 class Plan(Solution, Summarised):
@@ -194,7 +186,7 @@ class Plan(Solution, Summarised):
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             targets = combinations.matrix, combinations.labels
-        return predicted_precision(self, targets, self._alpha(alpha), method)
+        return self.precision_of(targets, self._alpha(alpha), method)
 
     def power(
         self,
@@ -235,7 +227,7 @@ class Plan(Solution, Summarised):
         True
         """
         row, gap = self._pair(first, second, difference)
-        return power_of(gap, *pair_test(self, row, self._alpha(alpha), method))
+        return power_of(gap, *self.pair_test(row, self._alpha(alpha), method))
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -268,7 +260,7 @@ class Plan(Solution, Summarised):
         0.8
         """
         row, _ = self._pair(first, second)
-        return smallest_gap(*pair_test(self, row, self._alpha(alpha, power), method), power)
+        return smallest_gap(*self.pair_test(row, self._alpha(alpha, power), method), power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -304,7 +296,7 @@ class Plan(Solution, Summarised):
         target, level = check_positive(width, "width"), self._alpha(alpha)
         rows = self.goal.targets[0]
         return self._cheapest(
-            lambda solution: errors_and_widths(solution, rows, level, method)[1].max() / target,
+            lambda solution: solution.errors_and_widths(rows, level, method)[1].max() / target,
             lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
         )
 
@@ -336,7 +328,7 @@ class Plan(Solution, Summarised):
         """
         target, rows = check_positive(std_error, "std_error"), self.goal.targets[0]
         return self._cheapest(
-            lambda solution: covariance_of(solution, rows).std_errors.max() / target,
+            lambda solution: solution.covariance(rows).std_errors.max() / target,
             lambda ratio: f"leads to a standard error of {ratio * target:.4g}, not {target:g}",
         )
 
@@ -390,7 +382,7 @@ class Plan(Solution, Summarised):
             raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
         pair = f"{first!r} and {second!r} differ by {gap:.3g}"
         return self._cheapest(
-            lambda solution: smallest_gap(*pair_test(solution, row, level, method), power) / abs(gap),
+            lambda solution: smallest_gap(*solution.pair_test(row, level, method), power) / abs(gap),
             lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
         )
 
@@ -416,19 +408,14 @@ class Plan(Solution, Summarised):
         if self.goal.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
             mu = self.goal.predict(contexts)
         else:
-            mu = mu_array(contexts)
-            check_mu(mu, self.models, range(len(mu)), problem.ordered)
+            mu = self._probabilities(contexts)
         if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
                 "costs or weights by context are not known for other contexts; make the plan with other costs, and "
                 "without weights="
             )
-        if mu.shape[1:] != problem.mu.shape[1:]:
-            raise NuisanceError(
-                f"mu has shape {mu.shape}, the plan's has {problem.mu.shape}; models and categories must be the same"
-            )
-        other = replace(problem, mu=mu, row=np.arange(len(mu)), deviation=None)
-        least = other.least(self.smallest_propensity, self.budget)
+        other = problem.of_contexts(mu)
+        least = np.array([[self.smallest_propensity]])
         metric = self.goal.metric(self.labelling, problem.between)
         propensity = np.full(other.shape, 1.0 / other.n_cells if other.one_pair else 0.5)
         for _ in range(_MAX_STEPS if other.interdependent else 1):
@@ -473,8 +460,43 @@ class Plan(Solution, Summarised):
         >>> bool(0 < loss.excess < loss.sharp_bound < loss.bound)
         True
         """
-        self._votes("regret")
-        return regret_of(self, mu)
+        problem, goal, explore = self._votes("regret"), self.goal, self.limits.explore
+        reasons = [
+            (goal.criterion == "D", "minimises a determinant, and regret is about sums of variances: take 'A'"),
+            (problem.interdependent, "is for 'bt_restricted', whose labels depend on each other: take 'debiased'"),
+            (goal.earlier is not None, "adds labels to those of a fit, which have no regret: take from_scratch=True"),
+            (goal.counts is not None, "weights pairs by its own labels, and regret is about given weights"),
+        ]
+        if wrong := [reason for holds, reason in reasons if holds]:
+            raise OptionError(f"this plan {wrong[0]}")
+        table, n = self._probabilities(mu, self.contexts), problem.n_contexts
+        row, metric = problem.row, goal.metric(problem.between, problem.between)
+        cost, weight = at_rows(problem.cost, row), at_rows(problem.context_weight, row)
+        _, truth = replace(problem.of_contexts(table), cost=cost, context_weight=weight).scanned()
+        assumed, information = problem.label_information(metric)[row], truth.label_information(metric)
+        floor, rates = self.smallest_propensity, truth.cell_rates(metric)
+        best = propensity_table(allocate(truth, rates, truth.least(self.limits), self.budget)[0])
+
+        def variance(information: FloatArray, propensity: FloatArray | float) -> float:
+            return float((information / propensity).sum()) / n
+
+        propensity, uniform = propensity_table(self.propensities)[row], problem.uniform(self.expected_cost)
+        best_variance, gap = variance(information, best), np.abs(assumed - information)
+        excess = variance(information, propensity) - best_variance
+        # The theorem is about the optimal propensities. Exploration mixes the uniform plan into them; the bounds allow
+        # for the loss of this mixture under mu_hat.
+        optimal = (propensity - explore * problem.uniform(self.budget)) / (1 - explore)
+        loss_from_mixing = variance(assumed, propensity) - variance(assumed, optimal) if explore else 0.0
+        losses = {
+            "excess": excess / n,
+            "relative": excess / (best_variance + float(np.trace(metric @ truth.between))),
+            "uniform_excess": (variance(information, uniform) - best_variance) / n,
+            "sharp_bound": (variance(gap, propensity) + variance(gap, floor) + loss_from_mixing) / n,
+            "bound": (2 * variance(gap, floor) + loss_from_mixing) / n,
+            "distance": float(gap.sum()) / n,
+            "floor": floor,
+        }
+        return pd.Series(losses, name="regret")
 
     def summary(
         self,
@@ -646,7 +668,7 @@ class Plan(Solution, Summarised):
             raise OptionError(
                 "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
             )
-        found, least = cheapest_solution(self, relative_width)
+        found, least = self.cheapest(relative_width)
         if least > 1:
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:
@@ -655,10 +677,21 @@ class Plan(Solution, Summarised):
             raise OptionError(f"even {everything} all {n:,} prompts {failure(least)}; {advice}")
         return found
 
+    def _probabilities(self, mu: object, contexts: Sequence[Hashable] | None = None) -> FloatArray:
+        """Return probabilities of the plan's models and categories, in the plan's contexts where these are given."""
+        problem, table = self._votes("at"), mu_array(mu)
+        shape = (len(table if contexts is None else contexts), *problem.mu.shape[1:])
+        if table.shape != shape:
+            raise NuisanceError(
+                f"mu has shape {table.shape}; that of contexts, models and categories of the plan is {shape}"
+            )
+        check_mu(table, self.models, range(len(table)) if contexts is None else contexts, problem.ordered)
+        return table
+
     def _votes(self, method: str) -> VoteProblem:
         """Return the problem of a plan of labels; raise where the plan is for scores."""
         if not isinstance(self.problem, VoteProblem):
-            raise OptionError(f"{method}() is about labels of pairs, and this plan is for scores; see plan.propensity")
+            raise OptionError(f"{method}() is about labels of pairs, and this plan is for {self.problem.what}")
         return self.problem
 
     def _alpha(self, alpha: float | None, power: float | None = None) -> float:

@@ -1,10 +1,9 @@
-"""The limits of a plan, and the votes that it is about, read and checked before anything is computed."""
+"""What a plan is made from, read and checked before anything is computed: votes, costs, weights, names."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,48 +19,10 @@ from ..fit.compared_pairs import category_weights_from, graph_from_array
 from ..fit.estimators import estimator_named
 from ..functionals import BradleyTerry, CategoryWeights, Functional
 from ..functionals.base import edge_matrix
-from .problem import Problem, RestrictedVoteProblem, Tables, VoteProblem
+from .criteria import Limits
+from .problem import RestrictedVoteProblem, Tables, VoteProblem
 
 T = TypeVar("T", bound=Hashable)
-
-# Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
-_SMALLEST_SHARE = 0.1
-
-
-# With a smaller budget, what labels add to the information is lost in rounding.
-_SMALLEST_BUDGET = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Limits:
-    """The limits of a plan, as the caller gives them: what it may cost, and how propensities may differ."""
-
-    budget: float
-    costs: ArrayLike = 1.0
-    min_propensity: float | None = None
-    one_pair: bool = False
-    explore: float = 0.0
-
-    def __post_init__(self) -> None:
-        number_in("explore", self.explore, lambda x: 0 <= x < 1, "it must be a share, from 0 to below 1")
-        allowed = f"it must be a number of labels or runs, of at least {_SMALLEST_BUDGET:g}"
-        number_in("budget", self.budget, lambda x: _SMALLEST_BUDGET <= x < np.inf, allowed)
-        if (least := self.min_propensity) is not None:
-            number_in("min_propensity", least, lambda x: 0 < x <= 1, "it must be a number above 0 and at most 1")
-
-    def smallest_propensity(self, problem: Problem, budget: float) -> float:
-        """Return the smallest propensity of a plan within a budget."""
-        if self.min_propensity is None:
-            return _SMALLEST_SHARE * problem.uniform(budget)
-        if self.min_propensity > problem.max_uniform * (1 + 1e-12):
-            raise OptionError(f"with one_pair=True the largest min_propensity is {problem.max_uniform:.6g}")
-        least = self.min_propensity * problem.total_cost
-        if least > budget * (1 + 1e-12):
-            raise OptionError(
-                f"budget={budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise the "
-                f"budget to {least:.8g}, or take min_propensity={budget / problem.total_cost:.6g}"
-            )
-        return self.min_propensity
 
 
 def vote_problem(

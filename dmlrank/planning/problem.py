@@ -32,6 +32,7 @@ from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
+from ..exceptions import OptionError
 from ..functionals import BradleyTerry, Functional
 from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .cells import (
@@ -47,7 +48,7 @@ from .cells import (
 )
 
 if TYPE_CHECKING:
-    from .criteria import Goal
+    from .criteria import Goal, Limits
 
 T = TypeVar("T")
 
@@ -65,6 +66,8 @@ _FEW_CHUNKS = 20
 SAMPLE_SIZE = 4_000
 # Number of contexts for which labels are drawn at a time.
 _DRAWN_CONTEXTS = 1024
+# Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
+_SMALLEST_SHARE = 0.1
 # Number of classes of costs within which the order of draws is random.
 _COST_CLASSES = 20
 
@@ -129,8 +132,8 @@ class Problem(ABC):
         """Return the scores that the problem implies, (K,), and the problem with what one pass over it tells."""
 
     @abstractmethod
-    def least(self, lower: float, budget: float) -> FloatArray:
-        """Return the smallest propensities of cells, (g or 1, m or 1), of a plan with a floor within a budget."""
+    def least(self, limits: Limits) -> FloatArray:
+        """Return the smallest propensities of cells, (g or 1, m or 1), of a plan within limits."""
 
     @abstractmethod
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
@@ -199,12 +202,28 @@ class Problem(ABC):
     @property
     def total_cost(self) -> float:
         """Cost of a label or run of every cell of every context that there is not yet."""
-        return self.expected_cost(np.broadcast_to(1.0, self.shape))
+        by_row = self.cost.sum(axis=1) * (self.n_cells / self.cost.shape[1])
+        return float((self.count * by_row).sum()) - self.spent
 
     @property
     def max_uniform(self) -> float:
         """The largest propensity that all cells can have at the same time."""
         return 1 / self.n_cells if self.one_pair else 1.0
+
+    def smallest_propensity(self, limits: Limits) -> float:
+        """Return the smallest propensity of a plan within limits."""
+        smallest, budget = limits.min_propensity, limits.budget
+        if smallest is None:
+            return _SMALLEST_SHARE * self.uniform(budget)
+        if smallest > self.max_uniform * (1 + 1e-12):
+            raise OptionError(f"with one_pair=True the largest min_propensity is {self.max_uniform:.6g}")
+        least = smallest * self.total_cost
+        if least > budget * (1 + 1e-12):
+            raise OptionError(
+                f"budget={budget:g} is too small for min_propensity={smallest:g} on every pair; raise the budget to "
+                f"{least:.8g}, or take min_propensity={budget / self.total_cost:.6g}"
+            )
+        return smallest
 
     def uniform(self, cost: float) -> float:
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
@@ -249,6 +268,7 @@ class VoteProblem(Problem):
     floor: Smallest probability of a category for functionals with a logit or a division.
     deviation (g, m), directions (m, K): Where a label of a pair moves the scores along the same direction d in every
         context, M = v dd': the standard deviations of labels along it, and the directions.
+    moments (g, m, d, d): M of the labels of each pair, where a functional of the user takes many calls for them.
     worth (m,): Factor of the information of a label of each pair, where labels also change the weights of pairs.
     """
 
@@ -257,6 +277,7 @@ class VoteProblem(Problem):
     ordered: bool
     floor: float
     deviation: CellArray | None = None
+    moments: CellArray | None = None
     directions: FloatArray = field(default_factory=lambda: np.zeros(()))
     worth: FloatArray | float = 1.0
 
@@ -347,10 +368,11 @@ class VoteProblem(Problem):
             cost=at_rows(self.cost, index),
             context_weight=at_rows(self.context_weight, index),
             deviation=None if deviation is None else deviation[index],
+            moments=None if self.moments is None else self.moments[index],
         )
 
-    def least(self, lower: float, budget: float) -> FloatArray:
-        return np.array([[lower]])
+    def least(self, limits: Limits) -> FloatArray:
+        return np.array([[self.smallest_propensity(limits)]])
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
@@ -428,27 +450,36 @@ class VoteProblem(Problem):
         return context[in_order], column[in_order], propensity[in_order]
 
     def scanned(self) -> tuple[FloatArray, VoteProblem]:
-        """Pass over mu once; return the mean of F(mu), (K,), and the problem with its covariance and deviations."""
-        directions = None if self.interdependent else self.functional.label_directions(self.n_items)
-        cell_type = None if directions is None else self.cell_type
-        deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
-        count, values = self.count, []
-        for part, (scores, of_part) in pass_over(self, type(self).scores_and_deviations, lambda part: (cell_type,)):
+        """Pass over mu once; return the mean of F(mu), (K,), and the problem with what the pass tells of labels."""
+        functional, n_scores = self.functional, len(self.names)
+        directions = None if self.interdependent else functional.label_directions(self.n_items)
+        moments_shape = (*self.shape, n_scores, n_scores)
+        kept: CellArray | None = None
+        if directions is not None:
+            kept = np.empty(self.shape, self.cell_type)
+        elif not (self.interdependent or functional.has_fast_pairs) and np.prod(moments_shape) <= DOUBLE_CELLS:
+            kept = np.empty(moments_shape)
+        count, values, is_kept = self.count, [], kept is not None
+        for part, (scores, of_labels) in pass_over(self, type(self).scores_and_labels, lambda part: (is_kept,)):
             values.append(scores)
-            if deviation is not None:
-                deviation[part] = of_part
+            if kept is not None:
+                kept[part] = of_labels
         value = self.unit * np.concatenate(values)
         weight = count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
         covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         between = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
-        directions = self.directions if directions is None else directions[self.first, self.second]
-        return mean, replace(self, between=between, deviation=deviation, directions=directions)
+        if directions is None:
+            return mean, replace(self, between=between, moments=kept)
+        return mean, replace(self, between=between, deviation=kept, directions=directions[self.first, self.second])
 
     def cell_rates(self, metric: FloatArray, propensity: FloatArray | None = None) -> Computed:
         if self.deviation is not None:
             return self.rates_of_lengths(self.worth * self.squared_lengths(metric))
+        if self.moments is not None:
+            information = np.maximum(np.einsum("gmab,ab->gm", self.moments, metric, optimize=True), 0)
+            return cell_rates(np.sqrt(information / self.cost))
         base: CellArray = np.empty(self.shape, self.cell_type)
         at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
         for part, information in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
@@ -472,6 +503,9 @@ class VoteProblem(Problem):
         if self.deviation is not None:
             return np.asarray((self.directions.T * self.labelling_variances(propensities)) @ self.directions)
         count = self.count[:, None]
+        if self.moments is not None:
+            total = np.tensordot(count / propensity_table(propensities), self.moments, 2) / self.n_contexts
+            return np.asarray((total + total.T) / 2)
         parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
@@ -498,14 +532,19 @@ class VoteProblem(Problem):
 
     # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
 
-    def scores_and_deviations(
-        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
-    ) -> tuple[FloatArray, CellArray | None]:
-        """Return the scores of a range of rows, (b, d), and, in a cell type, deviations of their labels, (b, m)."""
-        if cell_type is None:
-            return self.functional.value(mu), None
-        variances = self.take(self.functional.label_variances(mu))
-        return self.functional.value(mu), np.sqrt(np.maximum(variances, 0)).astype(cell_type)
+    def scores_and_labels(self, part: slice, mu: FloatArray, is_kept: bool) -> tuple[FloatArray, CellArray | None]:
+        """Return the scores of a range of rows, (b, d), and deviations, (b, m), or M of labels, (b, m, d, d)."""
+        functional, values = self.functional, self.functional.value(mu)
+        if not is_kept:
+            return values, None
+        if functional.label_directions(self.n_items) is not None:
+            return values, np.sqrt(np.maximum(self.take(functional.label_variances(mu)), 0)).astype(self.cell_type)
+        moments = [functional.label_covariances(mu, j, k) for j, k in zip(self.first, self.second, strict=True)]
+        return values, np.stack(moments, axis=1) * self.scale(part)[..., None, None]
+
+    def of_contexts(self, mu: FloatArray) -> VoteProblem:
+        """Return the problem of contexts with other probabilities, (n, K, K, C), each of which is a row."""
+        return replace(self, mu=mu, row=np.arange(len(mu)), deviation=None, moments=None)
 
     def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""

@@ -63,8 +63,8 @@ from ..fit.stages import fold_units
 from ..fit.state import LEAST_LIKELY, FitState
 from ..inference.score_limits import CombinedMeans
 from .cells import Computed, Propensities, cell_rates, propensity_table
-from .criteria import Goal, criterion_rows, of_eigenvalues
-from .plan_options import Limits, array_of_costs, positive_costs, read_context_weights, rows_of_samples
+from .criteria import Goal, Limits, criterion_rows, of_eigenvalues
+from .plan_options import array_of_costs, positive_costs, read_context_weights, rows_of_samples
 from .problem import Drawn, Problem, drawn_together
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
@@ -136,7 +136,8 @@ class ScoreProblem(Problem):
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
         return np.asarray((self.matrices(propensity_table(propensities)) - self.so_far).sum(axis=0))
 
-    def least(self, lower: float, budget: float) -> FloatArray:
+    def least(self, limits: Limits) -> FloatArray:
+        lower, budget = self.smallest_propensity(limits), limits.budget
         so_far = np.stack([self.so_far[:, models].max(axis=1) for models in self.groups], axis=1)
         least = np.minimum(np.maximum(so_far, lower), 1.0)
         needed = self.expected_cost(least)

@@ -1,4 +1,4 @@
-"""The solution of a plan: the search for the optimal propensities of a problem, for a goal, within a budget.
+"""The search for the optimal propensities of a problem, for a goal, within limits.
 
 Where the objective is linear in the labelling covariance, one allocation is the optimum. Otherwise steps lead to it:
 each minimises a bound on the objective at the current point (the *metric* there is given), and so lowers the objective.
@@ -8,9 +8,8 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Self, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -19,9 +18,8 @@ from .._utils.tasks_and_threads import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import Allocation, allocate, kkt_residual, level_of
-from .cells import Computed, Propensities, Rows, propensity_table
-from .criteria import ROUNDING, Goal, of_eigenvalues, symmetric
-from .plan_options import Limits
+from .cells import Computed, propensity_table
+from .criteria import ROUNDING, Goal, Limits, of_eigenvalues, symmetric
 from .problem import Problem, VoteProblem
 
 # An optimal allocation, its labelling covariance, (K, K), and the largest relative violation of the optimality
@@ -53,122 +51,40 @@ _STATIONARY = 1e-5
 _LONGEST = 300.0
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Solution:
-    """The optimal propensities of a problem for a goal, and the covariance of scores that they lead to.
+def optimum(
+    problem: Problem, goal: Goal, limits: Limits, start: Start | None, rates: Computed | None, certify: bool
+) -> Optimum:
+    """Find the optimum within limits; ``rates`` are those of the cells where the objective is linear.
 
-    budget, expected_cost: The largest expected cost that was allowed, and that of the plan.
-    propensities (g, m): Of the cells by row of the problem.
-    sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
-        same cost.
-    multiplier, labelling, kkt_residual: Those of the optimum before the uniform plan is mixed in. The violation of the
-        optimality conditions is NaN where it was not computed, which saves time in a search over budgets. The
-        multiplier is n times the amount by which one more unit of budget lowers the objective.
-    rates: Rates of the cells where the objective is linear: they do not depend on the budget.
+    Without ``certify``, the violation of the optimality conditions is NaN where the search does not need it.
     """
-
-    problem: Problem
-    goal: Goal
-    limits: Limits
-    budget: float
-    expected_cost: float
-    propensities: Propensities
-    sigma: FloatArray
-    uniform_sigma: FloatArray
-    multiplier: float
-    labelling: FloatArray
-    kkt_residual: float
-    rates: Computed | None
-
-    @property
-    def slack(self) -> bool:
-        """Whether a larger budget changes nothing, because every label that adds precision is collected for certain."""
-        return self.multiplier == 0
-
-    @property
-    def smallest_propensity(self) -> float:
-        """The smallest propensity that a cell may have, before the uniform plan is mixed in."""
-        return self.limits.smallest_propensity(self.problem, self.budget)
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        goal: Goal,
-        limits: Limits,
-        budget: float,
-        *,
-        near: Solution | None = None,
-        certify: bool = True,
-    ) -> Self:
-        """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
-
-        The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
-        the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
-        left out.
-        """
-        least = problem.least(limits.smallest_propensity(problem, budget), budget)
-        start, rates = None, None if near is None else near.rates
-        if near is not None:
-            factor = budget / near.budget
-            start = near.labelling / factor, level_of(near.multiplier) * factor
-        if problem.interdependent:
-            allocation, labelling, residual = _with_interdependent_labels(problem, goal, least, budget)
-        elif goal.linear:
-            rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
-            allocation = allocate(problem, rates, least, budget)
-            labelling = problem.labelling_covariance(allocation[0])
-            residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
-        else:
-            allocation, labelling, residual = _by_steps(problem, goal, least, budget, start, certify)
-        largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
-        if residual > largest:
-            warn(
-                f"the plan violates the optimality conditions by {residual:.1e} (relative; kkt_residual), more than "
-                f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
-            )
-        (propensities, multiplier, _), sigma = allocation, goal.sigma(labelling, problem.between)
-        if limits.explore:
-            # Both plans keep to the smallest propensity and the budget. So does their mixture.
-            mixed = partial(_mixed, propensities, limits.explore, problem.uniform(budget))
-            propensities = Computed(problem.shape, mixed)
-            sigma = goal.sigma(problem.labelling_covariance(propensities), problem.between)
-        cost, uniform_sigma, even = problem.expected_cost(propensities), sigma, problem.even or problem
-        if certify:
-            uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
-            uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
-        return cls(
-            problem=problem,
-            goal=goal,
-            limits=limits,
-            budget=budget,
-            expected_cost=cost,
-            propensities=propensities,
-            sigma=sigma,
-            uniform_sigma=uniform_sigma,
-            multiplier=multiplier,
-            labelling=labelling,
-            kkt_residual=residual,
-            rates=rates,
+    if problem.interdependent:
+        found = _with_interdependent_labels(problem, goal, limits)
+    elif rates is not None:
+        least = problem.least(limits)
+        allocation = allocate(problem, rates, least, limits.budget)
+        residual = kkt_residual(problem, rates, least, allocation) if certify else np.nan
+        found = allocation, problem.labelling_covariance(allocation[0]), residual
+    else:
+        found = _by_steps(problem, goal, limits, start, certify)
+    largest = _LARGEST_RESIDUAL if problem.cell_type is np.float64 else _NEARLY_STATIONARY
+    if found[2] > largest:
+        warn(
+            f"the plan violates the optimality conditions by {found[2]:.1e} (relative; kkt_residual), more than "
+            f"{largest:g}; the plan keeps to the budget and to the smallest propensity, but it may not be optimal",
         )
-
-
-def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
-    """Return the propensities of some rows, mixed with a share of the uniform plan."""
-    return (1 - share) * propensities[rows] + share * uniform
+    return found
 
 
 # --- an objective that is concave in the labelling covariance ---------------------------------------------------------
 
 
-def _by_steps(
-    problem: Problem, goal: Goal, least: FloatArray, budget: float, start: Start | None, certify: bool
-) -> Optimum:
+def _by_steps(problem: Problem, goal: Goal, limits: Limits, start: Start | None, certify: bool) -> Optimum:
     """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
     # Of means of scores the objective is always linear.
     assert isinstance(problem, VoteProblem)
-    between, rows = problem.between, goal.rows
-    labelling, level = start or _first_step(problem, goal, least, budget)
+    between, rows, least, budget = problem.between, goal.rows, problem.least(limits), limits.budget
+    labelling, level = start or _first_step(problem, goal, limits)
     if goal.criterion == "D":
         variances = np.linalg.eigvalsh(rows @ goal.sigma(labelling, between) @ rows.T)
         if not variances[0] > 1e-12 * variances[-1]:
@@ -233,12 +149,13 @@ def _largest_change(before: FloatArray, after: FloatArray) -> float:
     return float(max(1 - ratio[0], 1 - 1 / ratio[-1]))
 
 
-def _first_step(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Start:
+def _first_step(problem: Problem, goal: Goal, limits: Limits) -> Start:
     """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
-    sample, share = problem.sample(), budget / problem.total_cost
+    sample, share = problem.sample(), limits.budget / problem.total_cost
     if sample is None:
         return problem.labelling_covariance(np.broadcast_to(min(1.0, share), problem.shape)), np.inf
-    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, least, share * sample.total_cost, None, False)
+    of_sample = replace(limits, budget=share * sample.total_cost)
+    (_, multiplier, _), labelling, _ = _by_steps(sample, goal, of_sample, None, False)
     return labelling, level_of(multiplier)
 
 
@@ -254,13 +171,14 @@ def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
 # --- interdependent labels --------------------------------------------------------------------------------------------
 
 
-def _with_interdependent_labels(problem: Problem, goal: Goal, least: FloatArray, budget: float) -> Optimum:
+def _with_interdependent_labels(problem: Problem, goal: Goal, limits: Limits) -> Optimum:
     """Find the optimum of an interdependent problem, by majorise-minimise in cycles of three steps.
 
     Two steps are followed by an extrapolation and a third step, which starts at the extrapolated propensities. If the
     third step leads to a larger objective than the second step, the result of the second step is kept. Where the
     objective is not linear in the labelling covariance, each step minimises the tangent at the current point.
     """
+    least, budget = problem.least(limits), limits.budget
 
     def rates_at(propensity: FloatArray, labelling: FloatArray) -> Computed:
         return problem.cell_rates(goal.metric(labelling, problem.between), propensity)

@@ -21,10 +21,9 @@ import numpy as np
 from ..data.preferences import FloatArray
 from ..functionals import BradleyTerry
 from .allocation import allocate
-from .criteria import Goal
-from .plan_options import Limits
+from .criteria import Goal, Limits
+from .precision import Solution
 from .problem import VoteProblem
-from .search import Solution
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
 # A step that does not lower it is made half as long.
@@ -40,10 +39,10 @@ def labels_before(problem: VoteProblem, counts: FloatArray) -> FloatArray:
 
 def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VoteProblem:
     """Return the problem with pairs weighted by the labels of ``goal.counts``, (K, K), and those of its plan."""
-    counts, budget = goal.counts, limits.budget
+    counts = goal.counts
     assert counts is not None
     joined = replace(whole, before=labels_before(whole, counts))
-    uniform = np.broadcast_to(whole.uniform(budget), whole.shape)
+    uniform = np.broadcast_to(whole.uniform(limits.budget), whole.shape)
     labels = counts + whole.both_orders(whole.expected_labels(uniform))
     # Weights change the covariance of the scores between contexts, so that another pass is needed.
     joined = replace(joined, even=_weighted(joined, labels).scanned()[1])
@@ -51,7 +50,7 @@ def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VotePr
     # plan has as many labels of each pair as the uniform one.
     for most_steps in (_MOST_STEPS, 0):
         problem = _weights_of_optimum(joined, goal, limits, most_steps).scanned()[1]
-        solution = Solution.of(problem, goal, limits, budget)
+        solution = Solution.of(problem, goal, limits)
         if goal.objective(solution.sigma) <= goal.objective(solution.uniform_sigma):
             break
     return problem
@@ -62,7 +61,8 @@ def _weights_of_optimum(whole: VoteProblem, goal: Goal, limits: Limits, most_ste
     problem, counts = whole.sample() or whole, goal.counts
     assert counts is not None
     share = problem.total_cost / whole.total_cost
-    least, budget = problem.least(limits.smallest_propensity(whole, limits.budget), 0.0), share * limits.budget
+    of_part = replace(limits, budget=share * limits.budget)
+    least, budget = problem.least(of_part), of_part.budget
 
     def at(length: FloatArray) -> tuple[float, VoteProblem, FloatArray]:
         """Return the objective, the problem, and the next squared lengths, (m,), of a plan with these."""

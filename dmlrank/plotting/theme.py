@@ -41,7 +41,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
 _LINE_STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 
 # Inches of a row, and of all rows of a picture.
-_ROW, _LOWEST_ROW, _TALLEST = 0.32, 0.19, 40.0
+_ROW, _LOWEST_ROW, _TALLEST = 0.32, 0.19, 42.0
 # Height of a line of text, and width of a letter, as multiples of the size of the text.
 LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
 _LONGEST_NAME = 60

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from ..data.graph import VoteCounts
-from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..fit.state import StyleEstimates
 from ..inference.wald import WaldTestResults
@@ -24,42 +22,19 @@ from .phrases import as_sentence, counted, first_of
 _PER_SCORE, _PER_SCORE_OF_F = 25, 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupFacts:
-    """Size and composition of a group.
-
-    values: The group's value of every grouping column.
-    n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
-        :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
-    n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
-    n_units: Clusters, or contexts, on whose number t quantiles rest; effective ones where scores are missing.
-    unseen: Models without a vote in the group.
-    plugin, shares (K,): Plug-in scores and shares of comparisons won.
-    effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    n_contexts: int
-    n_unlabelled: int
-    n_comparisons: int
-    n_votes: int
-    smallest_pair: int
-    n_clusters: tuple[int, ...]
-    n_units: float
-    unseen: tuple[str, ...]
-    plugin: FloatArray
-    shares: FloatArray
-    effective_contexts: float
-    votes: VoteCounts
-
-    @property
-    def n_independent(self) -> int:
-        """Number of labelled contexts, or of clusters where these are fewer."""
-        return min(self.n_contexts - self.n_unlabelled, *(self.n_clusters or (self.n_contexts,)))
+def independent_prompts(e: Estimates) -> int:
+    """Return the number of labelled prompts of a group, or of clusters where these are fewer."""
+    return min(
+        e.description.n_contexts - e.description.n_unlabelled, *(e.covariance.n_clusters or [e.description.n_contexts])
+    )
 
 
-def equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
+def unseen_models(e: Estimates) -> list[str]:
+    """Return the models without a vote in a group."""
+    return [name for name, is_unseen in zip(e.models, e.is_unseen, strict=True) if is_unseen]
+
+
+def equality_note(fit: Estimates, groups: Mapping[str, Estimates], equality: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
@@ -73,12 +48,13 @@ def equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTe
         f'Test that {what}: {equality.figures}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model '
         f"at a time, adjusted for all models by Holm's method.{hardness}"
     )
-    smallest = min(groups, key=lambda group: group.n_independent)
+    sizes = {name: independent_prompts(e) for name, e in groups.items()}
+    smallest = min(sizes, key=sizes.__getitem__)
     n_required = (_PER_SCORE_OF_F if equality.law == "F" else _PER_SCORE) * equality.rank // (len(groups) - 1)
-    if smallest.n_independent < n_required:
+    if sizes[smallest] < n_required:
         note += (
             f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
-            f"every group, and {smallest.name} has {smallest.n_independent}."
+            f"every group, and {smallest} has {sizes[smallest]}."
         )
     return note
 

@@ -208,7 +208,7 @@ class Comparison(JointBoards):
         HypothesisError
             If there are too few clusters for so many restrictions.
         """
-        return self._changes().test()
+        return self._changes().joint.test_zero()
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per result and model with score, standard error and rank.
@@ -404,7 +404,7 @@ class Comparison(JointBoards):
         except OptionError as error:
             return [f"There are no tests of changes of scores. {as_sentence(str(error))}"]
         try:
-            test = changes.test()
+            test = changes.joint.test_zero()
             joint = f"Test that no score differs from {self.names[0]!r}: {test.figures}, "
             joint += f"P {p_value_clause(float(test.pvalue))}."
         except HypothesisError as error:

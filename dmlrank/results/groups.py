@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -12,18 +13,12 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import place_of, places_of
 from .._utils.distributions import WaldLaw
-from .._utils.tasks_and_threads import current, in_order, one_thread, warn
+from .._utils.tasks_and_threads import one_thread
 from ..data.frames import require_columns
-from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
-from ..data.vote_columns import effective_clusters
-from ..estimation.joint_influence import JointInfluence, in_groups
-from ..exceptions import DataError, HypothesisError, OptionError, listed, nearest
-from ..fit.direct_fits import share_with_score, win_share
+from ..exceptions import HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
-from ..fit.estimators import MEANS
-from ..fit.state import FitState, StyleEstimates
 from ..inference.bootstrap_and_max_t import holm
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family, MaxT
@@ -33,12 +28,12 @@ from ..plotting.theme import level_words, models_words
 from ..report.fact_words import score_head
 from ..report.first_place import headline
 from ..report.fit_summary import covariance_words, rows_to_show
-from ..report.joint_tables import OVERALL, GroupFacts, equality_note, reversal_note
+from ..report.joint_tables import OVERALL, equality_note, independent_prompts, reversal_note, unseen_models
 from ..report.page.render_page import Board
 from ..report.phrases import as_sentence, doubt_note, few_votes_note, functional_unit, some_of
 from ..tables.display_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_texts
 from ..tables.summary_table import Summary
-from .context_variables import ContextDesign, ContextGroups
+from .context_variables import ContextDesign
 from .joint_estimates import JointBoards, JointEstimates, JointResults, reversals_in
 from .ranking import make_board
 from .requirements import ModelTable
@@ -50,10 +45,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Labelled prompts or clusters below which a warning says that a group is small.
-_SMALL_GROUP = 30
-# Largest number of influence values of groups that are in memory at a time.
-_MOST_VALUES = 30_000_000
 # Points of a grid along a numeric variable.
 _POINTS = 25
 
@@ -73,8 +64,10 @@ class GroupResults(JointBoards, Generic[Result]):
         Estimates of the fit to all prompts.
     joint : JointEstimates
         Scores of all groups with their covariance, group by group.
-    facts : tuple of GroupFacts
-        Size and composition of every group.
+    of_groups : dict of Estimates
+        The estimates of every group by name, as if they came from a fit of their own, without a critical value.
+    values : tuple of tuple of str
+        The value of every grouping column in each group.
     as_result : callable
         Returns the result of a group from its estimates; the class :class:`RankResults` by default.
     is_partition : bool
@@ -99,17 +92,17 @@ class GroupResults(JointBoards, Generic[Result]):
     variable: str
     estimates: Estimates
     joint: JointEstimates
-    facts: tuple[GroupFacts, ...]
+    of_groups: dict[str, Estimates]
+    values: tuple[tuple[str, ...], ...]
     as_result: Callable[[Estimates], Result]
     is_partition: bool = True
     left_out: tuple[tuple[str, str], ...] = ()
     dependent_groups: tuple[str, ...] = ()
-    style_of_group: tuple[StyleEstimates, ...] = ()
 
     @property
     def groups(self) -> list[str]:
         """Names of the G groups."""
-        return [fact.name for fact in self.facts]
+        return list(self.of_groups)
 
     @property
     def models(self) -> list[str]:
@@ -134,7 +127,8 @@ class GroupResults(JointBoards, Generic[Result]):
         """
         rows = [
             (name, term, slope, error)
-            for name, style in zip(self.groups if self.style_of_group else [], self.style_of_group, strict=True)
+            for name, e in self.of_groups.items()
+            if (style := e.style) is not None
             for term, slope, error in zip(style.columns, style.slopes, style.slope_covariance.std_errors, strict=True)
         ]
         return pd.DataFrame(rows, columns=["group", "term", "estimate", "std_error"])
@@ -142,10 +136,10 @@ class GroupResults(JointBoards, Generic[Result]):
     @property
     def nobs(self) -> pd.Series:
         """Number of contexts by group."""
-        return pd.Series({fact.name: fact.n_contexts for fact in self.facts}, name="nobs")
+        return pd.Series({name: e.description.n_contexts for name, e in self.of_groups.items()}, name="nobs")
 
     def __len__(self) -> int:
-        return len(self.facts)
+        return len(self.of_groups)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.groups)
@@ -153,8 +147,8 @@ class GroupResults(JointBoards, Generic[Result]):
     def __getitem__(self, group: object) -> Result:
         """Return the result of a group, a :class:`RankResults` without data; values of several columns are a tuple."""
         values = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
-        name = next((fact.name for fact in self.facts if fact.values == values), ", ".join(values))
-        return self.as_result(self._of_group(place_of(self.groups, name, "group")))
+        name = dict(zip(self.values, self.groups, strict=True)).get(values, ", ".join(values))
+        return self.as_result(self.of_groups[self.groups[place_of(self.groups, name, "group")]])
 
     def test_equal(self, models: Sequence[str] | None = None) -> WaldTestResults:
         """Test by a Wald test that models have the same scores in every group.
@@ -222,7 +216,8 @@ class GroupResults(JointBoards, Generic[Result]):
         covariance, n_models = self.joint.covariance, len(self.models)
         between = np.kron(1 - np.eye(len(self)), np.ones((n_models, n_models))) * covariance.matrix
         are_samples = np.abs(between).max() <= 1e-12 * np.abs(covariance.matrix).max()
-        return tuple(fact.n_independent for fact in self.facts) if are_samples and not covariance.n_clusters else ()
+        are_samples = are_samples and not covariance.n_clusters
+        return tuple(map(independent_prompts, self.of_groups.values())) if are_samples else ()
 
     @property
     def _covariance_between(self) -> Covariance:
@@ -280,7 +275,7 @@ class GroupResults(JointBoards, Generic[Result]):
         ['model', 'other', 'above_in', 'below_in']
         """
         frame = reversals_in(self.joint, self.models, dict.fromkeys(self.groups, self.estimates.sign))
-        unseen = {(fact.name, model) for fact in self.facts for model in fact.unseen}
+        unseen = {(name, model) for name, e in self.of_groups.items() for model in unseen_models(e)}
         is_seen = [
             unseen.isdisjoint({(group, model) for group in (above, below) for model in (first, second)})
             for first, second, above, below in zip(*(frame[name] for name in frame.columns[:4]), strict=True)
@@ -304,7 +299,7 @@ class GroupResults(JointBoards, Generic[Result]):
             ``p_adjusted`` and intervals hold for all groups and models together, ``p_value`` for each test alone; the
             statistic compares a score with the neutral value. Numbers are NaN where a model has no vote in a group.
         """
-        z = np.concatenate([self._of_group(group).neutral_statistics() for group in range(len(self))])
+        z = np.concatenate([e.neutral_statistics() for e in self.of_groups.values()])
         max_t, n_models = None, len(self.models)
         if self.estimates.neutral is None:
             # A score is then compared with the mean score of its group.
@@ -326,23 +321,24 @@ class GroupResults(JointBoards, Generic[Result]):
     def _table(
         self, models: Sequence[str] | None, top: int | None, equality: WaldTestResults | str | None = None
     ) -> Summary:
-        fit, groups, shown = self.estimates, self.facts, rows_to_show(self.estimates, models, top)
+        fit, groups, shown = self.estimates, self.of_groups, rows_to_show(self.estimates, models, top)
         scores, std_errors = self.params.to_numpy(), self.bse.to_numpy()
         digits = decimals(std_errors[np.isfinite(std_errors)], fewest=fewest_decimals(fit.scale.natural))
         pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
         columns = [score_texts(*of, digits) for of in pairs]
-        heads = ["all", *(group.name for group in groups)]
+        heads, unseen = ["all", *groups], {name: unseen_models(e) for name, e in groups.items()}
         if len(groups) > 1:
-            unseen_models = {name for group in groups for name in group.unseen}
             p_equal = self.equal_by_model()["p_holm"].items()
-            columns.append(["-" if model in unseen_models else p_value_text(p) for model, p in p_equal])
+            without = set(chain(*unseen.values()))
+            columns.append(["-" if model in without else p_value_text(p) for model, p in p_equal])
             heads.append("P equal")
         rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
-        smallest = min(groups, key=lambda group: group.n_contexts)
+        n_prompts = {name: e.description.n_contexts for name, e in groups.items()}
+        smallest = min(n_prompts, key=n_prompts.__getitem__)
         header = (
             ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
             ("Groups:", f"{len(groups)} of {self.variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
-            ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
+            ("Estimator:", fit.estimator, "Smallest group:", f"{smallest}, {n_prompts[smallest]:,} prompts"),
         )
         shares = "their shares of the weights" if fit.description.weighted else "their shares of the prompts"
         shares = "the shares of their tasks" if fit.description.equal_tasks else shares
@@ -358,18 +354,21 @@ class GroupResults(JointBoards, Generic[Result]):
             f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
             equality_note(fit, groups, equality or self._equality()),
         ]
-        if unseen := "; ".join(f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen):
+        if absent := "; ".join(f"{name} ({', '.join(some)})" for name, some in unseen.items() if some):
             notes.append(
-                f"Some models have no vote in a group and no score there (-): {unseen}. A score would be a prediction "
+                f"Some models have no vote in a group and no score there (-): {absent}. A score would be a prediction "
                 f"of the outcome model that no vote corrects, with too short an interval. The test of all scores uses "
                 f"these predictions; the other models' p-values are adjusted for all models."
             )
-        if without_pair := ", ".join(group.name for group in groups if group.smallest_pair == 0):
+        if without_pair := ", ".join(name for name, e in groups.items() if e.description.smallest_pair == 0):
             notes.append(
                 f"In some groups a compared pair has no vote: {without_pair}. The part of the scores that comes from "
                 f"such a pair is predicted by the outcome model."
             )
-        sizes = (f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups)
+        sizes = (
+            f"{name} {n:,} prompts ({groups[name].description.n_votes:,} {fit.counts}s)"
+            for name, n in n_prompts.items()
+        )
         notes.append(f"Groups: {', '.join(sizes)}.")
         if reasons := "; ".join(f"{name} ({reason})" for name, reason in self.left_out):
             notes.append(f"These groups have no scores: {reasons}.")
@@ -423,10 +422,9 @@ class GroupResults(JointBoards, Generic[Result]):
     def _page(self, alpha: float | None, unit: str) -> tuple[str, list[Board], list[Summary]]:
         whole = in_unit(self.estimates, simultaneous_of(self.estimates), unit)
         boards = [make_board(*whole, "All prompts", alpha=alpha, beside_others=True)]
-        for number, fact in enumerate(self.facts):
-            of_group = in_unit(*drawn(self._of_group(number)), unit)
-            board = make_board(*of_group, fact.name, alpha=alpha, is_explained=False, beside_others=True)
-            boards.append(board)
+        for name, e in self.of_groups.items():
+            of_group = in_unit(*drawn(e), unit)
+            boards.append(make_board(*of_group, name, alpha=alpha, is_explained=False, beside_others=True))
         equality = self._equality()
         notes = [self._first_places(boards, equality)]
         if len(self.models) > 1 < len(self):
@@ -465,43 +463,7 @@ class GroupResults(JointBoards, Generic[Result]):
     @property
     def _is_unseen(self) -> NDArray[np.bool_]:
         """Whether no vote of the group is on the model, (G K,): a score there would be a prediction alone."""
-        return np.concatenate([np.isin(self.models, fact.unseen) for fact in self.facts])
-
-    def _of_group(self, group: int) -> Estimates:
-        """Return the estimates of a group as if they came from a fit of their own, without a critical value."""
-        e, fact, covariance = self.estimates, self.facts[group], self.joint.covariance
-        place = slice(group * len(e.models), (group + 1) * len(e.models))
-        sizes = ("n_contexts", "n_unlabelled", "n_comparisons", "n_votes", "smallest_pair")
-        return replace(
-            e,
-            estimate=self.joint.estimate[place],
-            plugin=fact.plugin,
-            shares=fact.shares,
-            covariance=replace(
-                covariance,
-                matrix=covariance.matrix[place, place],
-                basis=e.covariance.basis,
-                n_clusters=fact.n_clusters,
-                df=float(fact.n_units - 1),
-                of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
-                means=None if covariance.means is None else covariance.means.only(group, place),
-            ),
-            judge=None,
-            votes=fact.votes,
-            description=replace(e.description, **{name: getattr(fact, name) for name in sizes}),
-            diagnostics=replace(
-                e.diagnostics,
-                n_votes=fact.n_votes,
-                n_comparisons=fact.n_comparisons,
-                effective_contexts=fact.effective_contexts,
-                gain_of_runs=None,
-                cluster_factors=(),
-                second_order=float("nan"),
-                second_order_by_model=(),
-            ),
-            part=f"{self.variable} = {fact.name}",
-            style=self.style_of_group[group] if self.style_of_group else e.style,
-        )
+        return np.concatenate([e.is_unseen for e in self.of_groups.values()])
 
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"
@@ -754,93 +716,3 @@ def equality_test(
         factor, second = f_law_of_groups(between, covariance, n_units)
         return statistic, df, float(WaldLaw(df, second).tail(statistic / factor))
     return statistic, df, float(WaldLaw(df).tail(statistic))
-
-
-def group_facts(
-    steps: FitState, groups: ContextGroups, influence: JointInfluence, plugin: FloatArray
-) -> tuple[GroupFacts, ...]:
-    """Return the facts on every group; raise for groups without labels, warn of small ones. Shapes: plugin (G, K)."""
-    data, edges, units, weight = steps.data, steps.setup.graph.edges, steps.units, steps.influence.weight
-    if steps.likelihood:
-        shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
-    elif steps.estimator is MEANS:
-        shares = [steps.win_share] * len(groups.members)
-    else:
-        wins = in_groups(steps.influence_of("win_share").by_context(), groups.members)
-        shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
-    block_context = None if units.annotator is None else steps.influence.by_context().block_context
-
-    def facts_of(group: int) -> GroupFacts:
-        inside = groups.members[group]
-        cells = data.cells.only(inside[data.cells.context])
-        votes = replace(data, cells=cells).pair_votes()
-        votes += votes.T
-        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes), steps.setup.graph)
-        n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
-        if steps.estimator is MEANS and data.scores is not None:
-            by_model = data.scores.n_runs[inside].sum(axis=0)
-            n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
-            votes = np.full_like(votes, n_contexts)
-            counted = VoteCounts(by_model, by_model)
-            share = share_with_score(steps, np.flatnonzero(inside))
-        # With a single score of a model, t has the one degree of freedom that two scores would give it.
-        n_effective = np.inf if share is None else max(n_contexts * share.min(), 2.0)
-        n_clusters, in_effect = [], list[float]()
-        if units.clusters is not None:
-            by_context = (units.clusters.of_context, units.clusters.second_of_context)
-            of_inside = [codes[inside] for codes in by_context if codes is not None]
-            n_clusters = [len(np.unique(codes)) for codes in of_inside]
-            in_effect = [max(effective_clusters(codes, weight[inside]), 2.0) for codes in of_inside]
-            if units.annotator is not None:
-                annotators = units.annotator[inside[block_context]]
-                n_clusters.append(len(np.unique(annotators[annotators >= 0])))
-        squares = influence.centred_in(group)
-        square = np.square(squares, out=squares).sum(axis=0)
-        effective = square**2 / np.maximum(np.square(squares, out=squares).sum(axis=0), 1e-300)
-        return GroupFacts(
-            name=groups.names[group],
-            values=groups.values[group],
-            n_contexts=n_contexts,
-            n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
-            n_comparisons=n_comparisons,
-            n_votes=n_votes,
-            smallest_pair=int(votes[edges].min()) if edges.any() else n_contexts,
-            n_clusters=tuple(n_clusters),
-            n_units=min(*(n_clusters or [n_contexts]), n_effective, *in_effect),
-            unseen=tuple(name for name, n in zip(data.items, counted.total, strict=True) if n == 0),
-            plugin=plugin[group],
-            shares=shares[group],
-            effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-            votes=counted,
-        )
-
-    # Every thread has the influence values of a group in memory.
-    n_threads = min(current().n_threads, max(1, _MOST_VALUES // (influence.n_contexts * plugin.shape[1])))
-    facts = [*in_order(facts_of, range(len(groups.members)), n_threads, boosts=False)]
-    _check_sizes(groups, facts)
-    return tuple(facts)
-
-
-def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
-    """Raise for groups without labels; warn of small groups, and of models without a vote in a group."""
-    empty = [fact for fact in facts if fact.n_contexts - fact.n_unlabelled < 2]
-    if empty:
-        counts = ", ".join(f"{fact.name!r} ({fact.n_contexts - fact.n_unlabelled})" for fact in empty)
-        raise DataError(
-            f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {counts}; merge them with "
-            f"other groups in the data"
-        )
-    small = [f"{fact.name!r} ({fact.n_independent})" for fact in facts if fact.n_independent < _SMALL_GROUP]
-    if small:
-        warn(
-            f"groups of {groups.variable} with fewer than {_SMALL_GROUP} labelled prompts or clusters: "
-            f"{', '.join(small)}; their standard errors are too small on average; merge small groups, or collect more "
-            f"labels",
-        )
-    unseen = [f"{listed(fact.unseen, 5)} in {fact.name!r}" for fact in facts if fact.unseen]
-    if unseen:
-        warn(
-            f"no votes on {'; '.join(unseen)}: tables and pages show no score there, because the learner would "
-            f"extrapolate it from other groups and no label would correct it; collect votes on these models in these "
-            f"groups",
-        )

@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.tasks_and_threads import collected_warnings, one_thread
+from .._utils.tasks_and_threads import collected_warnings, current, in_order, one_thread, warn
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
+from ..data.graph import VoteCounts
 from ..data.preferences import FloatArray
-from ..data.vote_columns import Clusters
+from ..data.vote_columns import Clusters, effective_clusters
 from ..estimation.influence import Influence, unit_sums
 from ..estimation.joint_influence import JointInfluence, column_units, in_groups, mean_over_repetitions
-from ..exceptions import OptionError
+from ..exceptions import DataError, OptionError, listed
 from ..fit.adjusted_for_style import style_gauge
-from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score
+from ..fit.direct_fits import bounds_of, limits_of_means, share_with_score, win_share
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance
@@ -28,8 +29,9 @@ from ..fit.post_estimation import GroupScores, scores_at, scores_in_groups, scor
 from ..fit.state import FitState, StyleEstimates
 from ..inference.covariance import clip_to_limits
 from ..inference.score_limits import UNBOUNDED, CombinedMeans, MeanScores
-from .context_variables import read_design, read_groups, read_overlapping_groups
-from .groups import GroupResults, Projection, Result, group_facts
+from ..report.joint_tables import independent_prompts, unseen_models
+from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
+from .groups import GroupResults, Projection, Result
 from .joint_estimates import JointEstimates
 from .requirements import require_intervals
 
@@ -85,25 +87,146 @@ def scores_by_group(
     plugin = influence.plugin
     if scores:
         plugin = scale.of(np.mean([one.plugin for one in scores], axis=0))
-    facts = group_facts(steps, groups, influence, plugin.reshape(len(groups.names), -1))
-    df, means = float(min(fact.n_units for fact in facts) - 1), None
+    parts = _without_scores(estimates, steps, groups, influence, plugin.reshape(len(groups.names), -1))
+    df, means = min(part.covariance.df for part in parts), None
     if steps.estimator is MEANS:
-        parts = _means_by_group(steps, groups.members)
-        means = CombinedMeans(parts, scale.factor * np.eye(len(influence.estimate)))
+        means = CombinedMeans(_means_by_group(steps, groups.members), scale.factor * np.eye(len(influence.estimate)))
     covariance = replace(covariance, df=df, means=means)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
+    of_groups = dict[str, Estimates]()
+    for number, (name, part, style) in enumerate(
+        zip(groups.names, parts, _style_by_group(estimates, steps, scores) or [None] * len(parts), strict=True)
+    ):
+        place = slice(number * len(estimates.models), (number + 1) * len(estimates.models))
+        own = replace(
+            covariance,
+            matrix=covariance.matrix[place, place],
+            basis=estimates.covariance.basis,
+            n_clusters=part.covariance.n_clusters,
+            df=part.covariance.df,
+            of_scores=None if covariance.of_scores is None else covariance.of_scores[place],
+            means=None if covariance.means is None else covariance.means.only(number, place),
+        )
+        of_groups[name] = replace(part, estimate=estimate[place], covariance=own, style=style)
     return GroupResults(
         groups.variable,
         estimates,
         JointEstimates.by_block(index, estimate, covariance, estimates),
-        facts,
+        of_groups,
+        groups.values,
         as_result,
         is_partition=groups.is_partition,
         left_out=groups.left_out,
         dependent_groups=groups.dependent,
-        style_of_group=_style_by_group(estimates, steps, scores),
     )
+
+
+# Labelled prompts or clusters below which a warning says that a group is small.
+_SMALL_GROUP = 30
+# Largest number of influence values of groups that are in memory at a time.
+_MOST_VALUES = 30_000_000
+
+
+def _without_scores(
+    estimates: Estimates, steps: FitState, groups: ContextGroups, influence: JointInfluence, plugin: FloatArray
+) -> list[Estimates]:
+    """Return what the estimates of groups have beside scores and covariance; raise or warn of small groups.
+
+    Shapes: plugin (G, K).
+    """
+    data, edges, units, weight = steps.data, steps.setup.graph.edges, steps.units, steps.influence.weight
+    if steps.likelihood:
+        shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
+    elif steps.estimator is MEANS:
+        shares = [steps.win_share] * len(groups.members)
+    else:
+        wins = in_groups(steps.influence_of("win_share").by_context(), groups.members)
+        shares = list(np.clip(wins.estimate.reshape(len(groups.members), -1), 0.0, 1.0))
+    block_context = None if units.annotator is None else steps.influence.by_context().block_context
+
+    def of_group(group: int) -> Estimates:
+        inside = groups.members[group]
+        cells = data.cells.only(inside[data.cells.context])
+        votes = replace(data, cells=cells).pair_votes()
+        votes += votes.T
+        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes), steps.setup.graph)
+        n_comparisons, n_votes, share = len(cells), int(cells.n_votes.sum()), None
+        if steps.estimator is MEANS and data.scores is not None:
+            by_model = data.scores.n_runs[inside].sum(axis=0)
+            n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
+            votes = np.full_like(votes, n_contexts)
+            counted = VoteCounts(by_model, by_model)
+            share = share_with_score(steps, np.flatnonzero(inside))
+        # With a single score of a model, t has the one degree of freedom that two scores would give it.
+        n_effective = np.inf if share is None else max(n_contexts * share.min(), 2.0)
+        n_clusters, in_effect = [], list[float]()
+        if units.clusters is not None:
+            by_context = (units.clusters.of_context, units.clusters.second_of_context)
+            of_inside = [codes[inside] for codes in by_context if codes is not None]
+            n_clusters = [len(np.unique(codes)) for codes in of_inside]
+            in_effect = [max(effective_clusters(codes, weight[inside]), 2.0) for codes in of_inside]
+            if units.annotator is not None:
+                annotators = units.annotator[inside[block_context]]
+                n_clusters.append(len(np.unique(annotators[annotators >= 0])))
+        squares = influence.centred_in(group)
+        square = np.square(squares, out=squares).sum(axis=0)
+        effective = square**2 / np.maximum(np.square(squares, out=squares).sum(axis=0), 1e-300)
+        return replace(
+            estimates,
+            plugin=plugin[group],
+            shares=shares[group],
+            covariance=replace(
+                estimates.covariance,
+                n_clusters=tuple(n_clusters),
+                df=float(min(*(n_clusters or [n_contexts]), n_effective, *in_effect) - 1),
+            ),
+            judge=None,
+            votes=counted,
+            description=replace(
+                estimates.description,
+                n_contexts=n_contexts,
+                n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
+                smallest_pair=int(votes[edges].min()) if edges.any() else n_contexts,
+                n_votes=n_votes,
+                n_comparisons=n_comparisons,
+            ),
+            diagnostics=replace(
+                estimates.diagnostics,
+                effective_contexts=float(effective[square > 0].min(initial=np.inf)),
+                gain_of_runs=None,
+                cluster_factors=(),
+                second_order=float("nan"),
+                second_order_by_model=(),
+                n_votes=n_votes,
+                n_comparisons=n_comparisons,
+            ),
+            part=f"{groups.variable} = {groups.names[group]}",
+        )
+
+    # Every thread has the influence values of a group in memory.
+    n_threads = min(current().n_threads, max(1, _MOST_VALUES // (influence.n_contexts * plugin.shape[1])))
+    parts = [*in_order(of_group, range(len(groups.members)), n_threads, boosts=False)]
+    named = dict(zip(groups.names, parts, strict=True))
+    n_labelled = {name: e.description.n_contexts - e.description.n_unlabelled for name, e in named.items()}
+    if empty := ", ".join(f"{name!r} ({n})" for name, n in n_labelled.items() if n < 2):
+        raise DataError(
+            f"by(): these groups of {groups.variable} have fewer than two labelled prompts: {empty}; merge them with "
+            f"other groups in the data"
+        )
+    sizes = {name: independent_prompts(e) for name, e in named.items()}
+    if small := ", ".join(f"{name!r} ({n})" for name, n in sizes.items() if n < _SMALL_GROUP):
+        warn(
+            f"groups of {groups.variable} with fewer than {_SMALL_GROUP} labelled prompts or clusters: {small}; their "
+            f"standard errors are too small on average; merge small groups, or collect more labels",
+        )
+    without = {name: unseen_models(e) for name, e in named.items()}
+    if unseen := "; ".join(f"{listed(models, 5)} in {name!r}" for name, models in without.items() if models):
+        warn(
+            f"no votes on {unseen}: tables and pages show no score there, because the learner would extrapolate it "
+            f"from other groups and no label would correct it; collect votes on these models in these groups",
+        )
+    return parts
 
 
 def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[GroupScores]) -> tuple[StyleEstimates, ...]:

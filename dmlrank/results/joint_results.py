@@ -32,7 +32,6 @@ from ..inference.covariance import (
     match_blocks,
 )
 from ..inference.simultaneous import TEST_COLUMNS
-from ..inference.wald import WaldTestResults
 from ..report.phrases import counted
 from .joint_estimates import JointEstimates, JointResults
 from .rank_results import RankResults
@@ -419,11 +418,6 @@ class Changes(JointResults):
     before: FloatArray
     after: FloatArray
     level_note: str
-
-    @one_thread()
-    def test(self) -> WaldTestResults:
-        """Test by one Wald test that all changes are zero."""
-        return self.joint.test_zero()
 
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:

@@ -1326,9 +1326,8 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), int(plan.sample(rng=1)["propensity"].count())
         (1000, 1000)
         """
-        from ..planning.criteria import Goal
+        from ..planning.criteria import Goal, Limits
         from ..planning.from_fit import design_fit
-        from ..planning.plan_options import Limits
         from .run_table import costs_in_column
 
         if isinstance(costs, str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,9 +27,6 @@ from ..report.phrases import functional_unit
 from ..tables.display_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, TitledTable, named_estimates, not_stored, require_intervals
-
-if TYPE_CHECKING:
-    pass
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason, use "

@@ -21,6 +21,7 @@ from dmlrank.exceptions import (
     OptionError,
     UnknownModelError,
 )
+from dmlrank.report.joint_tables import independent_prompts, unseen_models
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of
 
@@ -256,7 +257,7 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
     gap = (groups.params["rest"] - groups.params["odd one"]).to_numpy()
     matrix = groups.cov_params().to_numpy()
     # Johansen's law of a test between two groups, in the free directions and by the groups' precisions.
-    n = np.array([fact.n_independent for fact in groups.facts])
+    n = np.array([independent_prompts(e) for e in groups.of_groups.values()])
     free = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)]))[0][:, 1:K]
     blocks = [matrix[g * K : g * K + K, g * K : g * K + K] * n[g] / (n[g] - 1) for g in range(2)]
     precisions = [np.linalg.inv(free.T @ block @ free) for block in blocks]
@@ -342,7 +343,7 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
     results = rank(lonely, "winner ~ C(topic) | model_a + model_b", mu=mu, propensity="shown")
     with pytest.warns(dr.DmlrankWarning, match=r"no votes on 'm0' in 'without'"):
         groups = results.by("topic")
-    assert groups.facts[1].unseen == ("m0",)
+    assert unseen_models(groups.of_groups["without"]) == ["m0"]
     assert "without (m0)" in " ".join(groups.summary().notes)
     assert next(row for row in groups.summary().rows if row[0] == "m0")[3:] == ("-", "-")
     # The frames have no number there, and all others keep theirs.
@@ -352,7 +353,7 @@ def test_groups_without_labels_are_refused_and_thin_ones_warned_of(battles, rank
     np.testing.assert_array_equal(groups.params.T.to_numpy().ravel()[~is_unseen], groups.joint.estimate[~is_unseen])
     equal = groups.equal_by_model()
     np.testing.assert_array_equal(equal["p_holm"].isna(), [name == "m0" for name in groups.models])
-    seen = replace(groups, facts=tuple(replace(fact, unseen=()) for fact in groups.facts))
+    seen = replace(groups, of_groups={name: replace(e, votes=None) for name, e in groups.of_groups.items()})
     np.testing.assert_array_equal(equal["p_holm"].dropna(), seen.equal_by_model()["p_holm"][1:])
     alone = groups["without"]
     row = next(row for row in alone.summary().rows if row[0] == "m0")

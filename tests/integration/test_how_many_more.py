@@ -38,16 +38,6 @@ def fit(rows, **options):
     return dr.dml_rank(FORMULA, rows, **in_objects(given | options))
 
 
-def claimed(result):
-    """The gaps that the summary names: with these prompts, as many more, nine times as many more; None if decided."""
-    text = " ".join(result.explain().split())
-    found = re.search(
-        r"power 0\.80 is ([\d.]+) with these [\d,]+ prompts, ([\d.]+) with [\d,]+ more and ([\d.]+) with [\d,]+ more",
-        text,
-    )
-    return None if found is None else np.array([float(number) for number in found.groups()])
-
-
 @pytest.fixture(scope="module")
 def result():
     return fit(votes(1200, 0.1, 0))
@@ -83,7 +73,7 @@ def test_summary_and_plan_agree_on_what_as_many_prompts_again_would_show(result)
     new = votes(1200, 0.1, 8)[["question_id"]]
     plan = result.design(1200, newdata=new, one_pair=True)
     first, second = result.params.nlargest(2).index
-    again = claimed(result)[1]
+    again = result.sample_size()["smallest"].iloc[0] / np.sqrt(2)
     assert plan.smallest_gap(first, second, method="none") == pytest.approx(again, rel=0.12)
     assert plan.power(first, second, difference=again, method="none") == pytest.approx(0.8, abs=0.1)
     # The critical value is the summary's: that of the test of first place.
@@ -122,14 +112,14 @@ def test_the_plan_is_optimal_for_all_labels_together(result, criterion, own):
     newdata = None if own else votes(400, 0.1, 9)[["question_id"]]
     plan = result.design(400, criterion=criterion, newdata=newdata)
     assert plan.kkt_residual < 1e-4
-    specification, rng = plan.specification, np.random.default_rng(0)
+    goal, rng = plan.goal, np.random.default_rng(0)
 
     def objective(labelling):
-        return specification.objective(specification.sigma(labelling))
+        return goal.objective(goal.sigma(labelling, plan.problem.between))
 
-    best = objective(specification.problem.labelling_covariance(plan.propensities[:]))
+    best = objective(plan.problem.labelling_covariance(plan.propensities[:]))
     assert best == pytest.approx(plan.objective, rel=1e-9)
     for _ in range(10):
         other = plan.propensities[:] * np.exp(0.3 * rng.normal(size=plan.propensities[:].shape[1]))
-        other = np.clip(other * plan.expected_cost / specification.problem.expected_cost(other), 1e-6, 1)
-        assert objective(specification.problem.labelling_covariance(other)) > best
+        other = np.clip(other * plan.expected_cost / plan.problem.expected_cost(other), 1e-6, 1)
+        assert objective(plan.problem.labelling_covariance(other)) > best

@@ -118,8 +118,6 @@ def test_combinations_that_have_no_meaning_are_refused(battles):
     for estimator in ("plugin", "bt_restricted", "bt_mle"):
         with pytest.raises(OptionError, match="adjust="):
             dr.dml_rank(FORMULA, battles, functional="bt", estimator=estimator, adjust=ADJUST)
-    with pytest.raises(OptionError):
-        fit(adjust="at_zero")
     with pytest.raises(OptionTypeError, match="EqualStyle"):
         fit(adjust=3)
     for formula in ("~ log(log_length)", "~ log_length * headers", "~", "~ log_length + log_length"):

@@ -141,12 +141,13 @@ def likelihood_derivatives(
         hessian[c, n_categories:] = by_item(with_first[:, c], with_second[:, c]).ravel()
     hessian[n_categories:, :n_categories] = hessian[:n_categories, n_categories:].T
     blocks, items = (n_categories - 1, n_items) * 2, np.arange(n_items)
-    of_items = hessian[n_categories:, n_categories:].reshape(blocks)
+    of_items, of_pairs = hessian[n_categories:, n_categories:].reshape(blocks), np.zeros((n_items, n_items))
     for e, (at_first, at_second) in enumerate(zip(with_first, with_second, strict=True)):
         of_items[e, items, :, items] += by_item(of_first @ at_first, of_second @ at_second).T
-        crossed = (of_second @ at_first).T
-        of_items[e, first, :, second] += crossed
-        of_items[:, second, e, first] += crossed.T
+        for f, crossed in enumerate(of_second @ at_first):
+            of_pairs[first, second] = crossed
+            of_items[e, :, f] += of_pairs
+            of_items[f, :, e] += of_pairs.T
     return gradient, hessian
 
 

@@ -215,7 +215,7 @@ def test_a_relation_that_cannot_be_read():
 @pytest.mark.parametrize(
     ("frame", "kind"),
     [
-        (pl.DataFrame({"u": [1]}), "a polars frame"),
+        (pl.DataFrame({"u": [1]}), "a frame that is not of pandas"),
         (duckdb.sql("SELECT 1 AS u"), "a DuckDB relation"),
     ],
 )
@@ -233,11 +233,16 @@ def test_without_pyarrow(monkeypatch, frame, kind):
         np.zeros((2, 3)),
         None,
         pd.Series([1]),
+        pl.Series([1]),
     ],
 )
 def test_what_is_no_frame_is_refused(data):
     with pytest.raises(FrameTypeError):
         column_names(data)
+
+
+def test_a_column_may_be_called_like_an_attribute():
+    assert column_names(pd.DataFrame({"column_names": [1], "columns": [2]})) == ["column_names", "columns"]
 
 
 def test_a_lazy_frame_is_to_be_computed_first():

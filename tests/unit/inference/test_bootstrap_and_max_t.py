@@ -11,6 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from dmlrank._utils.tasks_and_threads import computing_with
 from dmlrank.inference import bootstrap_and_max_t
 from dmlrank.inference.bootstrap_and_max_t import (
+    NormalDraws,
     differences,
     holm,
     max_abs_normal_draws,
@@ -139,6 +140,18 @@ def test_stepping_down_is_removing_the_rejected_and_starting_again(seed, sides, 
             rejected.add(worst)
         assert {int(i) for i in family[p_adjusted <= alpha]} == rejected
     np.testing.assert_array_equal(np.sort(max_t), np.sort(np.maximum(sizes.max(axis=0), others)))
+
+
+@pytest.mark.parametrize("shared", [0.0, 3.0])
+def test_of_many_pairs_few_are_compared_in_a_draw_and_no_number_moves(shared):
+    rng = np.random.default_rng(0)
+    factor = np.hstack([np.diag(rng.uniform(0.5, 2, size=60)), shared * rng.normal(size=(60, 2))])
+    pairs = differences(Covariance(factor @ factor.T, np.eye(60)), *np.triu_indices(60, 1))
+    t, draws = np.abs(rng.normal(scale=3, size=len(pairs.first))), NormalDraws(factor, 0, 3000)
+    of_all = Fixed(np.hstack([draw(np.arange(len(t))) for draw in draws.blocks(pairs)]))
+    made, expected = (step_down(drawn, pairs, t, sides="opposites")[0] for drawn in (draws, of_all))
+    np.testing.assert_array_equal(made[0], expected[0])
+    np.testing.assert_array_equal(made[1], expected[1])
 
 
 def test_families_share_draws_and_nothing_else():

@@ -23,7 +23,7 @@ def test_a_slow_search_ends_near_the_smallest_criterion(monkeypatch):
     assert len(steps) < 2 * n_exact
     of_plan, goal = near.problem, near.goal
     rates = of_plan.cell_rates(goal.metric(near.labelling, of_plan.between))
-    least = of_plan.least(near.smallest_propensity, 1000)
+    least = of_plan.least(near.limits)
     # The search ends at a bound on the violation, which takes no pass over the probabilities.
     residual = kkt_residual(of_plan, rates, least, (near.propensities, near.multiplier, None))
     assert 1e-5 < residual < near.kkt_residual <= 0.03
