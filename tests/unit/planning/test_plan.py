@@ -468,7 +468,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"prompts": "some"}, OptionError),
         ({"floor": 0.4}, OptionError),
         ({"floor": "x"}, OptionTypeError),
-        ({"edge_weights": "counts"}, OptionTypeError),
+        ({"edge_weights": "counts"}, OptionError),
         ({"edge_weights": np.ones((2, 2))}, OptionError),
         ({"position_bias": False}, NuisanceError),
     ],
