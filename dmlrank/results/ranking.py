@@ -300,7 +300,7 @@ class PairwiseResults(ModelTable):
 class RankSets(ModelTable):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
-    The object can be used like its :attr:`result_frame`: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
+    The object can be used like its ``result_frame``: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
     ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
 
     Attributes
