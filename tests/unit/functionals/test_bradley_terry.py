@@ -91,7 +91,7 @@ def test_the_reason_of_the_gauge_is_that_only_differences_are_identified():
     assert BradleyTerry().gauge(4).reason == "scores sum to 0, so only differences between models are identified"
 
 
-def test_derivatives_at_few_and_at_many_pairs_agree():
+def test_derivatives_at_few_and_at_many_pairs_have_the_same_bits():
     n_items, rng = 4, np.random.default_rng(0)
     functional = BradleyTerry(CategoryWeights.half(2))
     first, second = (place.ravel() for place in np.indices((n_items, n_items)))
@@ -100,4 +100,4 @@ def test_derivatives_at_few_and_at_many_pairs_agree():
     few = np.vstack(
         [functional.derivative_at(mu[[r]], mu[[r]] - 0.5, first[[r]], second[[r]], n_items) for r in range(16)]
     )
-    np.testing.assert_allclose(many, few, rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(many, few)
