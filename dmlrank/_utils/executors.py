@@ -11,6 +11,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import threading
 import time
 import uuid
 from collections import deque
@@ -135,15 +136,21 @@ class ExecutorWorkers:
                 "the executor starts its processes by fork, in which LightGBM's threads can hang; start them by spawn: "
                 "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
             )
-        self.in_this_process = self.result(self.submit("process", os.getpid)) == os.getpid()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if not self.in_this_process:
-            self._folder = tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True)
+        self._making_folder = threading.Lock()
+        self.in_this_process = self.result(self.submit("process", os.getpid)) == os.getpid()
         self.kept: tuple[object, Any] | None = None
 
     def share(self, value: object) -> Shared:
         """Return the value itself for threads, and a file of it for processes."""
-        return InMemory(value) if self._folder is None else InFile.write(value, Path(self._folder.name))
+        if self.in_this_process:
+            return InMemory(value)
+        # Two threads may share at the same time; a second folder would remove the first with the files in it.
+        with self._making_folder:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True)
+            folder = Path(self._folder.name)
+        return InFile.write(value, folder)
 
     def submit(self, key: object, function: Callable[..., Any], *arguments: object) -> Any:
         """Hand a task over; executors have no names for tasks."""
@@ -174,6 +181,7 @@ class ExecutorWorkers:
         self.kept = None
         if self._folder is not None:
             self._folder.cleanup()
+            self._folder = None
 
 
 class DaskWorkers:
@@ -274,14 +282,15 @@ def results_of_tasks(
     while n_done < len(tasks):
         waiting: deque[Any] = deque()
         try:
-            if workers.kept is None or workers.kept[0] is not value:
-                workers.kept = (value, workers.share(value))
-            shared = workers.kept[1]
+            # Tasks of two kinds may be handed over at the same time, in two threads: ``kept`` is then of either.
+            kept = workers.kept
+            if kept is None or kept[0] is not value:
+                workers.kept = kept = (value, workers.share(value))
             while n_done < len(tasks):
                 n_ahead = min(len(tasks), n_done + _TASKS_PER_WORKER * workers.n)
                 for number in range(n_done + len(waiting), n_ahead):
                     key = (f"{label}{n_lost or ''}", number)
-                    waiting.append(workers.submit(key, carry_out, shared, tasks[number]))
+                    waiting.append(workers.submit(key, carry_out, kept[1], tasks[number]))
                 result = workers.result(waiting[0])
                 waiting.popleft()
                 n_done += 1

@@ -345,6 +345,23 @@ def in_order(
         yield from threads.in_order(work, tasks, is_concurrent)
 
 
+def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
+    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
+
+    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
+    second one is dropped.
+    """
+    with ThreadPoolExecutor(1, initializer=_prepare_thread, initargs=(current().n_jobs,)) as thread:
+        with collected_warnings() as second_warnings:
+            # The context of the second function is copied here, and with it where its warnings go.
+            pending = thread.submit(copy_context().run, second)
+        first_result = first()
+        second_result = pending.result()
+    for message in second_warnings:
+        warn(message)
+    return first_result, second_result
+
+
 def lightgbm_threads(n_jobs: int | None) -> dict[str, Any]:
     """Return the parameter that every LightGBM object of a thread has to have, with ``n_jobs`` threads.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from .._utils.tasks_and_threads import collected_warnings, warn
+from .._utils.tasks_and_threads import at_the_same_time, collected_warnings, current, warn
 from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
 from ..data.derived_pairs import DERIVED_KINDS
@@ -292,6 +292,12 @@ class FirstStages:
 
     def learn(self, inputs: Inputs, folds: Folds, seed: RepetitionSeed) -> Learnt:
         """Learn propensities and outcome probabilities by fold."""
+        if current().workers and inputs.verdicts is None and self.options.estimates_propensity:
+            # On the user's workers both are learnt at the same time, because neither needs the other.
+            (propensity, _), mu = at_the_same_time(
+                lambda: self._propensities(inputs, folds, seed), lambda: self._mu(inputs, folds, seed)
+            )
+            return Learnt(mu, mu, propensity, None, None)
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
         propensity, judge_propensity = self._propensities(inputs, folds, seed)
         data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options

@@ -15,6 +15,7 @@ import pytest
 
 from dmlrank._utils.executors import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank._utils.tasks_and_threads import (
+    at_the_same_time,
     collected_warnings,
     computing,
     computing_with,
@@ -211,6 +212,24 @@ def test_versions_that_differ_are_refused_with_both_lists(tmp_path):
     other = versions() | {"numpy": "0.1"}
     with pytest.raises(ExecutorError, match=f"{np.__version__}"):
         InMemory(1, other).load()
+
+
+def test_two_functions_at_the_same_time_keep_the_order_of_their_warnings():
+    begun = threading.Event()
+
+    def first():
+        assert begun.wait(10)
+        warn("first")
+        return 1
+
+    def second():
+        begun.set()
+        warn("second")
+        return "two"
+
+    with collected_warnings() as collected:
+        assert at_the_same_time(first, second) == (1, "two")
+    assert [str(message) for message in collected] == ["first", "second"]
 
 
 class LosingClient:
