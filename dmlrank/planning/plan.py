@@ -42,7 +42,7 @@ from .cells import Computed, Rows, at_rows, propensity_table
 from .criteria import Goal, Limits
 from .plan_options import check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
-from .precision import Solution
+from .precision import Solution, cheapest, covariance_of, errors_and_widths, pair_test, precision_of, solve
 from .problem import Problem, VoteProblem
 from .weights_by_counts import weighted_by_counts
 
@@ -63,7 +63,7 @@ def specify(problem: Problem, goal: Goal, limits: Limits) -> Plan:
     if goal.counts is not None:
         assert isinstance(problem, VoteProblem)
         problem = weighted_by_counts(problem, goal, limits)
-    return Plan.of(problem, goal, limits)
+    return solve(Plan, problem, goal, limits)
 
 
 class Plan(Solution, Summarised):
@@ -186,7 +186,7 @@ class Plan(Solution, Summarised):
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             targets = combinations.matrix, combinations.labels
-        return self.precision_of(targets, self._alpha(alpha), method)
+        return precision_of(self, targets, self._alpha(alpha), method)
 
     def power(
         self,
@@ -227,7 +227,7 @@ class Plan(Solution, Summarised):
         True
         """
         row, gap = self._pair(first, second, difference)
-        return power_of(gap, *self.pair_test(row, self._alpha(alpha), method))
+        return power_of(gap, *pair_test(self, row, self._alpha(alpha), method))
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -260,7 +260,7 @@ class Plan(Solution, Summarised):
         0.8
         """
         row, _ = self._pair(first, second)
-        return smallest_gap(*self.pair_test(row, self._alpha(alpha, power), method), power)
+        return smallest_gap(*pair_test(self, row, self._alpha(alpha, power), method), power)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -296,7 +296,7 @@ class Plan(Solution, Summarised):
         target, level = check_positive(width, "width"), self._alpha(alpha)
         rows = self.goal.targets[0]
         return self._cheapest(
-            lambda solution: solution.errors_and_widths(rows, level, method)[1].max() / target,
+            lambda solution: errors_and_widths(solution, rows, level, method)[1].max() / target,
             lambda ratio: f"makes the widest interval {ratio * target:.4g} wide, not {target:g}",
         )
 
@@ -328,7 +328,7 @@ class Plan(Solution, Summarised):
         """
         target, rows = check_positive(std_error, "std_error"), self.goal.targets[0]
         return self._cheapest(
-            lambda solution: solution.covariance(rows).std_errors.max() / target,
+            lambda solution: covariance_of(solution, rows).std_errors.max() / target,
             lambda ratio: f"leads to a standard error of {ratio * target:.4g}, not {target:g}",
         )
 
@@ -382,7 +382,7 @@ class Plan(Solution, Summarised):
             raise OptionError(f"{first!r} and {second!r} have equal scores; pass the difference to show as difference=")
         pair = f"{first!r} and {second!r} differ by {gap:.3g}"
         return self._cheapest(
-            lambda solution: smallest_gap(*solution.pair_test(row, level, method), power) / abs(gap),
+            lambda solution: smallest_gap(*pair_test(solution, row, level, method), power) / abs(gap),
             lambda ratio: f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {pair}",
         )
 
@@ -668,7 +668,7 @@ class Plan(Solution, Summarised):
             raise OptionError(
                 "the labels of the fit already reach this precision; ask for a higher one, or plan from_scratch=True"
             )
-        found, least = self.cheapest(relative_width)
+        found, least = cheapest(self, relative_width)
         if least > 1:
             n, advice = self.problem.n_contexts, "plan for more prompts: pass them to design() of the fit as newdata="
             if before is None:

@@ -23,7 +23,7 @@ from ..tables.display_text import decimals, fewest_decimals, fixed_text
 from ..tables.summary_table import Summary
 from .cells import map_blocks
 from .criteria import Targets
-from .precision import Solution
+from .precision import Solution, cheapest, covariance_of, critical_value, precision_of, solve
 from .problem import VoteProblem
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plan_summary(solution: Solution, alpha: float, *, models: object = None, top
 
 def _rows_of(solution: Solution, targets: Targets, places: Sequence[int], alpha: float) -> Iterator[tuple[str, ...]]:
     """Yield some rows of the table of predicted precision of combinations of scores."""
-    frame, names = solution.precision_of(targets, alpha, "max-t"), solution.problem.names
+    frame, names = precision_of(solution, targets, alpha, "max-t"), solution.problem.names
     candidate, digits = solution.goal.candidate, _digits(solution, frame["std_error"].to_numpy())
     for j in places:
         figures = frame[["score", "std_error", "uniform_std_error", "width"]].iloc[j]
@@ -132,7 +132,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     first, second = (order[place] for place in np.triu_indices(len(scores), 1))
     rows = np.eye(len(scores))[first] - np.eye(len(scores))[second]
     gap, n = rows @ scores, problem.n_contexts
-    of_pairs, of_one = (solution.critical_value(alpha, method) for method in ("max-t", "none"))
+    of_pairs, of_one = (critical_value(solution, alpha, method) for method in ("max-t", "none"))
 
     def standardised(sigma: FloatArray) -> FloatArray:
         errors = np.sqrt(np.maximum(((rows @ sigma) * rows).sum(axis=1), 0) / n)
@@ -156,7 +156,7 @@ def _nothing_found(solution: Solution, alpha: float) -> str:
     limits = replace(solution.limits, budget=solution.budget * sample.total_cost / problem.total_cost)
     for call, asked, critical in (("top=1", rivals, of_one), (f"contrasts={pair}", np.array([closest]), of_pairs)):
         if len(asked) and goal.criterion == "A":
-            plan = Solution.of(sample, replace(goal, rows=rows[asked]), limits, certify=False)
+            plan = solve(Solution, sample, replace(goal, rows=rows[asked]), limits, certify=False)
             after = standardised(plan.sigma)[asked]
             if found := int((after >= smallest_gap(1.0, critical, POWER)).sum()):
                 return f"{start} With {call}, {found} of {counted(len(asked), 'difference')} will be."
@@ -174,8 +174,8 @@ def _differences_found(solution: Solution, alpha: float) -> str:
     is_alone, is_first = len(rows) == 1, goal.top == 1
     rows, labels = rows[is_difference], tuple(labels[j] for j in np.flatnonzero(is_difference))
     # A difference is found with the power if it is so many standard errors. One that is planned for alone is one test.
-    critical = solution.critical_value(alpha, "none" if is_alone or is_first else "max-t")
-    needed = smallest_gap(1.0, critical, POWER) * solution.covariance(rows).widened.std_errors
+    critical = critical_value(solution, alpha, "none" if is_alone or is_first else "max-t")
+    needed = smallest_gap(1.0, critical, POWER) * covariance_of(solution, rows).widened.std_errors
     gap = np.abs(rows @ goal.scores)
     is_equal, is_found = gap == 0, (gap > 0) & (gap >= needed)
     start = f"With {problem.expected_number(solution.propensities):,.6g} {problem.what}"
@@ -210,7 +210,7 @@ def _all_at_once(
         labels = tuple(f"{names[best]} - {name}" for name in names)
     is_lead = rows @ scores > 0
     rows, labels = rows[is_lead], tuple(labels[j] for j in np.flatnonzero(is_lead))
-    leads, covariance = rows @ scores, solution.covariance(rows).widened
+    leads, covariance = rows @ scores, covariance_of(solution, rows).widened
     power = float((leads_needed(leads, covariance.factor, critical) <= 1).mean())
     at_once, need, aim = "", "all at once need", "for all at once"
     if is_first:
@@ -231,14 +231,14 @@ def _all_at_once(
     most = f" ({hardest} needs the most{elsewhere})" if len(leads) > 1 else ""
 
     def relative_gap(of: Solution) -> float:
-        covariance = replace(of, problem=problem).covariance().widened
+        covariance = covariance_of(replace(of, problem=problem)).widened
         return float(np.sqrt(multiple_for_all(leads, rows, covariance, critical, POWER)))
 
     # A random sample of the rows says about as much, and takes little time.
     sample = problem.sample() or problem
     share = sample.total_cost / problem.total_cost
     start = share * solution.budget * relative_gap(solution) ** 2
-    enough, least = solution.cheapest(relative_gap, sample, start)
+    enough, least = cheapest(solution, relative_gap, sample, start)
     if least > 1:
         more = "" if is_added else f", about {int(np.ceil(problem.n_contexts * least**2)):,} like these"
         return at_once, (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,8 @@ from .criteria import Goal, Limits, Targets
 from .problem import Problem
 from .score_plan import ScoreProblem
 from .search import optimum
+
+S = TypeVar("S", bound="Solution")
 
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
@@ -72,190 +74,200 @@ class Solution:
         """The smallest propensity that a cell may have, before the uniform plan is mixed in."""
         return self.problem.smallest_propensity(self.limits)
 
-    @classmethod
-    def of(
-        cls, problem: Problem, goal: Goal, limits: Limits, near: Solution | None = None, *, certify: bool = True
-    ) -> Self:
-        """Find the optimal propensities within limits, mixed with the uniform plan where ``explore`` is positive.
 
-        The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
-        the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
-        left out.
-        """
-        rates, start = None if near is None else near.rates, None
-        if near is not None:
-            factor = limits.budget / near.budget
-            start = near.labelling / factor, level_of(near.multiplier) * factor
-        if goal.linear and not problem.interdependent:
-            rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
-        (propensities, multiplier, _), labelling, residual = optimum(problem, goal, limits, start, rates, certify)
-        sigma = goal.sigma(labelling, problem.between)
-        if limits.explore:
-            # Both plans keep to the smallest propensity and the budget. So does their mixture.
-            mixed = partial(_mixed, propensities, limits.explore, problem.uniform(limits.budget))
-            propensities = Computed(problem.shape, mixed)
-            sigma = goal.sigma(problem.labelling_covariance(propensities), problem.between)
-        cost, uniform_sigma, even = problem.expected_cost(propensities), sigma, problem.even or problem
-        if certify:
-            uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
-            uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
-        of_optimum = multiplier, labelling, residual, rates
-        return cls(problem, goal, limits, propensities, cost, sigma, uniform_sigma, *of_optimum)
+def solve(
+    kind: type[S], problem: Problem, goal: Goal, limits: Limits, near: Solution | None = None, *, certify: bool = True
+) -> S:
+    """Find the optimal propensities within limits, mixed with the uniform plan where ``explore`` is positive.
 
-    def covariance(self, rows: FloatArray | None = None, *, uniform: bool = False) -> Covariance:
-        """Return the predicted covariance of combinations of scores, (J, K), or of all, with quantiles of a later fit.
+    The search begins at the solution of another budget, ``near``. Without ``certify``, for searches over budgets,
+    the violation of the optimality conditions is NaN where the search does not need it, and the uniform plan is
+    left out.
+    """
+    rates, start = None if near is None else near.rates, None
+    if near is not None:
+        factor = limits.budget / near.budget
+        start = near.labelling / factor, level_of(near.multiplier) * factor
+    if goal.linear and not problem.interdependent:
+        rates = rates or problem.cell_rates(goal.metric(problem.between, problem.between))
+    (propensities, multiplier, _), labelling, residual = optimum(problem, goal, limits, start, rates, certify)
+    sigma = goal.sigma(labelling, problem.between)
+    if limits.explore:
+        # Both plans keep to the smallest propensity and the budget. So does their mixture.
+        mixed = partial(_mixed, propensities, limits.explore, problem.uniform(limits.budget))
+        propensities = Computed(problem.shape, mixed)
+        sigma = goal.sigma(problem.labelling_covariance(propensities), problem.between)
+    cost, uniform_sigma, even = problem.expected_cost(propensities), sigma, problem.even or problem
+    if certify:
+        uniform = np.broadcast_to(problem.uniform(cost), problem.shape)
+        uniform_sigma = goal.sigma(even.labelling_covariance(uniform), even.between)
+    of_optimum = multiplier, labelling, residual, rates
+    return kind(problem, goal, limits, propensities, cost, sigma, uniform_sigma, *of_optimum)
 
-        Units are contexts, or the clusters of the fit and new labels. Limits of means of scores are those of the fit's
-        scores, with errors and numbers of runs of the plan; a candidate's are normal, since its scores are not known.
-        """
-        problem, goal = self.problem, self.goal
-        sigma, n, fit = self.uniform_sigma if uniform else self.sigma, problem.n_contexts, goal.fit
-        (low, high), each = problem.functional.limits, np.ones(len(sigma))
-        made = Covariance(sigma / n, free_basis(problem.gauge, len(sigma)), df=n - 1.0)
-        if isinstance(problem, ScoreProblem):
-            assert fit is not None
-            even = np.broadcast_to(problem.uniform(self.expected_cost), problem.shape)
-            means = problem.limits(fit.means, even if uniform else self.propensities)
-            made = replace(fit, matrix=made.matrix, basis=made.basis, means=means, of_scores=None)
-        elif goal.earlier is not None and fit is not None:
-            made = replace(made, df=fit.df + (0 if goal.share is None else n))
-            made = self._with_clusters(made, goal.earlier, fit) if fit.n_clusters else made
-        if not problem.of_scores and np.isfinite(high - low):
-            made = replace(made, shares=WinShares(problem.unit * low * each, problem.unit * high * each, made.df))
-        if rows is None:
-            return made
-        # The combinations in coordinates of those that the functional does not fix.
-        directions, size, _ = np.linalg.svd(rows @ free_basis(problem.gauge, rows.shape[1]), full_matrices=False)
-        return replace(made.of_combinations(rows), basis=directions[:, size > 1e-9 * size[0]])
 
-    def _with_clusters(self, made: Covariance, earlier: FloatArray, fit: Covariance) -> Covariance:
-        """Return the covariance of all labels, (K, K), with degrees of freedom of the fit's clusters and new labels.
+def covariance_of(solution: Solution, rows: FloatArray | None = None, *, uniform: bool = False) -> Covariance:
+    """Return the predicted covariance of combinations of scores, (J, K), or of all, with quantiles of a later fit.
 
-        Let G be the weight of the fit's estimate, g the part of its labels in the variance, and u the effective number
-        of clusters. New labels are independent units of equal size. By Satterthwaite's formula the variance then has
-        1 / (g^2 / u + (1 - g)^2 / n) effective units. Of what unequal clusters do not show of the fit's variance, the
-        part 2 g G - G^2 is left (:func:`~dmlrank.inference.covariance.one_way`).
-        """
-        n, goal = self.problem.n_contexts, self.goal
-        before, after, between, c = (
-            np.broadcast_to(np.diagonal(part) if np.ndim(part) else 0.0, len(made.matrix))
-            for part in (earlier, made.matrix * n, self.problem.between, goal.dependence)
+    Units are contexts, or the clusters of the fit and new labels. Limits of means of scores are those of the fit's
+    scores, with errors and numbers of runs of the plan; a candidate's are normal, since its scores are not known.
+    """
+    problem, goal = solution.problem, solution.goal
+    sigma, n, fit = solution.uniform_sigma if uniform else solution.sigma, problem.n_contexts, goal.fit
+    (low, high), each = problem.functional.limits, np.ones(len(sigma))
+    made = Covariance(sigma / n, free_basis(problem.gauge, len(sigma)), df=n - 1.0)
+    if isinstance(problem, ScoreProblem):
+        assert fit is not None
+        even = np.broadcast_to(problem.uniform(solution.expected_cost), problem.shape)
+        means = problem.limits(fit.means, even if uniform else solution.propensities)
+        made = replace(fit, matrix=made.matrix, basis=made.basis, means=means, of_scores=None)
+    elif goal.earlier is not None and fit is not None:
+        made = replace(made, df=fit.df + (0 if goal.share is None else n))
+        made = _with_clusters(solution, made, goal.earlier, fit) if fit.n_clusters else made
+    if not problem.of_scores and np.isfinite(high - low):
+        made = replace(made, shares=WinShares(problem.unit * low * each, problem.unit * high * each, made.df))
+    if rows is None:
+        return made
+    # The combinations in coordinates of those that the functional does not fix.
+    directions, size, _ = np.linalg.svd(rows @ free_basis(problem.gauge, rows.shape[1]), full_matrices=False)
+    return replace(made.of_combinations(rows), basis=directions[:, size > 1e-9 * size[0]])
+
+
+def _with_clusters(solution: Solution, made: Covariance, earlier: FloatArray, fit: Covariance) -> Covariance:
+    """Return the covariance of all labels, (K, K), with degrees of freedom of the fit's clusters and new labels.
+
+    Let G be the weight of the fit's estimate, g the part of its labels in the variance, and u the effective number
+    of clusters. New labels are independent units of equal size. By Satterthwaite's formula the variance then has
+    1 / (g^2 / u + (1 - g)^2 / n) effective units. Of what unequal clusters do not show of the fit's variance, the
+    part 2 g G - G^2 is left (:func:`~dmlrank.inference.covariance.one_way`).
+    """
+    n, goal = solution.problem.n_contexts, solution.goal
+    before, after, between, c = (
+        np.broadcast_to(np.diagonal(part) if np.ndim(part) else 0.0, len(made.matrix))
+        for part in (earlier, made.matrix * n, solution.problem.between, goal.dependence)
+    )
+    if goal.share is not None and goal.counts is None:
+        weight = np.full(len(before), 1 - goal.share)
+        old, new = weight**2 * before, np.maximum(after - weight**2 * before, 0)
+    else:
+        # Of A in :mod:`~dmlrank.planning.criteria` G A remains, and G^2 C of what clusters add.
+        a, left = np.maximum(before - c - between, 0), np.maximum(after - between, 0)
+        root = a + np.sqrt(a**2 + 4 * c * left)
+        weight = np.clip(np.divide(2 * left, root, out=np.ones_like(left), where=root > 0), 0, 1)
+        old, new = between + weight**2 * (a + c), weight * (1 - weight) * a
+    g = np.divide(old, old + new, out=np.ones_like(old), where=old + new > 0)
+    units = (np.broadcast_to(fit.df, g.shape) if fit.of_scores is None else fit.of_scores) + 1
+    unseen = (1 - 1 / fit.scale**2) * float(np.mean(2 * g * weight - weight**2))
+    made = replace(made, n_clusters=fit.n_clusters, scale=float(1 / np.sqrt(1 - unseen)))
+    return made.with_df(1 / (g**2 / units + (1 - g) ** 2 / n) - 1)
+
+
+@one_thread()
+def errors_and_widths(
+    solution: Solution, rows: FloatArray, alpha: float, method: str, *, uniform: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
+    covariance = covariance_of(solution, rows, uniform=uniform)
+    law = covariance.law(rows @ solution.goal.scores, covariance.std_errors)
+    low, high = law.limits(MaxT(covariance).critical(alpha, method))
+    return covariance.std_errors, high - low
+
+
+def precision_of(solution: Solution, targets: Targets, alpha: float, method: str) -> pd.DataFrame:
+    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
+    rows, labels = targets
+    error, width = errors_and_widths(solution, rows, alpha, method)
+    uniform, uniform_width = errors_and_widths(solution, rows, alpha, method, uniform=True)
+    columns: dict[str, FloatArray] = {
+        "score": rows @ solution.goal.scores,
+        "std_error": error,
+        "width": width,
+        "uniform_std_error": uniform,
+        "uniform_width": uniform_width,
+        "ratio": np.divide(error, uniform, out=np.ones(len(rows)), where=uniform > 0),
+    }
+    return pd.DataFrame(columns, index=list(labels))
+
+
+@one_thread()
+def critical_value(solution: Solution, alpha: float, method: str) -> float:
+    """Return the critical value of the test that two of the scores are equal."""
+    check_choice(method, METHODS, "method")
+    n_scores = len(solution.goal.scores)
+    covariance = covariance_of(solution, np.eye(n_scores))
+    if method == "max-t":
+        return MaxT(covariance, solution.goal.seed).critical_of_pairs(alpha)
+    n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
+    return covariance.from_normal(float(normal_critical(alpha / (2 * n_pairs))))
+
+
+def pair_test(solution: Solution, row: FloatArray, alpha: float, method: str) -> tuple[float, float]:
+    """Return the standard error behind the test of a difference of two scores, (K,), and its critical value."""
+    error = float(np.sqrt(row @ covariance_of(solution).widened.matrix @ row))
+    return error, critical_value(solution, alpha, method)
+
+
+@one_thread()
+def cheapest(
+    solution: S,
+    relative_width: Callable[[Solution], float],
+    problem: Problem | None = None,
+    start: float | None = None,
+) -> tuple[S, float]:
+    """Return the solution of the smallest budget whose relative width is at most one, and the least relative width.
+
+    The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all
+    labels. The budget is found to four figures, from ``start`` on; it is one for another problem where this is
+    given.
+    """
+    whole, start = problem or solution.problem, start or solution.budget
+
+    def solved(problem: Problem, budget: float, latest: S | None, *, certify: bool = False) -> S:
+        return solve(
+            type(solution), problem, solution.goal, replace(solution.limits, budget=budget), latest, certify=certify
         )
-        if goal.share is not None and goal.counts is None:
-            weight = np.full(len(before), 1 - goal.share)
-            old, new = weight**2 * before, np.maximum(after - weight**2 * before, 0)
-        else:
-            # Of A in :mod:`~dmlrank.planning.criteria` G A remains, and G^2 C of what clusters add.
-            a, left = np.maximum(before - c - between, 0), np.maximum(after - between, 0)
-            root = a + np.sqrt(a**2 + 4 * c * left)
-            weight = np.clip(np.divide(2 * left, root, out=np.ones_like(left), where=root > 0), 0, 1)
-            old, new = between + weight**2 * (a + c), weight * (1 - weight) * a
-        g = np.divide(old, old + new, out=np.ones_like(old), where=old + new > 0)
-        units = (np.broadcast_to(fit.df, g.shape) if fit.of_scores is None else fit.of_scores) + 1
-        unseen = (1 - 1 / fit.scale**2) * float(np.mean(2 * g * weight - weight**2))
-        made = replace(made, n_clusters=fit.n_clusters, scale=float(1 / np.sqrt(1 - unseen)))
-        return made.with_df(1 / (g**2 / units + (1 - g) ** 2 / n) - 1)
 
-    @one_thread()
-    def errors_and_widths(
-        self, rows: FloatArray, alpha: float, method: str, *, uniform: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return standard errors of combinations of scores, (J, K), and full widths of their intervals, (J,) each."""
-        covariance = self.covariance(rows, uniform=uniform)
-        law = covariance.law(rows @ self.goal.scores, covariance.std_errors)
-        low, high = law.limits(MaxT(covariance).critical(alpha, method))
-        return covariance.std_errors, high - low
+    def smallest(problem: Problem, start: float, largest_log: float, margin: float, latest: S | None = None) -> S:
+        """Return the solution of the smallest budget with a relative width of at most one, from near a start."""
 
-    def precision_of(self, targets: Targets, alpha: float, method: str) -> pd.DataFrame:
-        """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
-        rows, labels = targets
-        error, width = self.errors_and_widths(rows, alpha, method)
-        uniform, uniform_width = self.errors_and_widths(rows, alpha, method, uniform=True)
-        columns: dict[str, FloatArray] = {
-            "score": rows @ self.goal.scores,
-            "std_error": error,
-            "width": width,
-            "uniform_std_error": uniform,
-            "uniform_width": uniform_width,
-            "ratio": np.divide(error, uniform, out=np.ones(len(rows)), where=uniform > 0),
-        }
-        return pd.DataFrame(columns, index=list(labels))
+        def log_ratio(log_budget: float) -> float:
+            nonlocal latest
+            # Each search begins at the solution of the budget before.
+            latest = solved(problem, float(np.exp(log_budget)), latest)
+            return float(np.log(relative_width(replace(latest, problem=whole))))
 
-    @one_thread()
-    def critical_value(self, alpha: float, method: str) -> float:
-        """Return the critical value of the test that two of the scores are equal."""
-        check_choice(method, METHODS, "method")
-        n_scores = len(self.goal.scores)
-        covariance = self.covariance(np.eye(n_scores))
-        if method == "max-t":
-            return MaxT(covariance, self.goal.seed).critical_of_pairs(alpha)
-        n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
-        return covariance.from_normal(float(normal_critical(alpha / (2 * n_pairs))))
+        least = (solution.limits.min_propensity or 0.0) * problem.total_cost
+        smallest_log = float(np.log(least)) if least else -np.inf
+        middle, step = min(float(np.log(start)), largest_log), 2 * margin
+        low, high = max(middle - margin, smallest_log), min(middle + margin, largest_log)
+        while low > smallest_log and log_ratio(low) <= 0:
+            high, low, step = low, max(low - step, smallest_log), 2 * step
+        while high < largest_log and log_ratio(high) > 0:
+            low, high, step = high, min(high + step, largest_log), 2 * step
+        budget = high
+        if log_ratio(low) <= 0:
+            budget = low
+        elif log_ratio(high) < 0:
+            budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4))
+        # The root may lie just below the budget that is large enough.
+        while log_ratio(budget) > 0 and budget < largest_log:
+            budget += _CLOSE / 2
+        assert latest is not None
+        return latest
 
-    def pair_test(self, row: FloatArray, alpha: float, method: str) -> tuple[float, float]:
-        """Return the standard error behind the test of a difference of two scores, (K,), and its critical value."""
-        error = float(np.sqrt(row @ self.covariance().widened.matrix @ row))
-        return error, self.critical_value(alpha, method)
-
-    @one_thread()
-    def cheapest(
-        self, relative_width: Callable[[Solution], float], problem: Problem | None = None, start: float | None = None
-    ) -> tuple[Self, float]:
-        """Return the solution of the smallest budget whose relative width is at most one, and the least relative width.
-
-        The latter is that of labels on all pairs; above one, no budget is enough, and the solution is that of all
-        labels. The budget is found to four figures, from ``start`` on; it is one for another problem where this is
-        given.
-        """
-        whole, start = problem or self.problem, start or self.budget
-
-        def solved(problem: Problem, budget: float, latest: Self | None, *, certify: bool = False) -> Self:
-            return self.of(problem, self.goal, replace(self.limits, budget=budget), latest, certify=certify)
-
-        def smallest(
-            problem: Problem, start: float, largest_log: float, margin: float, latest: Self | None = None
-        ) -> Self:
-            """Return the solution of the smallest budget with a relative width of at most one, from near a start."""
-
-            def log_ratio(log_budget: float) -> float:
-                nonlocal latest
-                # Each search begins at the solution of the budget before.
-                latest = solved(problem, float(np.exp(log_budget)), latest)
-                return float(np.log(relative_width(replace(latest, problem=whole))))
-
-            least = (self.limits.min_propensity or 0.0) * problem.total_cost
-            smallest_log = float(np.log(least)) if least else -np.inf
-            middle, step = min(float(np.log(start)), largest_log), 2 * margin
-            low, high = max(middle - margin, smallest_log), min(middle + margin, largest_log)
-            while low > smallest_log and log_ratio(low) <= 0:
-                high, low, step = low, max(low - step, smallest_log), 2 * step
-            while high < largest_log and log_ratio(high) > 0:
-                low, high, step = high, min(high + step, largest_log), 2 * step
-            budget = high
-            if log_ratio(low) <= 0:
-                budget = low
-            elif log_ratio(high) < 0:
-                budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4))
-            # The root may lie just below the budget that is large enough.
-            while log_ratio(budget) > 0 and budget < largest_log:
-                budget += _CLOSE / 2
-            assert latest is not None
-            return latest
-
-        everything: Self = solved(whole, whole.total_cost, None)
-        reached = relative_width(everything)
-        if reached > 1:
-            return everything, reached
-        # The search is on the log scale. Without a sample, it first looks between half and twice of ``start``.
-        largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, whole.sample()
-        if sample is not None:
-            # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
-            share = sample.total_cost / whole.total_cost
-            start = smallest(sample, start * share, largest_log + np.log(share), margin).budget / share
-            # The budget of all rows is within a few percent of the sample's.
-            margin = 0.02
-        found = smallest(whole, start, largest_log, margin, everything)
-        return solved(whole, found.budget, found, certify=True), reached
+    everything: S = solved(whole, whole.total_cost, None)
+    reached = relative_width(everything)
+    if reached > 1:
+        return everything, reached
+    # The search is on the log scale. Without a sample, it first looks between half and twice of ``start``.
+    largest_log, margin, sample = float(np.log(everything.expected_cost)), 0.7, whole.sample()
+    if sample is not None:
+        # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
+        share = sample.total_cost / whole.total_cost
+        start = smallest(sample, start * share, largest_log + np.log(share), margin).budget / share
+        # The budget of all rows is within a few percent of the sample's.
+        margin = 0.02
+    found = smallest(whole, start, largest_log, margin, everything)
+    return solved(whole, found.budget, found, certify=True), reached
 
 
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:

@@ -22,7 +22,7 @@ from ..data.preferences import FloatArray
 from ..functionals import BradleyTerry
 from .allocation import allocate
 from .criteria import Goal, Limits
-from .precision import Solution
+from .precision import Solution, solve
 from .problem import VoteProblem
 
 # A search for weights by counts ends when a step lowers the objective by less than this share, or after so many steps.
@@ -50,7 +50,7 @@ def weighted_by_counts(whole: VoteProblem, goal: Goal, limits: Limits) -> VotePr
     # plan has as many labels of each pair as the uniform one.
     for most_steps in (_MOST_STEPS, 0):
         problem = _weights_of_optimum(joined, goal, limits, most_steps).scanned()[1]
-        solution = Solution.of(problem, goal, limits)
+        solution = solve(Solution, problem, goal, limits)
         if goal.objective(solution.sigma) <= goal.objective(solution.uniform_sigma):
             break
     return problem

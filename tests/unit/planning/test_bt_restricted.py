@@ -10,6 +10,7 @@ from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.options import in_objects
 from dmlrank.planning import search
+from dmlrank.planning.precision import solve
 
 from ...support import true_first_stages, without_order
 
@@ -128,7 +129,7 @@ def test_a_limit_on_steps_ends_the_search_before_it_is_certified(monkeypatch):
     assert plan.kkt_residual < 1e-5
     monkeypatch.setattr(search, "MAX_INTERDEPENDENT_STEPS", 3)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
-        early = plan.of(plan.problem, plan.goal, plan.limits)
+        early = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert plan.goal.objective(early.sigma) > plan.objective
 
 

@@ -9,6 +9,7 @@ from scipy.stats import t as student
 import dmlrank as dr
 from dmlrank.options import in_objects
 from dmlrank.planning.criteria import Goal
+from dmlrank.planning.precision import covariance_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
@@ -97,7 +98,7 @@ def test_widths_have_the_quantiles_of_the_fit_of_all_labels(functional, own, n_r
         both = dr.dml_rank(formula, pd.concat([old, new], ignore_index=True), **in_objects(options))
         df.append(both.estimates.covariance.of_scores)
         widths.append(np.ptp(both.conf_int(), axis=1))
-    predicted = plan.covariance(uniform=True)
+    predicted = covariance_of(plan, uniform=True)
     assert (predicted.of_scores > 1.01 * res.estimates.covariance.of_scores).all()
     np.testing.assert_allclose(predicted.of_scores, np.mean(df, axis=0), rtol=0.08)
     np.testing.assert_allclose(plan.predicted()["uniform_width"], np.mean(widths, axis=0), rtol=0.05)

@@ -24,6 +24,7 @@ from dmlrank.options import in_objects
 from dmlrank.planning import problem, search
 from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.criteria import Goal, Limits
+from dmlrank.planning.precision import solve
 
 from ...support import without_order
 
@@ -80,7 +81,7 @@ def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     plan = dr.design(mu, "bt", budget=60, criterion="D")
     monkeypatch.setattr(search, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
-        solution = plan.of(plan.problem, plan.goal, plan.limits)
+        solution = solve(dr.planning.Plan, plan.problem, plan.goal, plan.limits)
     assert solution.kkt_residual > 1e-4
 
 
@@ -859,7 +860,7 @@ def test_the_power_of_first_place_is_that_of_all_leads_at_once(leads):
     plan, _ = leads
     named = promised_for_first_place(plan)
     needed = int(named[2].replace(",", ""))
-    more = plan.of(plan.problem, plan.goal, replace(plan.limits, budget=needed))
+    more = solve(dr.planning.Plan, plan.problem, plan.goal, replace(plan.limits, budget=needed))
     for of_plan, power, within in ((plan, float(named[1]), 0.015), (more, 0.8, 0.02)):
         scores, sigma = plan.goal.scores, of_plan.sigma / len(plan.contexts)
         drawn = np.random.default_rng(0).multivariate_normal(scores, sigma, size=20_000)

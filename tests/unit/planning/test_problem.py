@@ -13,6 +13,7 @@ from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import from_fit, problem
 from dmlrank.planning.allocation import allocate
 from dmlrank.planning.cells import cell_rates
+from dmlrank.planning.precision import cheapest, solve
 
 from ...support import chunks_of
 
@@ -151,7 +152,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
     single = replace(plan.problem, deviation=None).scanned()[1]
     assert (single.deviation is None) == (functional == "rank_centrality")
     monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
-    other = plan.of(single, plan.goal, plan.limits)
+    other = solve(dr.planning.Plan, single, plan.goal, plan.limits)
     assert single.cell_type is np.float32
     assert other.kkt_residual < 1e-5
     assert other.expected_cost == pytest.approx(120, rel=1e-9)
@@ -173,7 +174,7 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     budgets = []
     for size in (4000, 60):
         monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
-        budgets.append(plan.cheapest(error_of)[0].budget)
+        budgets.append(cheapest(plan, error_of)[0].budget)
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120
