@@ -775,6 +775,7 @@ def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, c
     assert "1.0" in capsys.readouterr().err
 
 
-def test_signs_that_are_nested_too_deeply_are_refused(csv, capsys):
-    assert main(["check", f"winner ~ I({'-' * 5000}length) | model_a + model_b", csv]) == 1
-    assert "deeply" in capsys.readouterr().err
+def test_signs_that_are_nested_too_deeply_for_the_interpreter_are_refused(csv, capsys):
+    # Newer interpreters read them.
+    status = main(["check", f"winner ~ I({'-' * 5000}length) | model_a + model_b", csv])
+    assert (status, "deeply" in capsys.readouterr().err) in [(0, False), (1, True)]
