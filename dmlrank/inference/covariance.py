@@ -97,11 +97,14 @@ class Covariance:
         """The covariance behind joint critical values, and joint tests: of means with one unseen unit."""
         return self if self.means is None else replace(self, matrix=self.matrix + self.means.own)
 
-    def law(self, estimate: FloatArray, std_error: FloatArray, contrasts: ContrastMatrix | None = None) -> ContrastLaw:
+    def law(
+        self, estimate: FloatArray, std_error: FloatArray | None = None, contrasts: ContrastMatrix | None = None
+    ) -> ContrastLaw:
         """Return the law of contrasts, (J, d), or of all estimates: how their limits and z statistics are computed.
 
         Shapes: estimate, std_error (J,), of the contrasts.
         """
+        std_error = self.std_errors if std_error is None else std_error
         sides: tuple[Sides, ...] = ()
         if self.shares is not None:
             shares = self.shares if contrasts is None else self.shares.combined(contrasts)
@@ -131,6 +134,24 @@ class Covariance:
     def with_df(self, of_scores: FloatArray) -> Covariance:
         """Return the covariance with degrees of freedom of each score, (d,), and the typical ones for joint tests."""
         return replace(self, of_scores=of_scores, df=_typical(of_scores))
+
+    def with_blocks(self, blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> Covariance:
+        """Return the covariance of several results, or groups, with what quantiles and limits of these need.
+
+        ``orders``: See :meth:`CombinedMeans.side_by_side`.
+        """
+        each_has_all = all(block.of_scores is None for block in blocks)
+        dfs = None if each_has_all else [np.broadcast_to(block._df(), len(block.matrix)) for block in blocks]
+        means = [block.means for block in blocks if block.means is not None]
+        shares = [block.shares for block in blocks if block.shares is not None]
+        return replace(
+            self,
+            df=min(block.df for block in blocks),
+            scale=max(block.scale for block in blocks),
+            of_scores=None if dfs is None else np.concatenate(dfs),
+            means=CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None,
+            shares=WinShares.side_by_side(shares) if len(shares) == len(blocks) else None,
+        )
 
     @property
     def normal(self) -> Covariance:
@@ -553,31 +574,6 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     for place, block in zip(places, blocks, strict=True):
         mapped[place, place] = block.matrix
     return np.asarray(mapped)
-
-
-def joint_df(blocks: Sequence[Covariance]) -> FloatArray | None:
-    """Return the degrees of freedom of each score of several results together; None where all have their result's."""
-    if all(block.of_scores is None for block in blocks):
-        return None
-    return np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
-
-
-def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> CombinedMeans | None:
-    """Return what limits of means of several results together need; None where one has other scores.
-
-    ``orders``: See :meth:`CombinedMeans.side_by_side`.
-    """
-    means = [block.means for block in blocks if block.means is not None]
-    return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
-
-
-def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
-    """Return what limits of win shares of several results together need; None where one has other scores."""
-    shares = [block.shares for block in blocks if block.shares is not None]
-    if len(shares) < len(blocks):
-        return None
-    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
-    return WinShares(low, high, min(each.df for each in shares))
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

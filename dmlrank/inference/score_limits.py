@@ -263,7 +263,14 @@ class WinShares:
     @classmethod
     def between(cls, limits: tuple[float, float], size: int, df: float) -> WinShares | None:
         """Return what limits of scores between the same ``limits`` need; None where these are infinite."""
-        return cls(*np.outer(limits, np.ones(size)), df) if np.isfinite(limits).all() else None
+        low, high = np.outer(limits, np.ones(size))
+        return cls(low, high, df) if np.isfinite(limits).all() else None
+
+    @classmethod
+    def side_by_side(cls, blocks: Sequence[WinShares]) -> WinShares:
+        """Return what limits of the shares of several results together need."""
+        low, high = (np.concatenate([getattr(block, end) for block in blocks]) for end in ("low", "high"))
+        return cls(low, high, min(block.df for block in blocks))
 
     def combined(self, matrix: ContrastMatrix) -> WinShares:
         """Return the possible values of contrasts, (J, d)."""
@@ -444,10 +451,6 @@ class CombinedMeans:
         """The columns of the matrix that are the means of each part."""
         ends = np.cumsum([0, *(len(part.estimate) for part in self.parts)]).tolist()
         return [slice(*pair) for pair in pairwise(ends)]
-
-    def only(self, part: int, place: slice) -> CombinedMeans:
-        """Return the combinations in a place that are those of one part."""
-        return CombinedMeans((self.parts[part],), self.matrix[place, self._places[part]])
 
     @property
     def own(self) -> FloatArray:
