@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 import dmlrank as dr
 from dmlrank.estimation import second_order as module
 from dmlrank.estimation.cross_fitting import clip_and_renormalise
-from dmlrank.estimation.second_order import ErrorOfMu, dictionaries
+from dmlrank.estimation.second_order import ErrorOfMu, dictionaries, strongest_features
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Functional, RankCentrality
 from dmlrank.options import in_objects
 
@@ -71,7 +71,8 @@ def brute_force(result, unit=None, parts=(([1.0, 0.0], [1.0, -1.0], -1),)):
     cells, fold = data.cells, mu.folds.fold
     off = ~np.eye(n_items, dtype=bool)
     shares = [[np.where(off, table @ np.array(worth), 0.5) for worth, _, _ in parts] for table in tables]
-    functions, _ = next(dictionaries(data, contexts, [share[0] for share in shares], len(cells) / len(tables)))
+    strongest = strongest_features(data, contexts, [share[0] for share in shares])
+    functions, _ = next(dictionaries(data, strongest, len(cells) / len(tables)))
     q = functions.shape[1]
     fitted_cells = clip_and_renormalise(mu.at(cells), floor)
     terms = [np.zeros((len(cells), *tables[0].shape)) for _ in tables]
