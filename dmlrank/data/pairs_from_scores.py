@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, check_text, number_in
-from .._utils.declared_types import checked
+from .._utils.argument_checks import check_flag, check_text, checked, number_in
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, MISSING_WORDS, FloatArray, IntArray, is_vector_column, name_of, number_in_cell
 from .columns import CodedColumn, check_identity

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.declared_types import checked
+from .._utils.argument_checks import checked
 from ..exceptions import ColumnError, DataError, OptionTypeError, listed, shown
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns

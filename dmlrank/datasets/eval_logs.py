@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.declared_types import checked
+from .._utils.argument_checks import checked
 from ..data.arrays import number_in_cell
 from ..data.pairs_from_scores import GRADES
 from ..exceptions import DataError, OptionError, check_choice, listed, nearest, shown

@@ -1676,7 +1676,7 @@ class RankResults(Summarised):
         (True, True)
         """
         from ..report.joint_tables import side_by_side_on_page
-        from ..report.page.render_page import Masthead, check_page_extra, write_page
+        from ..report.render_page import Masthead, check_page_extra, write_page
         from .judges import JudgeAudit
         from .pareto import Pareto
         from .sensitivity_results import SensitivityResults

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.preferences import FloatArray
-from ...tables.display_text import fixed_text, inert
+from ..data.preferences import FloatArray
+from ..tables.display_text import fixed_text, inert
 
 _TICKS = 4
 # Share of the range of the numbers that is added on either side of the axis.

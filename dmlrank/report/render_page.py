@@ -15,23 +15,23 @@ from importlib.resources import files
 
 import numpy as np
 
-from ..._utils.argument_checks import check_text, check_type
-from ..._utils.atomic_write import write_file
-from ..._version import __version__
-from ...data.preferences import FloatArray, IntArray
-from ...exceptions import MissingExtraError, OptionError, listed
-from ...fit.estimates import Estimates
-from ...inference.ranks import rank_bounds
-from ...inference.score_limits import FEW_UNITS
-from ...inference.simultaneous import PairTests
-from ...tables.display_text import printable, quoted, undirected
-from ...tables.summary_table import Summary
-from ..fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
-from ..facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
-from ..first_place import MOST_TIED, headline
-from ..fit_summary import fit_facts, leaderboard_columns, score_digits
-from ..joint_tables import NEWS
-from ..phrases import (
+from .._utils.argument_checks import check_text, check_type
+from .._utils.atomic_write import write_file
+from .._version import __version__
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import MissingExtraError, OptionError, listed
+from ..fit.estimates import Estimates
+from ..inference.ranks import rank_bounds
+from ..inference.score_limits import FEW_UNITS
+from ..inference.simultaneous import PairTests
+from ..tables.display_text import printable, quoted, undirected
+from ..tables.summary_table import Summary
+from .fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
+from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
+from .first_place import MOST_TIED, headline
+from .fit_summary import fit_facts, leaderboard_columns, score_digits
+from .joint_tables import NEWS
+from .phrases import (
     SummaryLevel,
     as_sentence,
     counted,
