@@ -93,9 +93,10 @@ class Rows:
         """Return the rows without the labels of some, (rows,); rows that say who won and lost are left out."""
         if not self.formula.outcomes:
             return self.only(~rows)
-        return replace(
-            self, roles=self.roles | {name: self.roles[name].emptied(rows) for name in self.formula.outcomes}
-        )
+        outcomes = {name: self.roles[name] for name in self.formula.outcomes}
+        emptied = {name: CodedColumn(np.where(rows, -1, one.codes), one.levels) for name, one in outcomes.items()}
+        every = np.ones(len(rows), dtype=bool)
+        return replace(self, roles=self.roles | {name: column.only(every) for name, column in emptied.items()})
 
 
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:

@@ -429,7 +429,12 @@ def _level_meanings(
     spelt = [level for level in guessed if name_of(level) not in items]
     # Where the caller gives one number a meaning, the others have none of their own.
     gives_number = any(isinstance(level, _NUMBERS) for level in levels if level in user_meanings)
-    known = [] if gives_number and any(isinstance(level, _NUMBERS) for level in spelt) else _readings(spelt)
+    known: list[dict[Hashable, str]] = []
+    if not (gives_number and any(isinstance(level, _NUMBERS) for level in spelt)):
+        n_known = [sum(_word(label) in one for label in spelt) for one in _VOCABULARIES]
+        if max(n_known) < len(spelt):  # No vocabulary has all of the labels: those of words that have most.
+            n_known[1] = 0
+        known = [one for one, n in zip(_VOCABULARIES, n_known, strict=True) if n == max(n_known) > 0]
     if len(spelt) < len(guessed):  # Beside names of models, letters and numbers say nothing.
         known = [one for one in known if one is _MEANING_OF_WORD]
     words = {_word(level) for level in guessed}
@@ -449,14 +454,6 @@ def _level_meanings(
             read_as = {one[word] for one in known if word in one and not is_model}
             meanings.append(None if is_model else read_as.pop() if len(read_as) == 1 else _UNKNOWN)
     return meanings
-
-
-def _readings(labels: Sequence[Hashable]) -> list[dict[Hashable, str]]:
-    """Return the vocabularies that have all of these labels, or, if none has, those of words that have most."""
-    n_known = [sum(_word(label) in one for label in labels) for one in _VOCABULARIES]
-    if max(n_known) < len(labels):
-        n_known[1] = 0
-    return [one for one, n in zip(_VOCABULARIES, n_known, strict=True) if n == max(n_known) > 0]
 
 
 def _word(label: Hashable) -> Hashable:

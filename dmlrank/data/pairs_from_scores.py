@@ -349,7 +349,9 @@ def _derive(
     is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
     missing = {name: int(table[name].isna().sum()) for name in keys}
     missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
-    _refuse_missing(missing)
+    if any(missing.values()):
+        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
+        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
     coded = {name: CodedColumn.of(table[name]) for name in (*keys, model)}
     coded[model], changed = coded[model].with_plain_names()
     for name, column in coded.items():
@@ -399,13 +401,6 @@ def require_comparison(derived: DerivedPairs) -> None:
             f"no two models have a {derived.number!r} on one prompt ({len(derived.values)} prompts, "
             f"{len(derived.models)} models); models are compared on the prompts that they share"
         )
-
-
-def _refuse_missing(missing: dict[str, int]) -> None:
-    """Raise :class:`MissingDataError` where rows lack an identifier; ``missing`` has their number by column."""
-    if any(missing.values()):
-        counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
-        raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
 
 
 def _refuse_repeats(

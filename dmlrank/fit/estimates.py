@@ -176,8 +176,8 @@ class Diagnostics(Summarised):
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
-        """The entry of ``second_order_by_model`` with the largest bias."""
-        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
+        """The entry of ``second_order_by_model`` with the largest bias; without a name and zero where there is none."""
+        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
