@@ -110,7 +110,7 @@ class Covariance:
             fewest = min(self.n_clusters, default=np.inf)
             small_sample = fewest / (fewest - 1) if self.n_clusters else 1.0
             sides = self.means.sides(estimate, std_error, contrasts, small_sample)
-        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self._tails(self._typical_df))
+        return ContrastLaw(estimate, std_error, sides, self.tails(contrasts), self.tails(of_typical=True))
 
     def scaled(self, factor: float, shift: float = 0.0) -> Covariance:
         """Return the covariance of the estimates times a factor, plus a shift."""
@@ -138,29 +138,25 @@ class Covariance:
         shares = None if self.shares is None else replace(self.shares, df=np.inf)
         return replace(self, df=np.inf, of_scores=None, shares=shares)
 
-    @property
-    def _typical_df(self) -> float:
-        return self.df if self.shares is None else max(self.df, self.shares.df)
-
-    def _df(self, contrasts: ContrastMatrix | None = None) -> FloatArray | float:
+    def _df(self, contrasts: ContrastMatrix | None = None, of_typical: bool = False) -> FloatArray | float:
         """Return the degrees of freedom of contrasts, (J, d), or of all estimates, (J,), or one number for all.
 
         Contributions of clusters to a contrast are a mixture of those to the scores. With shares w of the scores in
         sum c_j^2 V_jj, 1 / sqrt(df) is at most the mean of the scores' 1 / sqrt(df_j) with weights w
         (Cauchy-Schwarz), and equal to it where a cluster has the same part in all scores.
         """
-        if self.of_scores is None or contrasts is None:
-            return self._typical_df if self.of_scores is None else self.of_scores
+        if of_typical or self.of_scores is None:
+            return self.df if self.shares is None else max(self.df, self.shares.df)
+        if contrasts is None:
+            return self.of_scores
         squares, variance = contrasts**2, np.maximum(np.diag(self.matrix), 1e-300)
         return np.asarray(np.square((squares @ variance) / (squares @ (variance / np.sqrt(self.of_scores)))))
 
-    def _tails(self, df: FloatArray | float) -> Tails:
+    def tails(self, contrasts: ContrastMatrix | None = None, *, of_typical: bool = False) -> Tails:
+        """Return the tails of t statistics of contrasts, (J, d), or of all estimates, or of a typical one."""
+        df = self._df(contrasts, of_typical)
         # Limits of means of scores know the number of prompts, and not that of clusters.
         return Tails() if self.means and not self.n_clusters else Tails(df, self._scale(df))
-
-    def tails(self, contrasts: ContrastMatrix | None = None) -> Tails:
-        """Return the tails of t statistics of contrasts, (J, d), or of all estimates."""
-        return self._tails(self._df(contrasts))
 
     @property
     def has_few_units(self) -> bool:
@@ -169,7 +165,7 @@ class Covariance:
 
     def from_normal(self, z: float) -> float:
         """Return the number that a typical t statistic exceeds as often as a normal variable exceeds z, above zero."""
-        return float(self._tails(self._typical_df).from_normal(z))
+        return float(self.tails(of_typical=True).from_normal(z))
 
     def wald_law(self, rank: int) -> WaldLaw:
         """Return the law, one of scipy's, of Wald statistics of typical combinations: Hotelling's, or chi-squared.
@@ -211,7 +207,7 @@ class Covariance:
     def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
         """Return this covariance plus the positive part of a variance correction, (d, d)."""
         increase = self._in_own_units(variance_correction, lambda ratios: np.maximum(ratios, 0.0))
-        return self if increase is None else replace(self, matrix=_project_on_free(self.matrix + increase, self.basis))
+        return self if increase is None else self.plus(increase)
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
