@@ -19,14 +19,6 @@ def write_file(path: str | os.PathLike[str], text: str) -> None:
         new_file.write_bytes(text.encode("utf-8"))
 
 
-def text_or_file(path: str | os.PathLike[str] | None, text: str) -> str | None:
-    """Return the text where there is no path; otherwise write it."""
-    if path is None:
-        return text
-    write_file(path, text)
-    return None
-
-
 @contextmanager
 def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new file, in the folder of ``path`` and with its ending, that replaces ``path`` after the ``with`` block.

@@ -551,29 +551,37 @@ def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     return np.asarray(mapped)
 
 
-def joint_df(blocks: Sequence[Covariance]) -> FloatArray | None:
-    """Return the degrees of freedom of each score of several results together; None where all have their result's."""
-    if all(block.of_scores is None for block in blocks):
-        return None
-    return np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
-
-
-def joint_means(blocks: Sequence[Covariance], orders: Sequence[IntArray] | None = None) -> CombinedMeans | None:
-    """Return what limits of means of several results together need; None where one has other scores.
+def joint_covariance(
+    matrix: FloatArray,
+    blocks: Sequence[Covariance],
+    n_clusters: tuple[int, ...],
+    note: str,
+    orders: Sequence[IntArray] | None = None,
+) -> Covariance:
+    """Return a joint covariance, (d, d), of several results, with what quantiles and limits need from those of each.
 
     ``orders``: See :meth:`CombinedMeans.side_by_side`.
     """
     means = [block.means for block in blocks if block.means is not None]
-    return CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None
-
-
-def joint_shares(blocks: Sequence[Covariance]) -> WinShares | None:
-    """Return what limits of win shares of several results together need; None where one has other scores."""
     shares = [block.shares for block in blocks if block.shares is not None]
-    if len(shares) < len(blocks):
-        return None
-    low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
-    return WinShares(low, high, min(each.df for each in shares))
+    all_shares = None
+    if len(shares) == len(blocks):
+        low, high = (np.concatenate([getattr(each, end) for each in shares]) for end in ("low", "high"))
+        all_shares = WinShares(low, high, min(each.df for each in shares))
+    have_own_df = any(block.of_scores is not None for block in blocks)
+    return Covariance(
+        matrix,
+        np.asarray(block_diag(*(block.basis for block in blocks))),
+        n_clusters,
+        note,
+        df=min(block.df for block in blocks),
+        means=CombinedMeans.side_by_side(means, orders) if len(means) == len(blocks) else None,
+        scale=max(block.scale for block in blocks),
+        of_scores=np.concatenate([np.broadcast_to(block._df(), len(block.matrix)) for block in blocks])
+        if have_own_df
+        else None,
+        shares=all_shares,
+    )
 
 
 def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -410,26 +410,20 @@ def jointly(s: Subject) -> str:
 
 
 def confidence(s: Subject) -> str:
-    """Return the level, and how it allows for few prompts or clusters."""
-    # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
-    allows = "" if s.level.bootstrap == "gaussian" else ", which allows for few clusters"
-    bootstrap = f" ({s.level.bootstrap} bootstrap{allows})" if s.level.bootstrap else few_units_words(s.results)
-    return f"{s.level.confidence} confidence{bootstrap}"
-
-
-def few_units_words(results: Estimates) -> str:
-    """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
-    covariance, d = results.covariance, results.description
-    if results.sequence is not None:
-        return ""
-    rows = "votes" if d.n_votes == d.n_contexts and results.counts == "vote" else "rows"
-    units = "clusters" if d.clusters else "prompts" if d.context else rows
-    if covariance.means is not None:
-        return f" (each limit allows for one unseen {units.removesuffix('s')})"
-    if not covariance.has_few_units:
-        return ""
-    are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
-    return f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    """Return the level, and how intervals and tests allow for few prompts or clusters; no word where these are many."""
+    e, d, covariance, multipliers = s.results, s.results.description, s.results.covariance, s.level.bootstrap
+    rows = "votes" if d.n_votes == d.n_contexts and e.counts == "vote" else "rows"
+    units, allows = "clusters" if d.clusters else "prompts" if d.context else rows, ""
+    if multipliers:
+        # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
+        for_few = "" if multipliers == "gaussian" else ", which allows for few clusters"
+        allows = f" ({multipliers} bootstrap{for_few})"
+    elif e.sequence is None and covariance.means is not None:
+        allows = f" (each limit allows for one unseen {units.removesuffix('s')})"
+    elif e.sequence is None and covariance.has_few_units:
+        are_effective = round(covariance.df + 1) < min(covariance.n_clusters, default=d.n_contexts)
+        allows = f" ({covariance.df + 1:.0f} {'effective ' * are_effective}{units}: t quantiles)"
+    return f"{s.level.confidence} confidence{allows}"
 
 
 def what_became_of_rows(s: Subject) -> str:

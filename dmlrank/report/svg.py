@@ -60,8 +60,14 @@ class Axis:
             return [(self.at(x), f"{x:g}") for x in values if self.start <= np.log10(x) <= self.end]
         # A number at either end would reach beyond the axis.
         room = _MARGIN / 2 * (self.end - self.start)
-        places, decimals = axis_ticks(self.start + room, self.end - room)
-        return [(self.at(x), number_text(x, decimals)) for x in places]
+        low, high = self.start + room, self.end - room
+        width = (high - low) or max(abs(high), 1.0)
+        step = 10.0 ** np.floor(np.log10(width / _TICKS))
+        step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
+        decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
+        places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
+        numbers = [round(float(place * step), decimals) + 0.0 for place in places]
+        return [(self.at(x), number_text(x, decimals)) for x in numbers]
 
     def head(self) -> str:
         """Draw the numbers along the axis for the head of a column."""
@@ -117,13 +123,3 @@ def scatter_svg(
         f'<svg class="scatter" role="img" aria-label="{html.escape(label)}" width="100%" height="{bottom + _BOTTOM}">'
         f'<g class="grid">{grid}</g>{points}</svg>'
     )
-
-
-def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need."""
-    width = (high - low) or max(abs(high), 1.0)
-    step = 10.0 ** np.floor(np.log10(width / _TICKS))
-    step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
-    decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
-    places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
-    return [round(float(place * step), decimals) + 0.0 for place in places], decimals
