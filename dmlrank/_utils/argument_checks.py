@@ -172,11 +172,7 @@ def is_classifier(learner: object) -> bool:
 
 
 def unfitted_copy(learner: T) -> T:
-    """Return a copy of a classifier, which is not fitted if it can be cloned; any other learner is returned as it is.
-
-    A classifier with ``get_params`` is copied by ``sklearn.base.clone`` where scikit-learn is installed. Any other
-    classifier is copied by ``copy.deepcopy``, which also copies what it has learnt.
-    """
+    """Return a copy of a classifier, unfitted where scikit-learn can clone it; any other learner as it is."""
     if not is_classifier(learner):
         return learner
     if hasattr(learner, "get_params"):
@@ -220,10 +216,8 @@ def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
 
 
 def as_judge(judge: Any) -> Any:
-    """Return names of columns with verdicts as a tuple, and a frame of verdicts or None as it is.
-
-    An update compares them with those of the fit; a list could have been changed by the caller in the meantime.
-    """
+    """Return names of columns with verdicts as a tuple, and a frame of verdicts or None as it is."""
+    # An update compares these with those of the fit, and the caller could change a list in the meantime.
     if judge is None or is_frame(judge):
         return judge
     if not isinstance(judge, str | list | tuple):
@@ -325,10 +319,7 @@ def _declared(annotation: str) -> _Declared | None:
 
 
 def checked(public: T) -> T:
-    """Return a public function, or a class with its public methods, that checks its arguments by their annotations.
-
-    Arguments whose declared type is a class of the package or an array are checked where they are used.
-    """
+    """Return a function, or a class with its public methods, that checks its arguments by their annotations."""
     if inspect.isclass(public):
         for name, member in list(vars(public).items()):
             if inspect.isfunction(member) and not name.startswith("_") and not hasattr(member, "__wrapped__"):

@@ -32,11 +32,9 @@ def value_codes(column: Variable) -> IntArray:
 
 
 def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
-    """Return a code for each row of numbers, (rows,), from blocks (b, width): equal rows have equal codes.
-
-    Two rows are equal if their hashes of 128 bits are equal; this is faster than sorting or comparing the rows. NaN
-    equals NaN, and -0.0 equals 0.0.
-    """
+    """Return a code for each row of numbers, (rows,), from blocks (b, width): equal rows have equal codes."""
+    # Hashes of 128 bits stand for the rows, which would take longer to sort or compare. NaN equals NaN, -0.0 equals
+    # 0.0.
     # Two independent hashes for each row, from the bits of its numbers.
     hashes = [np.empty((0, 2), np.uint64)]
     scramble, multipliers = np.empty(0, np.uint64), np.empty((0, 2), np.uint64)
@@ -113,10 +111,8 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
 
 
 def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> IntArray:
-    """Join units, (n,), that share a text, so that no text is in two folds; return the new unit of each context, (n,).
-
-    A joined unit has the smallest number of its units. All units stay if one would be larger than a fold.
-    """
+    """Join units, (n,), that share a text, so that no text is in two folds; return the unit of each context, (n,)."""
+    # A joined unit has the smallest number of its units. All units stay if one would be larger than a fold.
     if shared is None:
         return unit
     n_units, n_texts = int(unit.max()) + 1, shared.n_different

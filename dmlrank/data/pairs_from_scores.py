@@ -260,10 +260,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series, name: str, kind: str, model: pd.Series | None = None) -> FloatArray:
-    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,).
-
-    An error names the cell by its row, and by its ``model`` where this column is given.
-    """
+    """Return a column of finite numbers as floats, (rows,), NaN for missing ones; ``model`` is for its errors."""
     known = column.dropna()
     if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:
         # Only differences count, and those from the smallest number can be exact in floating point.

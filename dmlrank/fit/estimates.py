@@ -852,11 +852,8 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
 
 
 def estimate_position_effect(state: FitState) -> tuple[float, float]:
-    """Return the position effect, the advantage of being shown first, and its z statistic.
-
-    Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, residuals of the labels are regressed on display order within pairs.
-    """
+    """Return the position effect, the advantage of being shown first, and its z statistic."""
+    # Where order is assumed not to matter, residuals of the labels are regressed on display order within pairs.
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.graph)

@@ -183,11 +183,7 @@ class Covariance:
         return self.scale if self.n_clusters else float(np.sqrt(1 + 1 / df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
-        """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
-
-        The repetitions differ in the random assignment of contexts to folds, which is a source of noise, too. The
-        addition is the covariance between their estimates, divided by R.
-        """
+        """Return this covariance plus that of the mean of R repetitions' estimates, (R, d), which differ in folds."""
         return replace(self, matrix=self.matrix + covariance_of_mean(estimates))
 
     def plus(self, addition: FloatArray) -> Covariance:
@@ -237,10 +233,8 @@ class Covariance:
 def clip_to_limits(
     estimate: FloatArray, covariance: Covariance, limits: tuple[float, float]
 ) -> tuple[FloatArray, Covariance]:
-    """Clip estimates, (d,), to the limits of the true values, and add the squared distances to the covariance.
-
-    The distance of an estimate from the limits is an error for certain, so that the standard error is never below it.
-    """
+    """Clip estimates, (d,), to the limits of the true values, and add the squared distances to the covariance."""
+    # The distance is an error for certain, so that the standard error is never below it.
     clipped = np.clip(estimate, *limits)
     distance = estimate - clipped
     if not distance.any():
@@ -262,11 +256,8 @@ def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
 
 
 def _fixed_basis(basis: FloatArray) -> FloatArray:
-    """Return orthonormal columns, (d, d - r), that are orthogonal to the columns of a basis, (d, r).
-
-    They are the factor of the projection 1 - basis basis' by Cholesky's algorithm with pivots, which takes less time
-    than a decomposition of the basis where few directions are fixed.
-    """
+    """Return orthonormal columns, (d, d - r), that are orthogonal to the columns of a basis, (d, r)."""
+    # Cholesky's algorithm with pivots on 1 - basis basis' takes less time than a decomposition where few are fixed.
     fixed = np.zeros((len(basis), len(basis) - basis.shape[1]))
     left = 1 - np.square(basis).sum(axis=1)
     for number in range(fixed.shape[1]):
@@ -389,10 +380,7 @@ def _effective_df(sums: Callable[[int], FloatArray], n_clusters: int) -> tuple[F
 
 
 def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[FloatArray, float]:
-    """Return the contributions of independent units to the error of the estimate, (g, d), and a small-sample factor.
-
-    The factor times the sum of their products is the covariance of :func:`robust`, or of :func:`one_way`.
-    """
+    """Return contributions of units to the error, (g, d), and what the sum of their products is multiplied by."""
     phi = influence.centred
     if group is None:
         return phi / len(phi), 1.0
@@ -464,11 +452,8 @@ def _is_negative(matrix: FloatArray) -> bool:
 
 
 def _valid_by_part(matrix: FloatArray, total: FloatArray, gauge: FloatArray, n_parts: int) -> tuple[FloatArray, int]:
-    """Return a covariance, (d, d), in place of a matrix that is none, and the number of parts with that of ``total``.
-
-    Each part keeps its own matrix where this is a covariance. The dependence between parts is that of the positive part
-    of the whole.
-    """
+    """Return a covariance, (d, d), for a matrix that is none, and how many parts got that of ``total``."""
+    # Other parts keep their own. The dependence between parts is that of the positive part of the whole.
     size, n_fixed = len(matrix) // n_parts, len(gauge) // n_parts
     parts, n_twice, mended = [], 0, matrix.copy()
     for number in range(n_parts):
@@ -558,10 +543,7 @@ def joint_covariance(
     note: str,
     orders: Sequence[IntArray] | None = None,
 ) -> Covariance:
-    """Return a joint covariance, (d, d), of several results, with what quantiles and limits need from those of each.
-
-    ``orders``: See :meth:`CombinedMeans.side_by_side`.
-    """
+    """Return a joint covariance, (d, d), with what limits need of each result; ``orders``: see ``side_by_side``."""
     means = [block.means for block in blocks if block.means is not None]
     shares = [block.shares for block in blocks if block.shares is not None]
     all_shares = None
@@ -600,10 +582,7 @@ def _factor_and_inverse(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
-    """Return the symmetric map A, (d, d), with A source A' = target in the free directions and zero in fixed ones.
-
-    A is also zero in directions without variance in the source, which no map can give the variance of the target.
-    """
+    """Return the symmetric A, (d, d), with A source A' = target; zero in fixed directions and where source is."""
     basis = target.basis
     reduced_source, reduced_target = basis.T @ source @ basis, target.reduced
     smallest = 1e-14 * max(np.abs(reduced_target).max(initial=0.0), 1e-300)

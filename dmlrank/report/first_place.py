@@ -133,10 +133,7 @@ class Race:
 
     @property
     def what_would_decide(self) -> tuple[str, str]:
-        """Say how many prompts or votes would decide first place with the leads as estimated, in short and in detail.
-
-        Models with few votes are left aside where the others need less. Both are empty where it is decided.
-        """
+        """Say how many prompts or votes would decide first place, in short and in detail; empty where it is decided."""
         results, first, d = self.results, self.first, self.results.description
         if first.decided:
             return "", ""
@@ -270,10 +267,8 @@ def _models_of_several_names(results: Estimates) -> tuple[set[str], str]:
 
 
 def data_wanted(results: Estimates, times: float) -> str:
-    """Say how many prompts would decide a question, a multiple of those that there are; no full stop.
-
-    Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
-    """
+    """Say how many prompts would decide a question, without a full stop; empty where no number would."""
+    # The power at one sample size says little of tests at all looks.
     d = results.description
     if d.prompts == "fixed" or results.looks:
         return ""

@@ -88,10 +88,7 @@ _PLOT_HEIGHT, _BOTTOM, _TOP = 320, 24, 12
 def scatter_svg(
     names: Sequence[str], kinds: Sequence[str], cost: FloatArray, score: FloatArray, *, named: bool, label: str
 ) -> str:
-    """Draw scores over costs with the intervals of both, each (3, K): number, lower and upper limit; NaN for none.
-
-    ``kinds`` are classes of the style sheet. Names stand beside all points, or only those of the kind "best".
-    """
+    """Draw scores over costs, each (3, K): number and limits, NaN for none; ``kinds`` are classes of the page."""
     positive = cost[np.isfinite(cost)]
     across = Axis.of(
         cost, is_logarithmic=bool(positive.min() > 0 and positive.max() > 30 * positive.min()), margin=0.12
