@@ -176,8 +176,8 @@ class Diagnostics(Summarised):
 
     @property
     def largest_second_order(self) -> tuple[str, float, float]:
-        """The entry of ``second_order_by_model`` with the largest bias."""
-        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
+        """The entry of ``second_order_by_model`` with the largest bias; without a name and zero where there is none."""
+        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]), default=("", 0.0, 0.0))
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
@@ -852,11 +852,8 @@ def _cluster_factors(state: FitState) -> tuple[float, ...]:
 
 
 def estimate_position_effect(state: FitState) -> tuple[float, float]:
-    """Return the position effect, the advantage of being shown first, and its z statistic.
-
-    Where order matters, the position effect is estimated by the one-step estimator. Where order is assumed not to
-    matter, residuals of the labels are regressed on display order within pairs.
-    """
+    """Return the position effect, the advantage of being shown first, and its z statistic."""
+    # Where order is assumed not to matter, residuals of the labels are regressed on display order within pairs.
     if state.data.ordered:
         influence = state.influence_of("position_effect")
         score = PositionEffect(state.setup.weights, state.setup.graph)
