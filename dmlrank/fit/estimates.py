@@ -22,7 +22,7 @@ from ..functionals import Functional, kind_of
 from ..functionals.linear_scores import MeanScore, PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
-from ..inference.score_limits import FEW_UNITS, ContrastLaw, WinShares, df_of_shares
+from ..inference.score_limits import ContrastLaw
 from ..inference.wald import two_sided_p_values
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.training_rows import log_loss
@@ -36,6 +36,7 @@ from .fit_covariance import (
     one_sided_models,
     order_behind_lead,
     residual_position_test,
+    shares_of,
     uneven_orders,
 )
 from .state import FitState, GradeFigures, JudgeFigures, StyleEstimates
@@ -574,13 +575,7 @@ def collect(state: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge, suffix = functional.gauge(data.n_items), state.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(state.influence.estimate, state.covariance, functional.limits)
-    if np.isfinite(functional.limits).all():
-        (low, high), df, each = functional.limits, covariance.df, np.ones(len(estimate))
-        is_random = not state.units.clusters and state.units.task is None and options.prompts != "fixed"
-        if df + 1 < FEW_UNITS and is_random:
-            rows = state.influence.by_context()
-            df = df_of_shares(rows.centred if rows.copies is None else np.repeat(rows.centred, rows.copies, axis=0))
-        covariance = replace(covariance, shares=WinShares(low * each, high * each, df))
+    covariance = replace(covariance, shares=shares_of(state, state.influence, covariance, functional.limits))
     at_means = [repetition.mean.plugin for repetition in state.repetitions if repetition.mean is not None]
     if state.estimator is MEANS and data.scores is not None:
         n_scores = data.scores.n_runs.sum(axis=0)
