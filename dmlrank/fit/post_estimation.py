@@ -285,7 +285,7 @@ def estimate_from_verdicts(state: FitState) -> tuple[Influence, Covariance]:
         )
     targets = [r.one_step_result.target for r in repetitions]
     influence, estimates = state.estimator.average(targets).by_context(), state.estimator.estimates(targets)
-    errors = label_errors(data, repetitions, without_annotators.units)
+    errors = label_errors(data, repetitions, without_annotators.units, state.setup.functional.apart)
     unanimous = find_unanimous_pairs(errors, data, state.setup.weights, state.setup.graph.edges)
     added = None if unanimous is None else unanimous.covariance(functional, repetitions[0].floor)
     gauge = functional.gauge(data.n_items).basis

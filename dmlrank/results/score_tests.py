@@ -277,7 +277,8 @@ def win_probability_of(
         require_intervals(estimates, "win_probability")
     if state is None:
         raise not_stored(estimates, "win_probability")
-    if state.likelihood is None and isinstance(state.options.propensity, str) and unlabelled_pairs(state.data)[j, k]:
+    has_none = unlabelled_pairs(state.data, state.setup.functional.apart)
+    if state.likelihood is None and isinstance(state.options.propensity, str) and has_none[j, k]:
         order = " in both display orders" if state.data.ordered else ""
         raise NoIntervalError(
             f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
