@@ -89,8 +89,7 @@ class Covariance:
     @property
     def factor(self) -> FloatArray:
         """A matrix, (d, r), whose product with its transpose is the covariance in the free directions."""
-        values, vectors = np.linalg.eigh(self.reduced)
-        return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+        return self.basis @ root_of(self.reduced)
 
     @property
     def widened(self) -> Covariance:
@@ -590,6 +589,12 @@ def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     root, inverse_root = _roots(reduced_source)
     reduced_map = inverse_root @ _roots(root @ reduced_target @ root)[0] @ inverse_root
     return np.asarray(basis @ ((reduced_map + reduced_map.T) / 2) @ basis.T)
+
+
+def root_of(matrix: FloatArray) -> FloatArray:
+    """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _roots(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
