@@ -26,7 +26,6 @@ SETTINGS = [
     *((4, 6, 20, kind) for kind in ("even", "hopeless", "far")),
     *((4, 1, n, kind) for n, kind in product((20, 60), ("even", "dominant", "rare and hopeless"))),
     *((8, 3, n, kind) for n, kind in product((20, 60), ("far", "rare and hopeless"))),
-    (2, 1, 20, "clear"),
 ]
 # Standard deviation of a model's strength between prompts, but of two models.
 BY_PROMPT = 0.5
@@ -34,9 +33,9 @@ KEY = ["models", "votes by prompt", "prompts", "kind"]
 
 
 def strengths(k: int, kind: str) -> np.ndarray:
-    """Return the log-odds of K models; of two, the first one wins .73, .88, .94 or .98."""
+    """Return the log-odds of K models; of two, the first one wins .73, .94 or .98."""
     if k == 2:
-        return np.array([0.5, -0.5]) * {"even": 1, "clear": 2, "far": 2.8, "hopeless": 4}[kind]
+        return np.array([0.5, -0.5]) * {"even": 1, "far": 2.8, "hopeless": 4}[kind]
     if kind in ("even", "far"):
         return np.linspace(1, -1, k) * (0.5 if kind == "even" else 0.75 * (k - 1))
     others = np.linspace(0.5, -0.5, k - 1)
