@@ -89,8 +89,8 @@ def quoted(text: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Return a text in which letters that are read from right to left do not move their neighbours."""
-    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", text)
+    """Return an inert text in which letters that are read from right to left do not move their neighbours."""
+    return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", inert(text))
 
 
 def display_width(text: str) -> int:
