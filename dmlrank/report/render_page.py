@@ -26,7 +26,7 @@ from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
 from ..tables.display_text import printable, quoted, undirected
 from ..tables.summary_table import Summary
-from .fact_words import Subject, better_words, jointly_by, measure, score_head, score_words, tests_of_pairs
+from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
 from .first_place import MOST_TIED, headline
 from .fit_summary import fit_facts, leaderboard_columns, score_digits
@@ -486,8 +486,8 @@ def board_data(board: Board) -> dict[str, object]:
         packed = {name: tests[of].astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
-            f"Intervals of scores hold jointly ({jointly_by(subject)}). Intervals and p-values of differences hold for "
-            f"all pairs ({tests_of_pairs(subject)}."
+            f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold for "
+            f"all pairs ({subject['tests_of_pairs']}."
         )
         data["pairs"] = {
             "count": len(board.paired),
