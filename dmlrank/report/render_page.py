@@ -24,7 +24,7 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds
 from ..inference.score_limits import FEW_UNITS
 from ..inference.simultaneous import PairTests
-from ..tables.display_text import printable, quoted, undirected
+from ..tables.display_text import inert, printable, undirected
 from ..tables.summary_table import Summary
 from .fact_words import Subject, better_words, measure, score_head, score_words
 from .facts import FIRST, PART, SCORES, explanations, fit_warnings, long_facts, short_facts
@@ -412,7 +412,7 @@ def _overview(summary: Summary) -> Mapping[str, object]:
         "heads": [(head.replace("adj. P", "P of all rows at once"), span) for head, span in summary.columns],
         "rows": [
             [
-                (quoted(row[0]), "", ""),
+                (inert(row[0]), "", ""),
                 *(
                     (_HYPHEN.sub("\u2212", cell), key := _sort_key(cell), "" if key or not cell else "l")
                     for cell in row[1:]
