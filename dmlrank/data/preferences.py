@@ -57,6 +57,10 @@ class Cells:
         """The item shown first and the item shown second in each cell, (m,) each."""
         return np.where(self.flipped, self.second, self.first), np.where(self.flipped, self.first, self.second)
 
+    def of(self, items: BoolArray | None) -> BoolArray:
+        """Return whether each cell has one of some items, (K,), (m,)."""
+        return np.zeros(len(self), dtype=bool) if items is None else items[self.first] | items[self.second]
+
     def only(self, chosen: BoolArray | IntArray) -> Cells:
         """Return some of the cells."""
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -205,6 +209,13 @@ class PreferenceData:
         pair = self.cells.first * self.n_items + self.cells.second
         votes = np.bincount(pair, weights=self.cells.n_votes, minlength=self.n_items**2)
         return votes.astype(np.int64).reshape(self.n_items, self.n_items)
+
+    def contexts_beside(self, items: BoolArray | None) -> BoolArray:
+        """Return the contexts, (n,), but for those all of whose labels are of pairs with one of some items, (K,)."""
+        has_one, is_beside = self.cells.of(items), np.ones(len(self.x), dtype=bool)
+        is_beside[self.cells.context[has_one]] = False
+        is_beside[self.cells.context[~has_one]] = True
+        return is_beside
 
     def unordered(self) -> PreferenceData:
         """Return the data for pairs without order: the smaller code is first in every cell, wins exchanged for it."""

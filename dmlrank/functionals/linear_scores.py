@@ -81,6 +81,7 @@ class WinShare(LinearInMu):
     weights: CategoryWeights = field()
     item: int = field()
     opponent: int = field()
+    limits = (0.0, 1.0)
 
     def value(self, mu: FloatArray) -> FloatArray:
         as_first = mu[:, self.item, self.opponent] @ np.array(self.weights.first)

@@ -201,9 +201,17 @@ class Covariance:
         return replace(self, matrix=matrix)
 
     def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
-        """Return this covariance plus the positive part of a variance correction, (d, d)."""
-        increase = self._in_own_units(variance_correction, lambda ratios: np.maximum(ratios, 0.0))
-        return self if increase is None else self.plus(increase)
+        """Return this covariance plus the positive part of a variance correction, (d, d).
+
+        Scores that are no part of a fixed sum beside others that are, those of models apart, have a part of their own.
+        """
+        has_no_sum, increase = np.square(self.basis).sum(axis=1) > 1 - 1e-9, np.zeros_like(self.matrix)
+        for of_part in [~has_no_sum, has_no_sum]:
+            block, is_of_part = np.ix_(of_part, of_part), (np.abs(self.basis[~of_part]) < 1e-9).all(axis=0)
+            part = Covariance(self.matrix[block], self.basis[of_part][:, is_of_part])
+            of_block = part._in_own_units(variance_correction[block], lambda ratios: np.maximum(ratios, 0.0))
+            increase[block] = 0.0 if of_block is None else of_block
+        return self.plus(increase) if increase.any() else self
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
