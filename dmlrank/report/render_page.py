@@ -486,8 +486,8 @@ def board_data(board: Board) -> dict[str, object]:
         packed = {name: tests[of].astype("<f4") for name, of in names.items()}
         packed |= {"separated": np.packbits(separated, bitorder="little")}
         data["method"] = (
-            f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold for "
-            f"all pairs ({subject['tests_of_pairs']}."
+            f"Intervals of scores hold jointly ({subject['jointly_by']}). Intervals and p-values of differences hold "
+            f"for all pairs ({subject['tests_of_pairs']}."
         )
         data["pairs"] = {
             "count": len(board.paired),
