@@ -88,7 +88,6 @@ class Subject:
         # The meaning of labels that are numbers has to be said.
         are_numbers = any(label in ("0", "1", "True", "False") for label, _ in g.labels)
         kind = "labels" if g.outcome_kind == "labels" and not are_numbers else f"{g.outcome_kind} read"
-        _, largest_bias, own_error = g.largest_second_order
         holds = {
             "page": self.on_page,
             "tests of pairs": self.tests is not None and bool(np.isfinite(self.tests.critical)),
@@ -118,7 +117,7 @@ class Subject:
             "subtracted": bool(g.bias_subtracted),
             "second order": bool(g.second_order_by_model),
             "bias in doubt": g.second_order_treatment == "left in"
-            and LARGEST_BIAS["left in"] < abs(largest_bias) <= 2 * own_error,
+            and LARGEST_BIAS["left in"] < abs(g.largest_second_order[1]) <= 2 * g.largest_second_order[2],
             "floored": g.mu_entries > 0,
             "raised": g.means_raised > 0,
             "effective": bool(np.isfinite(g.effective_contexts)),
